@@ -12,14 +12,16 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
-from threadline.cases.model import CaseReaders
 from threadline.cli import process
+from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
     BegunTurn,
@@ -36,21 +38,12 @@ from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.operator.model.routing import Agent
-from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import SlackClient
-from threadline.slack.history import History
+from threadline.settings import LogSettings
 from threadline.slack.model import Thread
-from threadline.slack.users import UserDirectory
-from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
-from threadline.wiring.conversations import (
-    ConversationFeatureSettings,
-    ConversationOptions,
-    ConversationParts,
-    open_conversations,
-)
-from threadline.wiring.gateway import slack_client
+from threadline.tools.context import Services
+from threadline.wiring.core_worker import CoreSettings, connect_core, open_conversations
 from threadline_devstack.processes import HOST
 
 Argument = TypeVar("Argument")
@@ -88,16 +81,16 @@ class Steps:
 class OneProcess:
     """What the workflow does, without its history: what was begun when the process dies is lost."""
 
-    def __init__(self, talk: ConversationParts, database: TimedDatabase) -> None:
+    def __init__(self, talk: LiveConversationActivities, database: TimedDatabase) -> None:
         self._talk, self._database = talk, database
 
     async def take(self, request: web.Request) -> web.Response:
         given, before = await request.json(), self._database.taken
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
         steps = Steps()
-        stored = await steps.run(self._talk.activities.store_messages, StoreRequest(thread, [message]))
+        stored = await steps.run(self._talk.store_messages, StoreRequest(thread, [message]))
         turn = ConversationTurn(thread, stored.snapshot.turn + 1)
-        begun = await steps.run(self._talk.activities.begin_turn, turn)
+        begun = await steps.run(self._talk.begin_turn, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
 
@@ -105,7 +98,9 @@ class OneProcess:
 class OneTurn:
     """A turn from the way that it was found to go until it is said and remembered."""
 
-    def __init__(self, talk: ConversationParts, steps: Steps, turn: ConversationTurn, begun: BegunTurn) -> None:
+    def __init__(
+        self, talk: LiveConversationActivities, steps: Steps, turn: ConversationTurn, begun: BegunTurn
+    ) -> None:
         self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
         self._protocol = begun.protocol
         self._step = 0
@@ -121,14 +116,14 @@ class OneTurn:
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
         asked = DecideRequest(self._turn.thread, self._turn.turn)
-        decision = await self._steps.run(self._talk.activities.decide, asked)
+        decision = await self._steps.run(self._talk.decide, asked)
         if decision.course is not NextStep.PROCEED:
             raise RuntimeError(f"a turn that was to be answered is not: {decision.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._step += 1
         request = ThinkRequest(self._turn.thread, self._turn.turn, self._step, choice, self._begun.agent)
-        return (await self._steps.run(self._talk.activities.think, request)).reply
+        return (await self._steps.run(self._talk.think, request)).reply
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         return [await self._execute(each.reference()) for each in calls]
@@ -140,7 +135,7 @@ class OneTurn:
                 raise RuntimeError("the final call was not run")
             return finished.final
         request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
-        (done,) = await self._steps.run(self._talk.activities.act, request)
+        (done,) = await self._steps.run(self._talk.act, request)
         if self._protocol and done.protocol:
             self._protocol = self._protocol.merge(done.protocol)
         return done
@@ -157,21 +152,17 @@ class OneTurn:
             final=final,
             protocol=self._protocol,
         )
-        finished: FinishedTurn = await self._steps.run(self._talk.activities.finish_turn, request)
+        finished: FinishedTurn = await self._steps.run(self._talk.finish_turn, request)
         return finished
 
 
 async def _serve(stop: asyncio.Event) -> None:
     telemetry.configure_logging(LogSettings.load().log_level)
-    database = TimedDatabase(DatabaseSettings.load().url.get_secret_value(), pool_size=20)
-    operators = ChannelSettings.load().escalation
-    async with slack_client(SlackSettings.load()) as web_client:
-        slack = SlackClient(web_client)
-        outbox = Outbox(slack, database)
-        options = ConversationOptions(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
-        async with open_conversations(
-            ConversationFeatureSettings(), database, slack, History(slack), UserDirectory(slack.user), outbox, options
-        ) as talk:
+    settings, temporal = CoreSettings(), await Client.connect("localhost:1", lazy=True)
+    database = TimedDatabase(settings.stored.url.get_secret_value(), pool_size=20)
+    async with connect_core(settings, temporal) as connected:
+        deps = replace(connected, database=database, outbox=Outbox(connected.slack, database))
+        async with open_conversations(settings.conversations, deps, Services()) as (talk, _):
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)

@@ -20,6 +20,8 @@ from threadline.privacy.keys import KeyRing, parse_keys
 from threadline.sales.model import MailAccount, is_address, parse_mail_account
 from threadline.tools.model import Risk
 
+_AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)([smhd])")
+
 
 def parse_duration(text: str) -> float:
     """Seconds of `15m`, `4h`, `5d`, `30s`, `1h30m`.
@@ -27,18 +29,10 @@ def parse_duration(text: str) -> float:
     Raises:
         ValueError: with a sentence that names the text and the form that is expected.
     """
-    total, number = 0.0, ""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-    for character in text.strip().lower():
-        if character.isdigit() or character == ".":
-            number += character
-        elif character in units and number:
-            total, number = total + float(number) * units[character], ""
-        else:
-            raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
-    if number or not text.strip():
+    plain, units = text.strip().lower(), {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    if not re.fullmatch(rf"(?:{_AMOUNT.pattern})+", plain):
         raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
-    return total
+    return sum(float(each[1]) * units[each[2]] for each in _AMOUNT.finditer(plain))
 
 
 def parse_targets(text: str) -> dict[Severity, SlaTarget]:

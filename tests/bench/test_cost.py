@@ -6,7 +6,6 @@ from bench import cost
 from bench.ground import ground
 from bench.scale import TINY
 
-
 GOALS = {
     "bug report to findings": {"activities": 7, "transactions": 18},
     "reply in a case": {"activities": 5, "transactions": 12},

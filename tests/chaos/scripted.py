@@ -185,7 +185,7 @@ class ScriptedChat(ChatModel):
 
 @asynccontextmanager
 async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]:
-    """Take the place of `threadline.wiring.conversations._model`."""
+    """Take the place of `threadline.wiring.core_worker._model`."""
     yield ScriptedChat(Path(os.environ["THREADLINE_HOME"]))
 
 

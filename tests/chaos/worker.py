@@ -35,8 +35,8 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
-from threadline.wiring import conversations, gateway, temporal, workers
 from threadline.wiring import core_worker as core
+from threadline.wiring import gateway, temporal, workers
 from threadline.wiring.temporal import CONTRACTS
 
 EVENTS = 40
@@ -136,13 +136,13 @@ def _runner() -> WorkflowRunner:
 
 def main(part: str) -> None:
     shorten_waits()
-    case_limits, conversation_limits = core._limits, conversations._limits
+    case_limits, conversation_limits = core._case_limits, core._conversation_limits
     _replace(workers, ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
-    _replace(core, _limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS))
     _replace(
-        conversations,
+        core,
         _model=scripted_chat,
-        _limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),
+        _case_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS),
+        _conversation_limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),
     )
     if part == "scripted":
         _replace(workers, agent_activities=scripted_activities)

@@ -16,7 +16,7 @@ from tests.docs.generate import ROOT
 from threadline.cli.main import app
 from threadline.operator.model.routing import PHRASES, QUERIES, ScopeRule
 from threadline.tools.registry import ToolRegistry
-from threadline.wiring.toolset_list import TOOLS
+from threadline.wiring.toolsets import TOOLS
 from threadline_devstack import environment
 
 DOCS = sorted((ROOT / "docs").rglob("*.md"))

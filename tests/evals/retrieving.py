@@ -18,7 +18,7 @@ from threadline.knowledge.search import search
 from threadline.knowledge.web import open_web_fetcher
 from threadline.models.embeddings import Embedder
 from threadline.settings import EmbeddingSettings
-from threadline.wiring.integrations import configured_embedder
+from threadline.wiring.toolsets import configured_embedder
 from threadline_devstack import environment, postgres
 from threadline_devstack.processes import FreePorts, ProcessGroup
 

@@ -18,6 +18,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
 from threadline.conversations.model.conversation import conversation_workflow_id
+from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
@@ -125,6 +126,17 @@ class KnownThreads(ThreadLookup):
             await asyncio.Event().wait()
 
 
+class NotedRequests(CatchUpRequester):
+    """Notes which catch-ups are requested, deep or not, and requests none."""
+
+    def __init__(self, client: Client, **given: Any) -> None:
+        super().__init__(client, **given)
+        self.deep: list[bool] = []
+
+    def _request(self, *, deep: bool) -> None:
+        self.deep.append(deep)
+
+
 @pytest.fixture
 def threads() -> KnownThreads:
     return KnownThreads()
@@ -165,7 +177,7 @@ async def _running(
     config: GatewayConfig, router: EventRouter, slack: AsyncWebClient, temporal: Client, seconds: float = 30
 ) -> AsyncIterator[Process]:
     stop, ready = asyncio.Event(), asyncio.Event()
-    gateway = GatewayServer(config, router, slack, temporal)
+    gateway = GatewayServer(config, router, slack, temporal, NotedRequests(temporal))
     process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:

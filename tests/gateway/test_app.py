@@ -17,7 +17,7 @@ from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowHandle
 
-from tests.gateway.conftest import Process
+from tests.gateway.conftest import NotedRequests, Process
 from tests.support.faulty_sandboxes import FaultySlack
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
@@ -268,4 +268,4 @@ async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
 async def test_missing_secret_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
     router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_SIGNING_SECRET"):
-        await GatewayServer(GatewayConfig(), router, slack, temporal).run(asyncio.Event())
+        await GatewayServer(GatewayConfig(), router, slack, temporal, NotedRequests(temporal)).run(asyncio.Event())

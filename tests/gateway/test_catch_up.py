@@ -12,13 +12,13 @@ import pytest_asyncio
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.gateway.conftest import ROUTING, SOCKET
+from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
-from threadline.threads.contract import CATCH_UP_ID, followed_channels
+from threadline.threads.contract import CATCH_UP_ID, parse_request
 from threadline_devstack.slack import identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -79,7 +79,7 @@ async def test_request_names_the_followed_channels_and_since_when(temporal: Clie
     signals = [each.workflow_execution_signaled_event_attributes for each in (await handle.fetch_history()).events]
     [args] = [json.loads(each.input.payloads[0].data) for each in signals if each.signal_name]
     await handle.terminate()
-    followed = followed_channels([args])
+    _, followed = parse_request([args])
     assert followed.keys() == {identity.REPORTS, identity.SUMMARIES}
     assert all(before <= at <= time.time() for at in followed.values())
 
@@ -89,20 +89,9 @@ async def test_start_with_http_asks(start: Start, sandbox: FaultySlack, temporal
     assert await asked(temporal, 1) == [True]
 
 
-class Asked(CatchUpRequester):
-    """Notes what is asked for, and asks nobody."""
-
-    def __init__(self, client: Client, clock: Clock) -> None:
-        super().__init__(client, clock=clock)
-        self.deep: list[bool] = []
-
-    def _request(self, *, deep: bool) -> None:
-        self.deep.append(deep)
-
-
 async def test_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
     clock = Clock()
-    requests = Asked(temporal, clock)
+    requests = NotedRequests(temporal, clock=clock)
     requests.on_connected()
     clock.now += 59
     requests.on_connected()
@@ -120,7 +109,7 @@ async def test_events_refused_for_a_minute_ask_for_a_deep_look(
 ) -> None:
     """The connection stands all the while, so nothing else tells that Slack has given events up."""
     clock = Clock()
-    requests = Asked(temporal, clock)
+    requests = NotedRequests(temporal, clock=clock)
     away, back = (
         InFlightEvents(EventRouter(ROUTING, client, threads), requests) for client in (absent_temporal, temporal)
     )

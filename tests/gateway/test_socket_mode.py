@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
-from tests.gateway.conftest import ROUTING, SOCKET
+from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
@@ -142,8 +142,9 @@ async def link_over(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> AsyncIterator[SocketModeConnection]:
     """A link that looks at its connection often, so that a test need not wait for it."""
-    events = InFlightEvents(EventRouter(ROUTING, temporal, threads))
-    link = SocketModeConnection(events, identity.APP_TOKEN, slack, heartbeat=0.2)
+    requests = NotedRequests(temporal)
+    events = InFlightEvents(EventRouter(ROUTING, temporal, threads), requests)
+    link = SocketModeConnection(events, identity.APP_TOKEN, slack, requests, heartbeat=0.2)
     try:
         async with asyncio.timeout(15):
             yield link
@@ -166,5 +167,6 @@ async def test_dead_or_refused_address_is_asked_for_again(
 async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
     config = GatewayConfig(app_token="xapp-revoked", port=0)
 
+    router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
-        await GatewayServer(config, EventRouter(ROUTING, temporal, threads), slack, temporal).run(asyncio.Event())
+        await GatewayServer(config, router, slack, temporal, NotedRequests(temporal)).run(asyncio.Event())

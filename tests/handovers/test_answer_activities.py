@@ -11,10 +11,19 @@ from sqlalchemy import text as sql
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, Starts, correction
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.errors import Transient
-from threadline.handovers.model import ANSWER_PRESS, TAKE, HandoverRef
+from threadline.handovers.catch_up import HandoverThreads
+from threadline.handovers.model import ANSWER_PRESS, HANDOVER, TAKE, HandoverRef, handover_workflow_id
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import Thread
-from threadline.threads.model import BUTTON_PRESSED, IncomingMessage, MessageKind, message_id, quarantined_message
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.model import (
+    BUTTON_PRESSED,
+    IncomingMessage,
+    MessageKind,
+    ThreadOwner,
+    message_id,
+    quarantined_message,
+)
 from threadline.threads.store import PostStore
 from threadline.threads.workflow_client import WorkflowStart
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
@@ -78,7 +87,7 @@ async def test_answer_is_not_said_once_somebody_has_closed_the_handover(waiting:
 
 async def test_only_answers_under_its_own_card_are_compared(waiting: HandoverScene) -> None:
     """A thread that was escalated twice has two cards, and a deletion under one says nothing of the other."""
-    card = Thread(TEAM, ESCALATIONS, await waiting.card_ts())
+    card_ts = await waiting.card_ts()
     first, second = waiting.ref, HandoverRef(waiting.talk.thread, 2)
     answers = [written(waiting, "Under the first."), written(waiting, "Under the second.")]
     answers = [replace(said, id=message_id(TEAM, ESCALATIONS, said.ts)) for said in answers]
@@ -87,7 +96,9 @@ async def test_only_answers_under_its_own_card_are_compared(waiting: HandoverSce
         for ref, said in zip((first, second), answers, strict=True):
             await HandoverAnswerStore(tx).store(ref, said)
         for ref, said in zip((first, second), answers, strict=True):
-            found = await HandoverAnswerStore(tx).between(ref, card, Decimal(0), Decimal(10**11))
+            owner = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
+            card = CatchUpThread(TEAM, ESCALATIONS, card_ts, "", owner, "", Decimal(0))
+            found = await HandoverThreads().messages_between(tx, card, Decimal(0), Decimal(10**11))
             assert [each.message_id for each in found] == [said.id]
 
 

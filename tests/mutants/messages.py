@@ -85,8 +85,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="flush: with a message that is known the new ones of its batch are dropped",
         file="threadline/threads/message_table.py",
-        before="waiting = [message for message in waiting if message.id in known.others]",
-        after="waiting = []",
+        before="batch = [message for message in batch if message.id in known.others]",
+        after="batch = []",
         tests=(f"{STORED}::test_two_flushes_at_once_open_one_case_and_store_each_message_once",),
     ),
     Mutant(

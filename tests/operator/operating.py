@@ -22,7 +22,7 @@ from threadline.operator.store import Memory, MemoryKind
 from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
 from threadline.slack.model import Thread, UserProfile
 from threadline.tools.model import Author
-from threadline.wiring import toolset_list
+from threadline.wiring import toolsets
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 AT = datetime(2026, 2, 25, 6, 13, tzinfo=UTC)
@@ -144,4 +144,4 @@ class Answering(ChatModel):
 
 
 _NAMES = ("opportunity.load", "opportunity.patch", "schedule.job", "slack.post.summary", "propose.action", "team.list")
-TOOLS = tuple(each for each in toolset_list.TOOLS if each.name in _NAMES)
+TOOLS = tuple(each for each in toolsets.TOOLS if each.name in _NAMES)

@@ -22,7 +22,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline.wiring.toolset_list import TOOLS
+from threadline.wiring.toolsets import TOOLS
 
 REGISTRY = ToolRegistry(TOOLS)
 SPEAKING = (post_summary, ask_clarifying_question)

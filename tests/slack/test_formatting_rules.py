@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from threadline.slack import formatting
+from threadline.slack.text import escape
 
 BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)\b", re.IGNORECASE)
 
@@ -27,7 +28,7 @@ hostile = st.lists(st.sampled_from([*TOKENS, "@Everyone", "&lt;", "<b>", "|", ">
 
 
 def test_escape_covers_slacks_three_characters() -> None:
-    assert formatting.escape("a < b && c > d") == "a &lt; b &amp;&amp; c &gt; d"
+    assert escape("a < b && c > d") == "a &lt; b &amp;&amp; c &gt; d"
 
 
 def test_allowed_user_is_called_and_addresses_stay_whole() -> None:

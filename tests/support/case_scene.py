@@ -249,6 +249,29 @@ class CaseScene:
         await self.environment.sleep(timedelta(**duration))
 
 
+def core_deps(
+    database: Database,
+    temporal: Client,
+    slack: SlackClient,
+    tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
+    bot_name: str = "",
+) -> CoreDeps:
+    """What the core worker is connected to, against the sandbox."""
+    users = UserDirectory(slack.user)
+    return CoreDeps(
+        database,
+        temporal,
+        slack,
+        History(slack),
+        users,
+        AuthorPolicy(users),
+        Outbox(slack, database),
+        EventRouter(ROUTING, temporal, DatabaseThreadLookup(database)),
+        CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
+        BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID, bot_name, "https://sandbox.slack.com/"),
+    )
+
+
 def core_activities(
     database: Database,
     temporal: Client,
@@ -259,19 +282,7 @@ def core_activities(
     repositories: dict[str, str] | None = None,
 ) -> list[Callable[..., Any]]:
     """What the core worker registers, against the sandbox."""
-    users = UserDirectory(slack.user)
-    deps = CoreDeps(
-        database,
-        temporal,
-        slack,
-        History(slack),
-        users,
-        AuthorPolicy(users),
-        Outbox(slack, database),
-        EventRouter(ROUTING, temporal, DatabaseThreadLookup(database)),
-        CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
-        BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID),
-    )
+    deps = core_deps(database, temporal, slack, tiers)
     of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
     sweeps = [

@@ -60,7 +60,7 @@ from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.temporal import WORKFLOWS
-from threadline.wiring.toolset_list import TOOLS
+from threadline.wiring.toolsets import TOOLS
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
     BOT_USER,
@@ -504,7 +504,7 @@ async def conversation(
 def _activities(
     scene: ConversationScene, slack: SlackClient, limits: ConversationLimits, decides: bool
 ) -> list[Callable[..., Any]]:
-    """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
+    """Those of the product over the scene's model and tools; see `threadline.wiring.core_worker`."""
     database = scene.database
     outbox, users = Outbox(slack, database), UserDirectory(slack.user)
     authors = AuthorPolicy(users)

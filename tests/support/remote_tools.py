@@ -19,7 +19,7 @@ from threadline.tools.model import ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline.trackers.jira import JiraClient
-from threadline.wiring.integrations import REMOTE
+from threadline.wiring.toolsets import REMOTE
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.github import SLUG

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
-from tests.support.case_scene import CaseScene, case_scene
+from tests.support.case_scene import ROUTING, CaseScene, case_scene, catch_up
 from tests.threads.catch_up_scene import (
     MAX_UNCHANGED,
     entries,
@@ -25,7 +25,6 @@ from tests.threads.catch_up_scene import (
     until_gone,
     until_stored,
 )
-from threadline.cases.catch_up import CaseThreads
 from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
@@ -36,17 +35,18 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
-from threadline.threads.comparison import compare
 from threadline.threads.contract import (
     CATCH_UP_ID,
     CATCH_UP_REQUESTED,
     CATCH_UP_WORKFLOW,
+    CatchUpPlan,
     CatchUpState,
     Handled,
-    followed_channels,
+    parse_request,
 )
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
+from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -299,7 +299,7 @@ async def test_report_from_before_the_workers_first_start_is_found(home: CaseSce
 
 @pytest.mark.parametrize("args", [[], [{}], [3], [{"channels": "C1", "at": 1}], [{"channels": ["C1"], "at": "soon"}]])
 def test_request_without_readable_channels_names_none(args: list[object]) -> None:
-    assert followed_channels(args) == {}
+    assert parse_request(args) == (True, {})
 
 
 async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,9 +346,11 @@ async def test_comparison_of_a_long_thread_heartbeats_at_every_page(
     environment = ActivityEnvironment()
     environment.on_heartbeat = lambda *details: beats.append(details)
     async with aiohttp.ClientSession() as session:
-        history = History(SlackClient(make_web_client(identity.BOT_TOKEN, home.slack.api_url, session)))
+        slack = SlackClient(make_web_client(identity.BOT_TOKEN, home.slack.api_url, session))
         thread = CatchUpThread(identity.TEAM, REPORTS, home.thread.ts, "", None, "", Decimal(0))
-        between = (identity.BOT_USER, time.time() - 60, time.time() + 60)
-        found = await environment.run(compare, home.database, history, CaseThreads(), thread, *between)
-    assert len(found.missing) == 5
+        router = EventRouter(ROUTING, home.environment.client, DatabaseThreadLookup(home.database))
+        activities = catch_up(home.database, slack, router)
+        plan = CatchUpPlan(time.time(), deep=False, settle_time=0.0)
+        missing, _ = await environment.run(activities._compare, thread, plan)
+    assert len(missing) == 5
     assert len(beats) >= 5

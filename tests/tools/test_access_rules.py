@@ -5,7 +5,7 @@ import pytest
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry, allowed_tools
-from threadline.wiring.toolset_list import TOOLS
+from threadline.wiring.toolsets import TOOLS
 
 OWN = {
     "opportunity.patch",

@@ -18,7 +18,7 @@ from threadline.slack.client import SlackClient
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
-from threadline.wiring import doctor, integrations
+from threadline.wiring import doctor, toolsets
 from threadline_devstack.processes import HOST
 from threadline_devstack.server import bound
 from threadline_devstack.server import serving as sandbox_serving
@@ -37,11 +37,11 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 async def test_services_without_settings_are_off_and_their_variables_named() -> None:
-    told = await integrations.check_integrations()
+    told = await toolsets.check_integrations()
     assert told.startswith("on: none; ci is off: ")
     for name in (*CI_NAMES[:2], *JIRA_NAMES):
         assert name in told
-    off = integrations.describe_toolsets(ToolRegistry(integrations.REMOTE), Services())
+    off = toolsets.describe_toolsets(ToolRegistry(toolsets.REMOTE), Services())
     assert (off.count("is off"), setup_hint(JiraClient) in off) == (2, True)
 
 
@@ -49,12 +49,12 @@ async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytes
     async with FaultyTrackers.running() as sandbox:
         for name, value in sandbox.settings.items():
             nothing_set.setenv(name, value)
-        assert (await integrations.check_integrations()).startswith(
+        assert (await toolsets.check_integrations()).startswith(
             "on: ci, jira; no mail is sent: Set THREADLINE_SMTP_URL"
         )
         nothing_set.setenv("THREADLINE_JIRA_TOKEN", "another")
         with pytest.raises(Permanent, match="THREADLINE_JIRA_TOKEN"):
-            await integrations.check_integrations()
+            await toolsets.check_integrations()
 
 
 async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set: pytest.MonkeyPatch) -> None:
@@ -67,10 +67,10 @@ async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set:
                 nothing_set.setenv(name, value)
             nothing_set.setenv("http_proxy", f"http://{HOST}:{listener.getsockname()[1]}")
             nothing_set.delenv("no_proxy", raising=False)
-            async with integrations.open_integrations() as services:
+            async with toolsets.open_integrations() as services:
                 assert await services[JiraClient].account() == "Bot of jira.invalid"
             nothing_set.setenv("no_proxy", "jira.invalid")
-            async with integrations.open_integrations() as services:
+            async with toolsets.open_integrations() as services:
                 with pytest.raises(Transient, match="could not be reached"):
                     await services[JiraClient].account()
 
@@ -82,7 +82,7 @@ async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.Monk
     async with FaultyTrackers.running() as sandbox:
         for name in JIRA_NAMES:
             nothing_set.setenv(name, sandbox.settings[name])
-        async with integrations.open_integrations() as services:
+        async with toolsets.open_integrations() as services:
             assert await services[JiraClient].account() == "Shop Bot"
 
 
@@ -90,10 +90,10 @@ async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.Monk
     async with FaultyTrackers.running() as sandbox:
         nothing_set.setenv("GITHUB_TOKEN", sandbox.settings["THREADLINE_GITHUB_TOKEN"])
         nothing_set.setenv("GITHUB_API_URL", sandbox.settings["THREADLINE_GITHUB_API_URL"])
-        async with integrations.open_integrations() as services:
+        async with toolsets.open_integrations() as services:
             assert Actions not in services, "without a repository there is nothing to show"
         nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", sandbox.settings["THREADLINE_GITHUB_REPOSITORY"])
-        assert (await integrations.check_integrations()).startswith("on: ci; jira is off")
+        assert (await toolsets.check_integrations()).startswith("on: ci; jira is off")
 
 
 async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch) -> None:
@@ -101,10 +101,10 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
     nothing_set.setenv("THREADLINE_EMAIL_DOMAINS", "acme.example")
     async with serving() as server:
         nothing_set.setenv("THREADLINE_SMTP_URL", server.url)
-        assert (await integrations.check_integrations()).endswith("; mail is sent")
+        assert (await toolsets.check_integrations()).endswith("; mail is sent")
         nothing_set.setenv("THREADLINE_SMTP_URL", f"smtp://127.0.0.1:{server.port}")
         with pytest.raises(Permanent, match="offers no encryption"):
-            await integrations.check_integrations()
+            await toolsets.check_integrations()
 
 
 def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,22 +7,19 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from icalendar import Calendar
+from temporalio.client import Client
 
 from tests.sales.mail_server import MailServer, serving
+from tests.support.case_scene import core_deps
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.decision_forms import decision_form
-from tests.support.temporal import NotedStarts
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
-from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import DecideRequest
-from threadline.slack.history import History
-from threadline.slack.users import UserDirectory
-from threadline.threads.alerts import FailureAlerts
-from threadline.threads.outbox import Outbox
-from threadline.wiring.conversations import ConversationFeatureSettings, ConversationOptions, open_conversations
+from threadline.tools.context import Services
+from threadline.wiring.core_worker import ConversationFeatureSettings, open_conversations
 from threadline_devstack.models.script import ScriptTurn
-from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
+from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -56,17 +53,12 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     monkeypatch.setenv("OPENAI_BASE_URL", f"{talk.model.url}/v1")
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
     monkeypatch.setenv("THREADLINE_EMAIL_DOMAINS", "sandbox.invalid")
-    slack = talk.activities.deps.slack
-    outbox = Outbox(slack, talk.database)
-    host = ConversationOptions(
-        FailureAlerts(outbox, ESCALATIONS), CaseReaders((), "https://sandbox.slack.com/"), workflows=NotedStarts()
-    )
+    temporal = await Client.connect("localhost:1", lazy=True)
+    deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with open_conversations(
-            ConversationFeatureSettings(), talk.database, slack, History(slack), UserDirectory(slack.user), outbox, host
-        ) as made:
-            whole = replace(talk, activities=made.activities)
+        async with open_conversations(ConversationFeatureSettings(), deps, Services()) as (conversing, _):
+            whole = replace(talk, activities=conversing)
             yield SalesScene(whole, server)
 
 

@@ -27,10 +27,9 @@ from threadline.settings import (
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
-from threadline.wiring.conversations import ConversationFeatureSettings
+from threadline.wiring.core_worker import ConversationFeatureSettings
 from threadline.wiring.gateway import case_channels, watched_channels
-from threadline.wiring.integrations import configured_embedder
-from threadline.wiring.toolset_list import TOOLS
+from threadline.wiring.toolsets import TOOLS, configured_embedder
 
 DAY = 24 * 3600.0
 CASES = {"THREADLINE_REPORTS_CHANNEL": "C0REPORTS", "THREADLINE_SUMMARIES_CHANNEL": "C0SUMMARIES"}

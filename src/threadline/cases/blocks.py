@@ -8,7 +8,6 @@ from threadline.slack.formatting import (
     Block,
     Rendered,
     context,
-    escape,
     escape_mentions,
     fallback_text,
     link,
@@ -18,7 +17,7 @@ from threadline.slack.formatting import (
     one_line,
     section,
 )
-from threadline.slack.text import open_fence, split_markdown
+from threadline.slack.text import escape, open_fence, split_markdown
 
 _REOPEN = "Write in this thread to reopen it."
 

@@ -1,7 +1,6 @@
 """CaseThreads: what the catch-up compares of the threads of cases."""
 
-from collections.abc import Collection, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 
 from threadline.cases.store.case import CaseStore, open_threads_query
 from threadline.cases.store.messages import MESSAGES
@@ -10,13 +9,14 @@ from threadline.slack.history import RawMessage
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.contract import LookScope
-from threadline.threads.message_table import StoredMessage
+from threadline.threads.model import ThreadOwner
 
 
 class CaseThreads(ThreadSource):
     """The report's thread, and those in which the developers are told; or a thread that may become a report's."""
 
     kind = "case"
+    table = MESSAGES
     scope = LookScope.CASES
     always_due = True
 
@@ -28,20 +28,5 @@ class CaseThreads(ThreadSource):
         """All messages. Under a deleted root that no case owns, nobody knows whose thread it is: none."""
         return list(shown) if author_id or thread.owner else []
 
-    async def find_messages(
-        self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
-    ) -> dict[str, StoredMessage]:
-        bug_id = await self._bug_id(tx, thread)
-        return await MESSAGES.find(tx, bug_id, ids) if bug_id else {}
-
-    async def messages_between(
-        self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
-    ) -> list[StoredMessage]:
-        bug_id = await self._bug_id(tx, thread)
-        return await MESSAGES.between(tx, bug_id, thread.team, thread.channel, oldest, latest) if bug_id else []
-
-    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        return await MESSAGES.stored_ids(tx, ids)
-
-    async def _bug_id(self, tx: Transaction, thread: CatchUpThread) -> str:
-        return await CaseStore(tx).bug_id(thread.owner.thread) if thread.owner else ""
+    async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> str:
+        return await CaseStore(tx).bug_id(owner.thread)

@@ -44,7 +44,7 @@ async def ingest(
     from threadline.knowledge.web import open_web_fetcher
     from threadline.settings import EmbeddingSettings
     from threadline.wiring.cli_services import cli_database
-    from threadline.wiring.integrations import configured_embedder
+    from threadline.wiring.toolsets import configured_embedder
 
     async with (
         cli_database(team) as (database, team_id),

@@ -114,12 +114,11 @@ async def replay(
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of workflows.")] = None,
 ) -> None:
     """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it before a deploy."""
-    from threadline.wiring.replay import OPEN, ReplayRequest, replay_histories
+    from threadline.wiring.replay import OPEN, replay_histories
 
     use_running_stack()
-    request = ReplayRequest(tuple(files or ()), workflow, query or OPEN, limit)
-    count, failed = 0, 0
-    async for verdict in replay_histories(request):
+    query, count, failed = query or OPEN, 0, 0
+    async for verdict in replay_histories(files or (), workflow, query, limit):
         count += 1
         if verdict.divergence:
             failed += 1
@@ -127,10 +126,10 @@ async def replay(
         if count % _REPORTED == 0:
             output.print_line(f"{count} histories replayed so far, {failed} of them in another way.")
     if not count:
-        output.print_line(f"No workflow matches {request.query}: there is nothing to replay.")
+        output.print_line(f"No workflow matches {query}: there is nothing to replay.")
         return
     output.print_line(f"{count - failed} of {count} histories replay as they were recorded.")
-    if count == request.limit:
+    if count == limit:
         output.print_line(f"These were the newest {count}; more may be open, since --limit was given.")
     if failed:
         raise typer.Exit(1)

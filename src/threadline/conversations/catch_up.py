@@ -1,23 +1,24 @@
 """ConversationThreads: what the catch-up compares of the threads of conversations."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
-from threadline.conversations.store.conversation import active_threads_query
-from threadline.conversations.store.messages import MESSAGES, MessageStore
+from threadline.conversations.store.conversation import ConversationStore, active_threads_query
+from threadline.conversations.store.messages import MESSAGES
 from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
 from threadline.slack.text import remove_mention, text_of
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource, is_direct, mentions_user
 from threadline.threads.contract import LookScope
-from threadline.threads.message_table import StoredMessage
+from threadline.threads.model import ThreadOwner
 
 
 class ConversationThreads(ThreadSource):
     """Threads in which people talk with the bot, or may begin to."""
 
     kind = "conversation"
+    table = MESSAGES
     scope = LookScope.CONVERSATIONS
     everywhere = True
 
@@ -42,15 +43,5 @@ class ConversationThreads(ThreadSource):
         """Without the bot's mention."""
         return remove_mention(text_of(message), self._bot_user_id)
 
-    async def find_messages(
-        self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
-    ) -> dict[str, StoredMessage]:
-        return await MessageStore(tx).find(thread.owner.thread, ids) if thread.owner else {}
-
-    async def messages_between(
-        self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
-    ) -> list[StoredMessage]:
-        return await MessageStore(tx).between(thread.owner.thread, oldest, latest) if thread.owner else []
-
-    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        return await MESSAGES.stored_ids(tx, ids)
+    async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> int | None:
+        return await ConversationStore(tx).find_id(owner.thread)

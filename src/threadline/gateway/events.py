@@ -10,7 +10,7 @@ from typing import Any
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
-from threadline.slack.text import int_field, objects, remove_mention, string_field, text_of, words_of
+from threadline.slack.text import files_of, objects, remove_mention, string_field, text_of, words_of
 from threadline.threads import phrases
 from threadline.threads.model import (
     IncomingMessage,
@@ -115,7 +115,7 @@ def parse(body: Mapping[str, Any]) -> SlackEvent:
         text="" if correction == MessageKind.DELETION else text_of(said),
         version=_version(event, said) if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
-        files=() if correction == MessageKind.DELETION else _files(said),
+        files=() if correction == MessageKind.DELETION else files_of(said),
         reaction=reaction,
         item_user=string_field(event, "item_user") if reaction else "",
         event_ts=string_field(event, "event_ts"),
@@ -208,16 +208,3 @@ def _team(body: Mapping[str, Any]) -> str:
 def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = source.get(name)
     return value if isinstance(value, Mapping) else {}
-
-
-def _files(said: Mapping[str, Any]) -> tuple[FileRef, ...]:
-    return tuple(
-        FileRef(
-            id=string_field(item, "id"),
-            name=string_field(item, "name"),
-            mimetype=string_field(item, "mimetype"),
-            size=int_field(item, "size"),
-        )
-        for item in objects(said.get("files"))
-        if string_field(item, "id") and item.get("mode") != "tombstone"
-    )

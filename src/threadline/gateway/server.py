@@ -6,7 +6,7 @@ import hmac
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,6 +29,7 @@ from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.interactions import BLOCK_ACTIONS
 from threadline.gateway.router import EventRouter, NotAccepted
 from threadline.slack.text import string_field
+from threadline.threads.activity import until_stopped
 
 DRAIN_TIMEOUT = 5.0
 """Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
@@ -81,7 +82,7 @@ class GatewayServer:
     Args:
         slack: opens the socket.
         temporal: asked by `/readyz`.
-        catch_up: told of each connection to Slack; None for a gateway that requests no catch-up.
+        catch_up: told of each connection to Slack, and of what Temporal accepts.
     """
 
     def __init__(
@@ -90,13 +91,14 @@ class GatewayServer:
         router: EventRouter,
         slack: AsyncWebClient,
         temporal: Client,
-        catch_up: CatchUpRequester | None = None,
+        catch_up: CatchUpRequester,
     ) -> None:
         self._config = config
         self._slack = slack
         self._temporal = temporal
         self._catch_up = catch_up
         self._events = InFlightEvents(router, catch_up)
+        self._socket: SocketModeConnection | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then accept nothing new and finish what is in flight within five seconds.
@@ -109,19 +111,18 @@ class GatewayServer:
         if not (socket_mode or config.signing_secret.strip()):
             raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or SLACK_APP_TOKEN instead")
         async with AsyncExitStack() as opened:
-            if self._catch_up:
-                opened.push_async_callback(self._catch_up.close)
-            socket, endpoint = None, None
+            opened.push_async_callback(self._catch_up.close)
+            app = web.Application(client_max_size=MAX_BODY)
+            app.add_routes([web.get("/healthz", _healthz), web.get("/readyz", self._readyz)])
             if socket_mode:
-                socket = SocketModeConnection(self._events, config.app_token, self._slack, catch_up=self._catch_up)
-                opened.push_async_callback(socket.close)
+                self._socket = SocketModeConnection(self._events, config.app_token, self._slack, self._catch_up)
+                opened.push_async_callback(self._socket.close)
             else:
-                endpoint = SlackHttpEndpoint(self._events, config.signing_secret)
-            app = make_http_app(self._probe(socket), self._events, endpoint)
+                app.add_routes([web.post(path, self._answer) for path in ("/slack/events", "/slack/interactions")])
             port = await opened.enter_async_context(_listening(app, config.host, config.port))
-            if socket:
-                await run_unless(stop, socket.connect())
-            elif self._catch_up:
+            if self._socket:
+                await until_stopped(stop, self._socket.connect())
+            else:
                 self._catch_up.on_connected()
             if not stop.is_set():
                 _log.info("gateway_ready", mode="socket" if socket_mode else "http", port=port)
@@ -129,12 +130,33 @@ class GatewayServer:
             await self._events.drain(DRAIN_TIMEOUT)
         _log.info("gateway_stopped", counts=dict(self._events.counts))
 
-    def _probe(self, socket: "SocketModeConnection | None") -> "ReadinessProbe":
-        async def probe() -> dict[str, bool]:
-            parts = {"temporal": await self._reaches_temporal()}
-            return {**parts, "socket": await socket.is_connected()} if socket else parts
+    async def _answer(self, request: web.Request) -> web.Response:
+        """Answer Slack: 401 without a valid signature, 400 for what is no JSON object, else as `InFlightEvents.handle`.
 
-        return probe
+        A request that Slack has not signed is neither parsed nor logged.
+        """
+        raw = await request.read()
+        if not is_signed(self._config.signing_secret, raw, request.headers):
+            self._events.counts["unsigned"] += 1
+            return web.Response(status=HTTPStatus.UNAUTHORIZED)
+        body = parse_body(raw, request.content_type)
+        if body is None:
+            self._events.counts["malformed"] += 1
+            return web.Response(status=HTTPStatus.BAD_REQUEST)
+        if body.get("type") == "url_verification":
+            return web.json_response({"challenge": string_field(body, "challenge")})
+        with self._events.track():
+            return web.Response(status=await self._events.handle(body))
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        """Say of each thing that the gateway needs whether it is there. A gateway that drains is not ready."""
+        events, parts = self._events, {"temporal": await self._reaches_temporal()}
+        if self._socket:
+            parts["socket"] = await self._socket.is_connected()
+        parts["taking_events"] = not events.draining
+        status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
+        shown = {**parts, "in_flight": events.in_flight, "counts": dict(events.counts)}
+        return web.json_response(shown, status=status)
 
     async def _reaches_temporal(self) -> bool:
         try:
@@ -150,7 +172,7 @@ class InFlightEvents:
     `catch_up` is told whether Temporal accepts them.
     """
 
-    def __init__(self, router: EventRouter, catch_up: CatchUpRequester | None = None) -> None:
+    def __init__(self, router: EventRouter, catch_up: CatchUpRequester) -> None:
         self._router = router
         self._catch_up = catch_up
         self._landed = asyncio.Event()
@@ -173,12 +195,11 @@ class InFlightEvents:
             handled = await self._router.handle(body)
         except NotAccepted as refused:
             self.counts["not_accepted"] += 1
-            if self._catch_up:
-                self._catch_up.on_rejected()
+            self._catch_up.on_rejected()
             _log.error("event_not_accepted", reason=str(refused), error=repr(refused.__cause__))
             return HTTPStatus.INTERNAL_SERVER_ERROR
         self.counts[handled.outcome] += 1
-        if self._catch_up and handled.signalled:  # an ignored event does not tell whether Temporal answers
+        if handled.signalled:  # an ignored event does not tell whether Temporal answers
             self._catch_up.on_accepted()
         _log.debug("event_handled", outcome=handled.outcome)
         return HTTPStatus.OK
@@ -216,31 +237,9 @@ class InFlightEvents:
 
 # ---- HTTP ------------------------------------------------------------------------------------------------------------
 
-ReadinessProbe = Callable[[], Awaitable[dict[str, bool]]]
-"""Says for each thing that the gateway needs whether it is there."""
 
-
-class SlackHttpEndpoint:
-    """Answers Slack's requests. A request that Slack has not signed is neither parsed nor logged."""
-
-    def __init__(self, events: InFlightEvents, signing_secret: str) -> None:
-        self._events = events
-        self._secret = signing_secret
-
-    async def answer(self, request: web.Request) -> web.Response:
-        """401 without a valid signature, 400 for what is no JSON object, else as `InFlightEvents.handle`."""
-        raw = await request.read()
-        if not is_signed(self._secret, raw, request.headers):
-            self._events.counts["unsigned"] += 1
-            return web.Response(status=HTTPStatus.UNAUTHORIZED)
-        body = parse_body(raw, request.content_type)
-        if body is None:
-            self._events.counts["malformed"] += 1
-            return web.Response(status=HTTPStatus.BAD_REQUEST)
-        if body.get("type") == "url_verification":
-            return web.json_response({"challenge": string_field(body, "challenge")})
-        with self._events.track():
-            return web.Response(status=await self._events.handle(body))
+async def _healthz(_: web.Request) -> web.Response:
+    return web.json_response({"alive": True})
 
 
 def is_signed(secret: str, body: bytes, headers: Mapping[str, str]) -> bool:
@@ -276,25 +275,6 @@ def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def make_http_app(probe: ReadinessProbe, events: InFlightEvents, endpoint: SlackHttpEndpoint | None) -> web.Application:
-    """The probes and, where Slack sends requests, its endpoint. While `events` drains, the process is not ready."""
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.json_response({"alive": True})
-
-    async def readyz(_: web.Request) -> web.Response:
-        parts = {**await probe(), "taking_events": not events.draining}
-        status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
-        shown = {**parts, "in_flight": events.in_flight, "counts": dict(events.counts)}
-        return web.json_response(shown, status=status)
-
-    app = web.Application(client_max_size=MAX_BODY)
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
-    if endpoint:
-        app.add_routes([web.post(path, endpoint.answer) for path in ("/slack/events", "/slack/interactions")])
-    return app
-
-
 @asynccontextmanager
 async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
     """Serve, and yield the port that was taken."""
@@ -325,9 +305,8 @@ class SocketModeConnection:
         events: InFlightEvents,
         app_token: str,
         slack: AsyncWebClient,
-        *,
+        catch_up: CatchUpRequester,
         heartbeat: float = HEARTBEAT,
-        catch_up: CatchUpRequester | None = None,
     ) -> None:
         self._events = events
         self._catch_up = catch_up
@@ -374,7 +353,7 @@ class SocketModeConnection:
     async def _on_hello(self, message: WSMessage) -> None:
         """Slack says hello over each new connection. It has given up on what it could not deliver before."""
         text = message.data
-        if self._catch_up and isinstance(text, str) and '"hello"' in text and json.loads(text).get("type") == "hello":
+        if isinstance(text, str) and '"hello"' in text and json.loads(text).get("type") == "hello":
             self._catch_up.on_connected()
 
     async def _renew_stale_address(self) -> None:
@@ -382,8 +361,7 @@ class SocketModeConnection:
         while True:
             await asyncio.sleep(self._heartbeat)
             if await self._client.is_connected():
-                if self._catch_up:
-                    self._catch_up.on_heartbeat()
+                self._catch_up.on_heartbeat()
             else:
                 _log.error("socket_disconnected", next="The client requests a new URL from Slack.")
                 self._client.wss_uri = None
@@ -397,15 +375,3 @@ async def _log_disconnect(message: WSMessage) -> None:
     if envelope.get("type") == "disconnect":
         reason = envelope.get("reason", "unknown")
         (_log.error if reason in _PERSISTENT_REASONS else _log.info)("socket_disconnect", reason=reason)
-
-
-async def run_unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work, or cancel it when `stop` is set first."""
-    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        stopped.cancel()

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Row, Select, func, select, text, update
@@ -18,7 +17,7 @@ from threadline.decisions.store import DecisionStore, decision_of, factors_of, j
 from threadline.handovers.model import Handover, HandoverRef
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.message_table import MessageTable, StoredMessage, log_quarantined
+from threadline.threads.message_table import MessageTable, log_quarantined
 from threadline.threads.model import IncomingMessage
 from threadline.threads.phrases import THUMBS
 
@@ -180,9 +179,9 @@ class HandoverAnswerStore:
             to show: it was shown before, or what it corrects is not stored.
         """
         row = await ConversationStore(self._tx).lock(ref.thread)
-        if await self.stored_ids([message.id]):
+        if await self.shown_ids([message.id]):
             return None
-        stored = await _ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
+        stored = await ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
         log_quarantined(ref.thread, stored.quarantined)
         original = message.correction_of or message.id
         await self._tx.execute(_CLEAR_OLD_EDITS, {"id": row.id, "original": original})
@@ -196,28 +195,19 @@ class HandoverAnswerStore:
         mine = (_answer.conversation_id == row.id, _answer.message_id == message_id)
         await self._tx.execute(update(handover_answers).where(*mine).values(shown_at=func.now()))
 
-    async def find(self, ref: HandoverRef, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages need nothing more, by id, with whatever corrects them."""
-        found = await _ANSWERS.find(self._tx, await ConversationStore(self._tx).find_id(ref.thread), ids)
-        shown = await self.stored_ids(found)
-        return {each: message for each, message in found.items() if each in shown}
-
-    async def between(self, ref: HandoverRef, card: Thread, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
-        """What people wrote under this card between two moments (seconds since 1970, both exclusive) and have not
-        deleted."""
+    async def ids_under_card(self, ref: HandoverRef) -> set[str]:
+        """The messages that were written under this card; others are under the thread's other cards."""
         conversation = await ConversationStore(self._tx).find_id(ref.thread)
-        found = await _ANSWERS.between(self._tx, conversation, card.team, card.channel, oldest, latest)
         mine = select(_answer.message_id).where(_answer.conversation_id == conversation, _answer.turn == ref.turn)
-        under_card = set((await self._tx.execute(mine)).scalars())  # the others are under the thread's other cards
-        return [each for each in found if each.message_id in under_card]
+        return set((await self._tx.execute(mine)).scalars())
 
-    async def stored_ids(self, ids: Collection[str]) -> set[str]:
+    async def shown_ids(self, ids: Collection[str]) -> set[str]:
         """Which of these messages need nothing more, of whichever handover."""
         shown = select(_answer.message_id).where(_answer.message_id.in_(ids), _answer.shown_at.is_not(None))
         return set((await self._tx.execute(shown)).scalars())
 
 
-_ANSWERS = MessageTable(handover_answers, "conversation_id")
+ANSWERS = MessageTable(handover_answers, "conversation_id")
 
 
 def _message(row: Row[Any], *, deleted: bool, edited: bool) -> HandoverMessage:

@@ -15,7 +15,7 @@ from threadline.forge import locks, remotes
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Export, Mirrors
 from threadline.investigator.store import AttachedFile
-from threadline.threads.activity import run_to_end
+from threadline.threads.activity import repeating, run_to_end
 
 ATTACHMENTS = "attachments"
 OPEN_WAIT = 30.0
@@ -185,17 +185,11 @@ async def sweep_periodically(
     """
 
     async def sweep() -> None:
-        while True:
-            try:
-                if swept := await workspaces.sweep(await open_cases()):
-                    _log.info("workspaces_swept", cases=swept)
-            except (Permanent, Transient, OSError) as error:
-                _log.warning("workspace_sweep_failed", reason=str(error))
-            await asyncio.sleep(interval)
+        try:
+            if swept := await workspaces.sweep(await open_cases()):
+                _log.info("workspaces_swept", cases=swept)
+        except (Permanent, Transient, OSError) as error:
+            _log.warning("workspace_sweep_failed", reason=str(error))
 
-    task = asyncio.create_task(sweep())
-    try:
+    async with repeating(sweep, interval):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

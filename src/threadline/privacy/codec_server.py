@@ -132,16 +132,13 @@ class CodecServer:
 
     async def _decrypted(self, payloads: Sequence[Payload]) -> list[Payload]:
         """One payload that cannot be decrypted stays as it is, and does not hide the others."""
-        return [self._shown(payload) for payload in payloads]
-
-    def _shown(self, payload: Payload) -> Payload:
-        if not is_encrypted(payload):
-            return payload
-        try:
-            return self._codec.decrypt(payload)
-        except DecryptionFailed as error:
-            _log.warning("payload_not_decrypted", key=key_id_of(payload), reason=str(error))
-            return payload
+        shown = list(payloads)
+        for place, payload in enumerate(payloads):
+            try:
+                shown[place] = self._codec.decrypt(payload) if is_encrypted(payload) else payload
+            except DecryptionFailed as error:
+                _log.warning("payload_not_decrypted", key=key_id_of(payload), reason=str(error))
+        return shown
 
     async def _show_login(self, _: web.Request) -> web.Response:
         return _page(_FIRST)

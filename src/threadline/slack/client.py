@@ -21,7 +21,7 @@ from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.errors import error_name, translated
 from threadline.slack.model import FileRef, User
-from threadline.slack.text import text_of
+from threadline.slack.text import files_of, text_of
 
 CALL_TIMEOUT = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
@@ -92,7 +92,10 @@ def make_web_client(
 
 @dataclass(frozen=True)
 class SlackMessage:
-    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user."""
+    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user.
+
+    `payload` is what a post of ours carries (`key` and its owner); empty for any other message.
+    """
 
     channel: str
     ts: str
@@ -100,14 +103,8 @@ class SlackMessage:
     thread_ts: str = ""
     user: str = ""
     bot_id: str = ""
-    subtype: str = ""
     files: tuple[FileRef, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def payload(self) -> Mapping[str, Any]:
-        """What a post of ours carries (`key`, `bug_id`); empty for any other message."""
-        return _payload({"metadata": self.metadata})
+    payload: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SlackClient:
@@ -317,16 +314,6 @@ def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
         thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),
-        subtype=str(raw.get("subtype") or ""),
-        files=tuple(
-            FileRef(
-                id=str(item["id"]),
-                name=str(item.get("name") or ""),
-                mimetype=str(item.get("mimetype") or ""),
-                size=int(item.get("size") or 0),
-            )
-            for item in raw.get("files") or ()
-            if item.get("id")
-        ),
-        metadata=raw.get("metadata") or {},
+        files=files_of(raw),
+        payload=_payload(raw),
     )

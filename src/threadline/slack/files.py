@@ -105,8 +105,18 @@ async def fetch(
         raise _too_large(file.name, max_bytes)
     if not _is_slacks_own(file.url, client.base_url):
         raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
-    async with translated(f"file {file.id}"), asyncio.timeout(seconds):
-        return await _fetch(client, file.url, file.name, max_bytes)
+    headers, content = {"Authorization": f"Bearer {client.token}"}, bytearray()
+    async with (
+        translated(f"file {file.id}"),
+        asyncio.timeout(seconds),
+        _session(client).get(file.url, headers=headers, allow_redirects=False, proxy=client.proxy) as response,
+    ):
+        _check_response(response, file.name)
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            content += chunk
+            if len(content) > max_bytes:
+                raise _too_large(file.name, max_bytes)
+    return bytes(content)
 
 
 async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> DownloadedFile:
@@ -135,18 +145,10 @@ def _is_slacks_own(url: str, base_url: str) -> bool:
     return target.scheme == api.scheme and target.netloc in (api.netloc, f"files.{api.netloc}")
 
 
-async def _fetch(client: AsyncWebClient, url: str, name: str, max_bytes: int) -> bytes:
+def _session(client: AsyncWebClient) -> aiohttp.ClientSession:
     if client.session is None:
         raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
-    headers = {"Authorization": f"Bearer {client.token}"}
-    async with client.session.get(url, headers=headers, allow_redirects=False, proxy=client.proxy) as response:
-        _check_response(response, name)
-        content = bytearray()
-        async for chunk in response.content.iter_chunked(_CHUNK):
-            content += chunk
-            if len(content) > max_bytes:
-                raise _too_large(name, max_bytes)
-    return bytes(content)
+    return client.session
 
 
 def _check_response(response: aiohttp.ClientResponse, name: str) -> None:
@@ -212,12 +214,10 @@ async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
 async def _bring(slack: SlackClient, upload: FileUpload) -> str:
     """The id of the file, which Slack has and nobody sees yet."""
     client = slack.client
-    if client.session is None:
-        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
     async with translated(f"channel {upload.channel}"):
         place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
         timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
-        sent = client.session.post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
+        sent = _session(client).post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
         async with sent as answer:
             if answer.status != 200:
                 raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")

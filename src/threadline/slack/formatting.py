@@ -15,7 +15,7 @@ from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.model import FileRef
-from threadline.slack.text import split_markdown
+from threadline.slack.text import escape, split_markdown
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -39,11 +39,6 @@ class Rendered:
 
     text: str
     blocks: tuple[Block, ...] = ()
-
-
-def escape(text: str) -> str:
-    """Text that is not ours, inside mrkdwn: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from threadline.errors import Permanent
-from threadline.slack.model import clean_text
+from threadline.slack.model import FileRef, clean_text
 
 _INDENT = "    "
 _MAX_INDENT = 8
@@ -44,6 +44,11 @@ _HINT = (
     "https://acme.slack.com/archives/C0123456789/p1700000000000100, "
     "or its channel and ts, such as C0123456789/1700000000.000100"
 )
+
+
+def escape(text: str) -> str:
+    """Text that is not ours, inside mrkdwn: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def is_blank(text: str) -> bool:
@@ -152,6 +157,20 @@ def words_of(message: Mapping[str, Any]) -> str:
     return "\n".join(line for block in blocks for line in _lines(block))
 
 
+def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
+    """The files that a Slack message shows, without those that were deleted."""
+    return tuple(
+        FileRef(
+            id=string_field(item, "id"),
+            name=string_field(item, "name"),
+            mimetype=string_field(item, "mimetype"),
+            size=int_field(item, "size"),
+        )
+        for item in objects(message.get("files"))
+        if string_field(item, "id") and item.get("mode") != "tombstone"
+    )
+
+
 def string_field(source: Mapping[str, Any], name: str) -> str:
     """The field if it is a string, made storable; else nothing."""
     value = source.get(name)
@@ -189,11 +208,11 @@ def _inline(element: Mapping[str, Any]) -> str:
 
 def _piece(piece: Mapping[str, Any]) -> str:
     write = _PIECES.get(string_field(piece, "type"))
-    return write(piece) if write else _escaped(string_field(piece, "text") or string_field(piece, "fallback"))
+    return write(piece) if write else escape(string_field(piece, "text") or string_field(piece, "fallback"))
 
 
 def _link(piece: Mapping[str, Any]) -> str:
-    url, label = string_field(piece, "url"), _escaped(string_field(piece, "text"))
+    url, label = string_field(piece, "url"), escape(string_field(piece, "text"))
     return f"<{url}|{label}>" if label and label != url else f"<{url}>"
 
 
@@ -206,11 +225,6 @@ _PIECES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "emoji": lambda piece: f":{string_field(piece, 'name')}:",
     "color": lambda piece: string_field(piece, "value"),
 }
-
-
-def _escaped(text: str) -> str:
-    """Escape as Slack does in `text`, so that a reader need not know which of the two it was given."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def int_field(source: Mapping[str, Any], name: str) -> int:

@@ -1,6 +1,6 @@
-"""What surrounds activities in a worker: errors become Temporal's in one place, and long work sends heartbeats.
+"""What surrounds an activity in a worker: errors become Temporal's in one place, and long work sends heartbeats.
 
-`run_to_end` awaits what must not be left half done, however often the activity is cancelled.
+Also work of any process that goes on beside other work, until the process is to stop, or to its end whatever happens.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions, should_alert
 from threadline.threads.model import turn_id
 
+Result = TypeVar("Result")
+
 HEARTBEAT_INTERVAL = 5.0
 LONG_WAIT = 60.0
 """Seconds."""
 _log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 
 class ErrorInterceptor(Interceptor):
@@ -122,11 +122,22 @@ async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[No
     """
 
     async def send() -> None:
+        activity.heartbeat()
+
+    async with repeating(send, interval):
+        yield
+
+
+@asynccontextmanager
+async def repeating(work: Callable[[], Awaitable[None]], interval: float) -> AsyncIterator[None]:
+    """Do something at once and then at each interval (seconds), until the block ends. What it raises ends it."""
+
+    async def repeat() -> None:
         while True:
-            activity.heartbeat()
+            await work()
             await asyncio.sleep(interval)
 
-    task = asyncio.create_task(send())
+    task = asyncio.create_task(repeat())
     try:
         yield
     finally:
@@ -134,7 +145,7 @@ async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[No
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+async def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
     """Await `work` to its end. A cancellation of the caller meanwhile is raised afterwards, in place of the result.
 
     A lost claim and Temporal may each cancel one attempt: a wait that survives a single cancellation would give up a
@@ -150,3 +161,14 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     if cancelled:
         raise cancelled from task.exception()
     return task.result()
+
+
+async def until_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """The work's result; None when `stop` was set first, and then the work is cancelled."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        stopped.cancel()

@@ -100,7 +100,9 @@ class ButtonWorkflow(ABC, Generic[State]):
     @property
     def _must_continue_as_new(self) -> bool:
         """What is under way is finished first: the next run would not know of it."""
-        return history_is_long() and self.background.idle
+        info = workflow.info()
+        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > model.MAX_PRESS_EVENTS
+        return is_long and self.background.idle
 
     def _has_work(self) -> bool:
         return bool(self.input.presses) or self.timer.fired or self._ended or self._must_continue_as_new
@@ -113,12 +115,6 @@ class ButtonWorkflow(ABC, Generic[State]):
             if not is_cancelled_exception(error):
                 raise
             workflow.logger.warning("cancellation_ignored", extra={"workflow": workflow.info().workflow_id})
-
-
-def history_is_long() -> bool:
-    """Whether the run's history is long enough to go on in another."""
-    info = workflow.info()
-    return info.is_continue_as_new_suggested() or info.get_current_history_length() > model.MAX_PRESS_EVENTS
 
 
 def _read(name: str, args: Sequence[RawValue]) -> ButtonPress | None:

@@ -76,7 +76,9 @@ async def run_unless(
         raise
     if task.done():
         return task.result()
-    await cancel_and_wait(task)
+    task.cancel()
+    with suppress(FailureError, asyncio.CancelledError):
+        await task  # to its end, whatever that is
     raise Interrupted
 
 
@@ -132,13 +134,6 @@ async def attempt_despite_cancel(
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
-
-
-async def cancel_and_wait(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait for its end, whatever that is."""
-    task.cancel()
-    with suppress(FailureError, asyncio.CancelledError):
-        await task
 
 
 class BackgroundTasks:

@@ -14,11 +14,12 @@ from threadline.slack.history import History, RawMessage
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel, RootState
 from threadline.threads.comparison import (
     MissedEvent,
-    ThreadDifference,
     ThreadSource,
-    compare,
+    deleted_event,
+    edited_at,
     is_direct,
     mentions_user,
+    missing_event,
 )
 from threadline.threads.contract import (
     LOOK_BACK,
@@ -33,6 +34,9 @@ from threadline.threads.contract import (
     PageRequest,
     PlanRequest,
 )
+from threadline.threads.message_table import StoredMessage
+from threadline.threads.model import message_id
+from threadline.threads.store import ThreadStore
 
 DEEP_INTERVAL = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
@@ -98,45 +102,41 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     @activity.defn
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
-        now, deep = time.time(), request.deep
-        async with self._database.begin() as tx:
-            await self._store(tx).prune(now - 2 * LOOK_BACK)
-        followed = await self._follow(now, request.followed)
-        async with self._database.begin() as tx:
-            roots = await self._store(tx).oldest_roots(self._case_channels)
+        now = time.time()
+        followed, oldest_roots = await self._follow(now, request.followed)
         cases = [each for each in followed if each.channel in self._case_channels]
-        always = cases if self._conversation_channels is None else followed
-        deep = deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
         conversations = [each for each in followed if each.channel not in self._case_channels]
+        always = cases if self._conversation_channels is None else followed
+        deep = request.deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
         if self._conversation_channels is None:
             conversations = _take_turns(conversations)
-        windows = history_windows(self._case_channels, roots, conversations, now, now - self._settle_time, deep=deep)
+        until = now - self._settle_time
+        windows = history_windows(self._case_channels, oldest_roots, conversations, now, until, deep=deep)
         return CatchUpPlan(now, deep, self._settle_time, windows)
 
-    async def _follow(self, now: float, since: Mapping[str, float]) -> list[FollowedChannel]:
-        """Every channel that is followed, those included that are new. `since`: where a gateway followed it before.
+    async def _follow(self, now: float, since: Mapping[str, float]) -> tuple[list[FollowedChannel], dict[str, str]]:
+        """Every channel that is followed, those included that are new, and the oldest thread of each case channel.
 
         A channel in which the bot is found counts from the last pass on: a first direct message, which was missed,
-        makes its channel.
+        makes its channel. `since`: where a gateway followed it before.
         """
+        named = [*self._case_channels, *(self._conversation_channels or ())]
         async with self._database.begin() as tx:
             store = self._store(tx)
+            await store.prune(now - 2 * LOOK_BACK)
             before = await store.channels()
-            named = [*self._case_channels, *(self._conversation_channels or ())]
             for channel in since.keys() & set(named):
                 await store.follow_channels([channel], min(now, since[channel]))
             await store.follow_channels(named, now)
-            if self._conversation_channels is not None:
-                await store.unfollow_others(named)
-        found = await self._member_channels() if self._conversation_channels is None else None
+        found = await self._member_channels() if self._conversation_channels is None else []
         async with self._database.begin() as tx:
             store = self._store(tx)
             if found is not None:
                 read = [each.read_at for each in before if each.channel in self._case_channels and not each.error]
                 read = [at for at in read if at]
                 await store.follow_channels(found, min(read) - _BEFORE_LAST_PASS if read else now)
-                await store.unfollow_others([*self._case_channels, *found])
-            return await store.channels()
+                await store.unfollow_others([*named, *found])
+            return await store.channels(), await store.oldest_roots(self._case_channels)
 
     async def _member_channels(self) -> list[str] | None:
         """Where the bot is, but for the channels of cases; None when it may not ask, and then it reads what it knew."""
@@ -204,38 +204,94 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def _compare_owner(self, threads: Sequence[CatchUpThread], plan: CatchUpPlan) -> int:
         """Compare what belongs together and signal what is missing in it; what was done is recorded at once."""
-        found: dict[CatchUpThread, ThreadDifference] = {}
+        missing, compared = list[MissedEvent](), dict[CatchUpThread, bool]()
         for thread in threads:
             activity.heartbeat()
             try:
-                found[thread] = await self._compare(thread, plan)
+                found, compared[thread] = await self._compare(thread, plan)
+                missing += found
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the others from being looked at
                 if isinstance(error, Permanent) and plan.scope is LookScope.CONVERSATIONS:
                     # People take the bot out of channels: that it cannot read there any more is nobody's fault.
                     place = {"channel": thread.channel, "thread_ts": thread.thread_ts}
                     _log.info("conversation_unreachable", reason=str(error), **place)
-                    found[thread] = ThreadDifference([])
+                    compared[thread] = False
                 else:
                     await self._leave_out([thread], plan, error)
         try:
-            sent = await self._send([event for difference in found.values() for event in difference.missing])
+            sent = await self._send(missing)
         except Exception as error:  # noqa: BLE001 - the same
-            await self._leave_out(found, plan, error)
+            await self._leave_out(compared, plan, error)
             return 0
         async with self._database.begin() as tx:
-            for thread, difference in found.items():
-                await self._store(tx).record_compared(thread, plan.began, again=difference.has_recent)
+            for thread, has_recent in compared.items():
+                await self._store(tx).record_compared(thread, plan.began, again=has_recent)
         return sent
 
-    async def _compare(self, thread: CatchUpThread, plan: CatchUpPlan) -> ThreadDifference:
-        oldest, latest = plan.began - LOOK_BACK, plan.began - plan.settle_time
-        source = self._source_of(thread, plan.scope)
-        return await compare(self._database, self._history, source, thread, self._bot_user_id, oldest, latest)
+    async def _compare(self, thread: CatchUpThread, plan: CatchUpPlan) -> tuple[list[MissedEvent], bool]:
+        """What was said, edited or deleted in a thread and is not stored; and whether something was too recent to tell.
 
-    def _source_of(self, thread: CatchUpThread, scope: LookScope) -> ThreadSource:
-        if owner := thread.owner:
-            return next(source for source in self._sources if source.kind == owner.feature)
-        return next(source for source in self._sources if source.scope is scope)
+        Older than the pass looks back, or than the owner of the thread, nothing is missing.
+        """
+        owner, scope = thread.owner, plan.scope
+        source = next(each for each in self._sources if (each.kind == owner.feature if owner else each.scope is scope))
+        start = max(thread.compare_from, Decimal(f"{plan.began - LOOK_BACK:.6f}"))
+        end = Decimal(f"{plan.began - plan.settle_time:.6f}")
+        async with self._database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
+            said = await source.messages_between(tx, thread, start, end)
+        listed = await self._list_thread(thread.channel, thread.thread_ts, start)
+        author_id = self._root_author(thread, listed)
+        in_time = [message for message in listed if start < Decimal(message["ts"]) < end]
+        shown = [each for each in source.relevant(thread, author_id, in_time) if each.get("subtype") != "tombstone"]
+        stored: Mapping[str, StoredMessage] = {}
+        if shown:
+            ids = [message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
+            async with self._database.begin() as tx:
+                stored = await source.find_messages(tx, thread, ids)
+        parent = author_id or self._bot_user_id
+        missing = [event for each in shown if (event := missing_event(source, thread, each, stored, parent, end))]
+        gone = await self._deleted_messages(thread, said, listed)
+        missing += [deleted_event(thread.team, message, thread.thread_ts, parent) for message in gone]
+        return missing, any(Decimal(message["ts"]) >= end or edited_at(message) >= end for message in listed)
+
+    async def _list_thread(self, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
+        listed = []
+        async for message in self._history.thread_messages(channel, root, f"{oldest:.6f}"):
+            activity.heartbeat()
+            listed.append(message)
+        return listed
+
+    def _root_author(self, thread: CatchUpThread, listed: Sequence[RawMessage]) -> str:
+        """Who wrote the root. Of one that is gone the registry knows it; there, a root of the bot's has none."""
+        root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
+        if root and root.get("subtype") != "tombstone":
+            return str(root.get("user") or "")
+        return thread.author_id or (self._bot_user_id if thread.owner else "")
+
+    async def _deleted_messages(
+        self, thread: CatchUpThread, said: Sequence[StoredMessage], listed: Sequence[RawMessage]
+    ) -> list[StoredMessage]:
+        """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not.
+
+        Slack is asked before each deletion: one that is inferred from a wrong list takes somebody's words for good.
+        """
+        shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
+        gone = [message for message in said if message.slack_ts not in shown]
+        if not gone or not thread.owner:
+            return []
+        async with self._database.begin() as tx:
+            roots = await ThreadStore(tx).roots(thread.owner.workflow_id, thread.channel)
+        for root in roots:
+            if gone and root != thread.thread_ts:
+                since = min(Decimal(message.slack_ts) for message in gone) - 1
+                elsewhere = {str(message["ts"]) for message in await self._list_thread(thread.channel, root, since)}
+                gone = [message for message in gone if message.slack_ts not in elsewhere]
+        deleted = []
+        for message in gone:
+            activity.heartbeat()
+            if not await self._history.exists(message.channel, message.slack_ts):
+                deleted.append(message)
+        return deleted
 
     async def _leave_out(self, threads: Iterable[CatchUpThread], plan: CatchUpPlan, error: Exception) -> None:
         """Record what stands in the way of a thread, when it is the thread's own; until that is known, raise."""
@@ -260,25 +316,23 @@ class LiveCatchUpActivities(CatchUpActivities):
         if not once:
             return 0
         async with self._database.begin() as tx:
-            known = await self._store(tx).send_state(once)
+            unstored, refused = await self._store(tx).send_state(once)
         sent = 0
         for event in sorted(once.values(), key=lambda event: event.at):
             activity.heartbeat()
-            if event.id in known.refused:
+            if event.id in refused:
                 continue
-            if event.id in known.unstored:
+            if event.id in unstored:
                 _log.error("message_not_stored", message=event.id, hint="Run `threadline doctor`.")
                 continue
             handled = await self._handle(event.body)
             if not (handled.signalled or handled.refused):
                 continue
+            if handled.signalled:
+                sent += 1
+                _log.info("message_caught_up", message=event.id)
             async with self._database.begin() as tx:
-                if handled.refused:
-                    await self._store(tx).record_refused(event.id)
-                else:
-                    sent += 1
-                    _log.info("message_caught_up", message=event.id)
-                    await self._store(tx).record_sent(event.id)
+                await self._store(tx).record_sent(event.id, refused=handled.refused)
         return sent
 
 

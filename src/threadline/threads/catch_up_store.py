@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Update, delete, false, func, literal, select, text, true, update
+from sqlalchemy import Update, delete, func, literal, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Query, Transaction
@@ -127,14 +127,6 @@ class CatchUpThread:
     author_id: str
     compare_from: Decimal
     first_message_at: Decimal | None = None
-
-
-@dataclass(frozen=True)
-class SendState:
-    """`unstored`: messages that were signalled so often that once more would not help; `refused`: by their author."""
-
-    unstored: set[str]
-    refused: set[str]
 
 
 class CatchUpStore:
@@ -302,28 +294,23 @@ class CatchUpStore:
         found = await self._tx.execute(query.order_by(row.active_at.desc()).limit(limit))
         return [(channel, root, error) for channel, root, error in found]
 
-    async def send_state(self, ids: Collection[str]) -> SendState:
-        """What is known of messages that are to be signalled."""
+    async def send_state(self, ids: Collection[str]) -> tuple[set[str], set[str]]:
+        """Which of these messages were signalled so often that once more would not help, and whose were refused."""
         row = catch_up_messages.c
         query = select(row.message_id, row.sends, row.refused).where(
             row.team == self._team, row.message_id.in_(list(ids))
         )
         known = list(await self._tx.execute(query))
-        return SendState(
-            {each.message_id for each in known if each.sends >= MAX_SENDS},
-            {each.message_id for each in known if each.refused},
-        )
+        often = {each.message_id for each in known if each.sends >= MAX_SENDS}
+        return often, {each.message_id for each in known if each.refused}
 
-    async def record_sent(self, message_id: str) -> None:
-        new = insert(catch_up_messages).values(team=self._team, message_id=message_id, sends=1, refused=false())
-        changes = {"sends": catch_up_messages.c.sends + 1, "last_at": func.now()}
-        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "message_id"], set_=changes))
-
-    async def record_refused(self, message_id: str) -> None:
-        """Somebody who may not take part wrote it; whoever they become later, it is not signalled."""
-        new = insert(catch_up_messages).values(team=self._team, message_id=message_id, sends=0, refused=true())
-        changes = {"refused": true()}
-        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "message_id"], set_=changes))
+    async def record_sent(self, message_id: str, *, refused: bool = False) -> None:
+        """A message was signalled; or refused, since its author may not take part, whoever they become later."""
+        sends = 0 if refused else 1
+        new = insert(catch_up_messages).values(team=self._team, message_id=message_id, sends=sends, refused=refused)
+        row, key = catch_up_messages.c, ["team", "message_id"]
+        changes = {"refused": true()} if refused else {"sends": row.sends + 1, "last_at": func.now()}
+        await self._tx.execute(new.on_conflict_do_update(index_elements=key, set_=changes))
 
     async def often_sent(self, limit: int = 1000) -> list[str]:
         """Messages that are not signalled once more, the last first, stored by now or not."""

@@ -1,7 +1,6 @@
-"""compare: one thread as Slack shows it against the same thread as it is stored.
+"""ThreadSource: what is stored of a kind of thread. MissedEvent: the event of Slack's that tells of what is missing.
 
 What is missing becomes the event that Slack would have delivered, so that the gateway's one table of rules routes both.
-A kind of thread says through its `ThreadSource` what is stored of it.
 """
 
 from abc import ABC, abstractmethod
@@ -10,18 +9,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from temporalio import activity
-
-from threadline.db.engine import Database, Query, Transaction
+from threadline.db.engine import Query, Transaction
 from threadline.privacy.redaction import redact
-from threadline.slack.history import History, RawMessage
+from threadline.slack.history import RawMessage
 from threadline.slack.model import clean_text
 from threadline.slack.text import mentions_in, text_of, words_of
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
-from threadline.threads.message_table import StoredMessage
-from threadline.threads.model import SenderType, deletion_id, edit_id, message_id
-from threadline.threads.store import ThreadStore
+from threadline.threads.message_table import MessageTable, StoredMessage
+from threadline.threads.model import SenderType, ThreadOwner, deletion_id, edit_id, message_id
 
 
 class ThreadSource(ABC):
@@ -29,6 +25,8 @@ class ThreadSource(ABC):
 
     kind: str
     """As in `ThreadOwner.feature`."""
+    table: MessageTable
+    """Where its messages are stored."""
     scope: LookScope | None = None
     """The scope in which a thread that nobody owns may become one of these."""
     everywhere = False
@@ -53,21 +51,27 @@ class ThreadSource(ABC):
         return text_of(message)
 
     @abstractmethod
+    async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> object | None:
+        """By what `table` knows a thread's owner; None or empty when nothing is stored of it."""
+
     async def find_messages(
         self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
     ) -> dict[str, StoredMessage]:
         """Which of these messages are stored for the thread's owner, by id, with whatever corrects them."""
+        owner_id = await self.owner_id(tx, thread.owner) if thread.owner else None
+        return await self.table.find(tx, owner_id, ids) if owner_id else {}
 
-    @abstractmethod
     async def messages_between(
         self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
         """What people are stored to have said in the thread's channel between two moments (seconds since 1970, both
         exclusive), and not to have deleted."""
+        owner_id = await self.owner_id(tx, thread.owner) if thread.owner else None
+        return await self.table.between(tx, owner_id, thread.team, thread.channel, oldest, latest) if owner_id else []
 
-    @abstractmethod
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
         """Which of these messages are stored, whoever owns them."""
+        return await self.table.stored_ids(tx, ids)
 
 
 @dataclass(frozen=True)
@@ -79,64 +83,7 @@ class MissedEvent:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ThreadDifference:
-    """`missing`: what is to be signalled. `has_recent`: something was too recent to be judged."""
-
-    missing: list[MissedEvent]
-    has_recent: bool = False
-
-
-async def compare(
-    database: Database,
-    history: History,
-    source: ThreadSource,
-    thread: CatchUpThread,
-    bot_user_id: str,
-    oldest: float,
-    latest: float,
-) -> ThreadDifference:
-    """Find what was said, edited or deleted between two moments (seconds since 1970) and is not stored.
-
-    Run within an activity: it heartbeats with each message that Slack shows.
-    """
-    start, end = max(thread.compare_from, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
-    async with database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
-        said = await source.messages_between(tx, thread, start, end)
-    listed = await _list_thread(history, thread.channel, thread.thread_ts, start)
-    author_id = _root_author(thread, listed, bot_user_id)
-    in_time = [message for message in listed if start < Decimal(message["ts"]) < end]
-    shown = [each for each in source.relevant(thread, author_id, in_time) if each.get("subtype") != "tombstone"]
-    stored: Mapping[str, StoredMessage] = {}
-    if shown:
-        ids = [message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
-        async with database.begin() as tx:
-            stored = await source.find_messages(tx, thread, ids)
-    parent = author_id or bot_user_id
-    missing = [event for each in shown if (event := _missing_event(source, thread, each, stored, parent, end))]
-    gone = await _deleted_messages(database, history, thread, said, listed)
-    missing += [deleted_event(thread.team, message, thread.thread_ts, parent) for message in gone]
-    has_recent = any(Decimal(message["ts"]) >= end or _edited_at(message) >= end for message in listed)
-    return ThreadDifference(missing, has_recent)
-
-
-async def _list_thread(history: History, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
-    listed = []
-    async for message in history.thread_messages(channel, root, f"{oldest:.6f}"):
-        activity.heartbeat()
-        listed.append(message)
-    return listed
-
-
-def _root_author(thread: CatchUpThread, listed: Sequence[RawMessage], bot_user_id: str) -> str:
-    """Who wrote the thread's root. Of one that is gone the registry knows it; there, a root of the bot's has none."""
-    root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
-    if root and root.get("subtype") != "tombstone":
-        return str(root.get("user") or "")
-    return thread.author_id or (bot_user_id if thread.owner else "")
-
-
-def _missing_event(
+def missing_event(
     source: ThreadSource,
     thread: CatchUpThread,
     message: RawMessage,
@@ -149,7 +96,7 @@ def _missing_event(
     before = stored.get(message_id(team, channel, ts))
     if before is None:
         return posted_event(team, channel, message, parent_user)
-    if not 0 < _edited_at(message) < end or before.sender_type == SenderType.BOT:
+    if not 0 < edited_at(message) < end or before.sender_type == SenderType.BOT:
         return None
     event = edited_event(team, channel, message, parent_user, before)
     if event.id in stored or _as_stored(source.text(message)) == _as_stored(before.message_text):
@@ -157,43 +104,13 @@ def _missing_event(
     return event
 
 
-async def _deleted_messages(
-    database: Database,
-    history: History,
-    thread: CatchUpThread,
-    said: Sequence[StoredMessage],
-    listed: Sequence[RawMessage],
-) -> list[StoredMessage]:
-    """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not."""
-    shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
-    gone = [message for message in said if message.slack_ts not in shown]
-    if not gone or not thread.owner:
-        return []
-    async with database.begin() as tx:
-        roots = await ThreadStore(tx).roots(thread.owner.workflow_id, thread.channel)
-    for root in roots:
-        if root == thread.thread_ts:
-            continue
-        since = min(Decimal(message.slack_ts) for message in gone) - 1
-        elsewhere = {str(message["ts"]) for message in await _list_thread(history, thread.channel, root, since)}
-        gone = [message for message in gone if message.slack_ts not in elsewhere]
-        if not gone:
-            return []
-    return [message for message in gone if not await _is_in_slack(history, message)]
-
-
-async def _is_in_slack(history: History, message: StoredMessage) -> bool:
-    """Ask before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
-    activity.heartbeat()
-    return await history.exists(message.channel, message.slack_ts)
-
-
 def _as_stored(text: str) -> str:
     """A text as it would be stored today, so that a rule which is newer than the stored text makes no edit."""
     return clean_text(redact(text))
 
 
-def _edited_at(message: RawMessage) -> Decimal:
+def edited_at(message: RawMessage) -> Decimal:
+    """When a message was last edited, in seconds since 1970; 0 for never."""
     edited = message.get("edited")
     return Decimal(str(edited.get("ts") or 0)) if isinstance(edited, Mapping) else Decimal(0)
 

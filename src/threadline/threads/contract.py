@@ -104,19 +104,17 @@ class CatchUpState:
     """The pass that the last run began, with threads of its scope still to be compared."""
 
 
-def wants_deep(args: Sequence[Any]) -> bool:
-    """Read the arguments of a request, whatever they are: what cannot be read requests a deep pass."""
-    if len(args) == 1 and isinstance(args[0], Mapping):
-        return args[0].get("deep") is not False
-    return True
+def parse_request(args: Sequence[Any]) -> tuple[bool, dict[str, float]]:
+    """Read the arguments of a request, whatever they are: what cannot be read requests a deep pass.
 
-
-def followed_channels(args: Sequence[Any]) -> dict[str, float]:
-    """Read the channels of a request, with the moment from which its gateway follows them; empty without any."""
-    if len(args) == 1 and isinstance(args[0], Mapping) and isinstance(args[0].get("at"), int | float):
-        channels = args[0].get("channels")
-        return {str(channel): float(args[0]["at"]) for channel in (channels if isinstance(channels, list) else ())}
-    return {}
+    Returns:
+        whether the pass is to be deep, and the channels, with the moment from which the gateway follows them.
+    """
+    request = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else {}
+    deep, at, channels = request.get("deep") is not False, request.get("at"), request.get("channels")
+    if isinstance(at, int | float) and isinstance(channels, list):
+        return deep, {str(channel): float(at) for channel in channels}
+    return deep, {}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ differs, such as who may open a case or what wants a turn, is in `cases/store/me
 `conversations/store/messages.py`.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +21,7 @@ from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import FileRef, Thread, clean_text
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
+from threadline.threads.model import IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import Quarantine
 
 _log = structlog.get_logger(__name__)
@@ -69,8 +68,6 @@ WHERE {owner} = :owner AND channel = :channel AND message_type = 'edit' AND reda
 
 A stop sign is stored and is no message: its id is not made of its own timestamp.
 """
-_MAX_QUARANTINED = 200
-"""Characters of an id or a timestamp that are kept of a refused message."""
 _LATEST = Decimal(10) ** 12
 
 Columns = Callable[[IncomingMessage], dict[str, object]]
@@ -190,38 +187,25 @@ class MessageTable:
     async def _store_new(
         self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
     ) -> _Stored:
-        waiting = batch
-        for _ in range(2):  # once more without what is stored already
-            try:
-                new, corrected = await self._insert(tx, owner_id, first, waiting, columns)
-            except _StoredAlready as known:
-                waiting = [message for message in waiting if message.id in known.others]
-            except DBAPIError as error:
-                if not is_value_refused(error):
-                    raise
-                break
-            else:
-                return new, [], corrected
-        return await self._store_one_by_one(tx, owner_id, first, waiting, columns)
-
-    async def _store_one_by_one(
-        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
-    ) -> _Stored:
-        corrected = False
-        stored: list[IncomingMessage] = []
-        refused: list[tuple[IncomingMessage, str]] = []
+        """Store all at once; where some are there, the others; where Postgres refuses a value, one by one."""
+        try:
+            new, corrected = await self._insert(tx, owner_id, first, batch, columns)
+        except _StoredAlready as known:
+            batch = [message for message in batch if message.id in known.others]
+            return await self._store_new(tx, owner_id, first, batch, columns)
+        except DBAPIError as error:
+            if not is_value_refused(error):
+                raise
+            if len(batch) == 1:
+                refused_id = batch[0].id.encode("utf-8", "backslashreplace")
+                kept = quarantined_message(batch[0].text, refused_id)
+                return [], [(kept, f"the database refused this message: {first_line(error)}")], False
+        else:
+            return new, [], corrected
+        stored, refused, corrected = list[IncomingMessage](), list[tuple[IncomingMessage, str]](), False
         for message in batch:
-            try:
-                new, is_corrected = await self._insert(tx, owner_id, first + len(stored), [message], columns)
-            except _StoredAlready:
-                continue
-            except DBAPIError as error:
-                if not is_value_refused(error):
-                    raise
-                refused.append((_quarantined(message), f"the database refused this message: {first_line(error)}"))
-            else:
-                stored += new
-                corrected = corrected or is_corrected
+            new, bad, is_corrected = await self._store_new(tx, owner_id, first + len(stored), [message], columns)
+            stored, refused, corrected = [*stored, *new], [*refused, *bad], corrected or is_corrected
         return stored, refused, corrected
 
     async def _insert(
@@ -286,11 +270,8 @@ def _originals(batch: Sequence[IncomingMessage]) -> list[str]:
 
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
     """Each id once, the first that came, in the order in which they were said."""
-    return sorted({message.id: message for message in reversed(batch)}.values(), key=_order)
-
-
-def _order(message: IncomingMessage) -> tuple[Decimal, str]:
-    return seconds(message.ts), message.version
+    once = {message.id: message for message in reversed(batch)}
+    return sorted(once.values(), key=lambda message: (seconds(message.ts), message.version))
 
 
 def seconds(ts: str) -> Decimal:
@@ -300,20 +281,6 @@ def seconds(ts: str) -> Decimal:
     except InvalidOperation:
         said = Decimal("NaN")
     return said if said.is_finite() and 0 <= said < _LATEST else Decimal(str(round(time.time(), 6)))
-
-
-def _quarantined(message: IncomingMessage) -> IncomingMessage:
-    """The message in a form that any table takes, under an id that the same message gets again."""
-    digest = hashlib.sha256(message.id.encode("utf-8", "backslashreplace")).hexdigest()[:16]
-    return IncomingMessage(
-        id=f"quarantine:{digest}",
-        kind=MessageKind.QUARANTINED,
-        sender_type=SenderType.UNKNOWN,
-        sender_id=clean_text(message.sender_id)[:_MAX_QUARANTINED],
-        text=clean_text(message.text),
-        channel=clean_text(message.channel)[:_MAX_QUARANTINED],
-        ts=clean_text(message.ts)[:_MAX_QUARANTINED],
-    )
 
 
 def redact_message(message: IncomingMessage) -> IncomingMessage:

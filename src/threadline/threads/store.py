@@ -16,8 +16,6 @@ from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, ThreadOwner
 from threadline.threads.tables import posts, quarantine, thread_bindings, threads
 
-CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
-
 
 class ThreadStore:
     """The registry of threads: one row for each thread that belongs to a workflow."""
@@ -102,7 +100,7 @@ class PostClaim:
     - `invalid`: it says nothing any more.
     """
 
-    state: CLAIM_STATES
+    state: Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
     ts: str = ""
     claimed_at: float = 0.0
 
@@ -232,14 +230,6 @@ class QuarantinedMessage:
     at: datetime
 
 
-@dataclass(frozen=True)
-class QuarantineCount:
-    """How many there are; `newest` is None when there is none."""
-
-    count: int
-    newest: datetime | None
-
-
 class Quarantine:
     """Messages that nobody could read, or that the database refused: kept, and listed for operators."""
 
@@ -275,9 +265,10 @@ class Quarantine:
         rows = await self._tx.execute(query.order_by(row.created_at.desc(), row.message_id).limit(limit))
         return [QuarantinedMessage(Thread(*each[:3]), *each[3:]) for each in rows]
 
-    async def count(self) -> QuarantineCount:
+    async def count(self) -> tuple[int, datetime | None]:
+        """How many there are, and when the newest came."""
         row = (await self._tx.execute(select(func.count(), func.max(quarantine.c.created_at)))).one()
-        return QuarantineCount(row[0], row[1])
+        return row[0], row[1]
 
     async def prune(self, before: float, limit: int = 1000) -> int:
         """Forget what is older than a moment (seconds since 1970), at most `limit`; returns how many."""

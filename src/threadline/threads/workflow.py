@@ -55,8 +55,9 @@ class CatchUpWorkflow:
     )
     def look(self, *args: Any) -> None:
         self._state.requested = self._state.follow_up = True
-        self._state.deep = self._state.deep or contract.wants_deep(args)
-        self._state.followed = contract.followed_channels(args) | self._state.followed  # the first moment stands
+        deep, followed = contract.parse_request(args)
+        self._state.deep = self._state.deep or deep
+        self._state.followed = followed | self._state.followed  # the first moment stands
 
     @workflow.run
     async def run(self, state: CatchUpState) -> str:

@@ -6,15 +6,19 @@ import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 from temporalio.client import Client
 
-from threadline.approvals.activities import LiveApprovalActivities
+from threadline.appointments.invitations import SlackInvitationSender
+from threadline.appointments.model import InvitationSender
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
+from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.activities import LiveCaseActivities
@@ -24,13 +28,23 @@ from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
+from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.blocks import answer_of
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities
+from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
+from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.posting import find_answer_part
+from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.sweep import OpenConversations
+from threadline.conversations.thread_reader import SlackThreadReader
+from threadline.conversations.thread_tool import ThreadReader
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limits import RateLimits
+from threadline.db.rate_limits import Rate, RateLimits
+from threadline.decisions.model import Thresholds
+from threadline.decisions.variants import load_variants
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
@@ -41,17 +55,30 @@ from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.sweep import OpenHandovers
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
-from threadline.jobs.model import ChannelAdmission, JobRunner
+from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
+from threadline.knowledge.search import look_up
+from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline.models.embeddings import Embedder
+from threadline.operator import enforcement as protocol
+from threadline.operator.context import SlackContext
 from threadline.operator.store import MemoryStore
-from threadline.sales.store import EmailDraftStore
+from threadline.rfps.files import RfpFiles
+from threadline.sales.email import EmailSettings
+from threadline.sales.store import EmailDraftStore, LeadStore
+from threadline.sales.tools import describe_customer
 from threadline.settings import (
+    ApprovalSettings,
     CaseSettings,
     ChannelSettings,
     ConversationSettings,
     DatabaseSettings,
+    DecisionSettings,
+    EmbeddingSettings,
     GitHubSettings,
+    MailSettings,
+    OpenAISettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
@@ -59,9 +86,11 @@ from threadline.settings import (
 from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import BotIdentity, SlackClient, identify
 from threadline.slack.history import History
+from threadline.slack.model import User, name_with_id
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities, Relay
+from threadline.threads.activity import repeating
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -72,20 +101,31 @@ from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
-from threadline.tools.store import ToolExecutionStore
-from threadline.wiring.conversations import (
-    ConversationFeatureSettings,
-    ConversationOptions,
-    ConversationParts,
-    open_conversations,
-)
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import PostgresToolLedger, ToolExecutionStore
 from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
+from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrations
 
 PRUNE_INTERVAL = 3600.0
 """Seconds between two deletions of what is too old to be kept."""
 _DAY = 24 * 3600.0
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ConversationFeatureSettings:
+    """Read before anything is connected to."""
+
+    model: OpenAISettings = field(default_factory=OpenAISettings.load)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings.load)
+    conversation: ConversationSettings = field(default_factory=ConversationSettings.load)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings.load)
+    decision: DecisionSettings = field(default_factory=DecisionSettings.load)
+    mail: MailSettings = field(default_factory=MailSettings.load)
+
+    def __post_init__(self) -> None:
+        decision_rules(self.decision)  # a wrong variant is told before anything is connected to
 
 
 @dataclass(frozen=True)
@@ -120,6 +160,11 @@ class CoreDeps:
     @cached_property
     def workflows(self) -> WorkflowClient:
         return WorkflowClient(self.temporal)
+
+    @property
+    def readers(self) -> CaseReaders:
+        """Who may be shown what of a case."""
+        return CaseReaders({self.case_channels.summaries, self.case_channels.escalations}, self.identity.url)
 
     @cached_property
     def alerts(self) -> FailureAlerts:
@@ -183,7 +228,14 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 EventRouter(
                     routing_config(settings.channels, identity), client, DatabaseThreadLookup(database), authors
                 ),
-                _case_channels(identity, settings.channels, settings.case),
+                CaseChannels(
+                    team=identity.team_id,
+                    bot_user=identity.user_id,
+                    summaries=settings.channels.summaries_channel,
+                    escalations=settings.channels.escalation,
+                    tiers=settings.case.oncall,
+                    targets=settings.case.sla,
+                ),
                 identity,
             )
     finally:
@@ -201,28 +253,91 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     channels, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
-    job_services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-    options = ConversationOptions(
-        deps.alerts,
-        _readers(deps),
-        deps.identity.name or "threadline",
-        settings.channels.external_people,
-        deps.workflows,
-        job_services,
+    services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
+    handover_settings = HandoverSettings(
+        deps.case_channels.escalations, deps.case_channels.bot_user, deps.readers, given.decision.handover_reminder
     )
-    async with open_conversations(
-        given, deps.database, deps.slack, deps.history, deps.users, deps.outbox, options
-    ) as talk:
-        handover_activities = live_handover_activities(deps, given.decision.handover_reminder)
+    handover_activities = LiveHandoverActivities(
+        deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, handover_settings
+    )
+    async with open_conversations(given, deps, services) as (conversation_activities, approval_activities):
         features = [
-            cases(deps, _limits(settings.case), pull_requests),
-            conversations(deps, talk, retention),
-            handovers(deps, handover_activities),
-            approvals(deps, talk, retention),
+            cases(deps, _case_limits(settings.case), pull_requests),
+            conversations(deps, conversation_activities, retention),
+            Feature([(handover_activities, HandoverActivities)], [OpenHandovers(deps.database, deps.workflows)]),
+            approvals(deps, approval_activities, retention),
             jobs(deps, channels, runner, retention),
         ]
-        relay = handover_activities.relay_to_asker
-        yield [*features, threads(deps, settings.channels, retention, features, relay)]
+        yield [*features, threads(deps, settings.channels, retention, features, handover_activities.relay_to_asker)]
+
+
+@asynccontextmanager
+async def open_conversations(
+    settings: ConversationFeatureSettings, deps: CoreDeps, services: Services
+) -> AsyncIterator[tuple[LiveConversationActivities, LiveApprovalActivities]]:
+    """The activities of conversations and of what an approved action needs, for as long as the block runs.
+
+    Args:
+        services: of toolsets that need more than the database and Slack.
+
+    Raises:
+        Permanent: a setting of a toolset's service is wrong.
+    """
+    given, mail = settings.conversation, settings.mail
+    database, slack, users, history = deps.database, deps.slack, deps.users, deps.history
+    rate = Rate(given.mutations_per_minute, 60.0)
+    async with (
+        _model(settings.model) as model,
+        configured_embedder(settings.embedding) as embedder,
+        open_integrations(services) as services,
+    ):
+        services = services.with_service(Database, database).with_service(UserDirectory, users)
+        services = services.with_service(CaseReaders, deps.readers)
+        if embedder:
+            services = services.with_service(Embedder, embedder)
+        services = services.with_service(ThreadReader, SlackThreadReader(history, deps.authors))
+        email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, mail.email_risk, rate)
+        services = services.with_service(EmailSettings, email)
+        invitations = SlackInvitationSender(database, users, deps.outbox, find_contact, mail.smtp_from)
+        services = services.with_service(InvitationSender, invitations)
+        services = services.with_service(RfpFiles, RfpFiles(database, slack, history, deps.authors, rate))
+        approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
+        services = services.with_service(Proposals, PostgresProposals(database, approving, deps.workflows))
+        registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
+        protocol.check_tool_declarations(registry)
+        types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}
+        conversation_deps = ConversationDeps(
+            database,
+            slack,
+            deps.outbox,
+            users,
+            deps.alerts,
+            model,
+            registry,
+            services,
+            ledger,
+            DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
+            SlackContext(users, history, deps.authors),
+            given.operator_context_tokens,
+            _conversation_limits(given),
+            ContextBudget(tokens=given.conversation_context_tokens),
+            bot_name=deps.identity.name or "threadline",
+            job_types=types,
+            sensitive_words=settings.decision.sensitive_words,
+        )
+        approval_deps = ApprovalDeps(
+            database,
+            slack,
+            deps.outbox,
+            registry,
+            services,
+            ledger,
+            protocol.approved_call_policies,
+            find_answer_part,
+            answer_of,
+            approving,
+        )
+        yield LiveConversationActivities(conversation_deps), LiveApprovalActivities(approval_deps)
 
 
 def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Feature:
@@ -239,13 +354,11 @@ def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Fe
     )
 
 
-def conversations(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
+def conversations(deps: CoreDeps, live: LiveConversationActivities, settings: ConversationSettings) -> Feature:
     """With the operator, decisions, and what tools have recorded."""
     kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
     return Feature(
-        [
-            (talk.activities, ConversationActivities),
-        ],
+        [(live, ConversationActivities)],
         [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
         [
             Prune("conversations", kept, lambda tx, before: ConversationStore(tx).prune(before)),
@@ -256,22 +369,7 @@ def conversations(deps: CoreDeps, talk: ConversationParts, settings: Conversatio
     )
 
 
-def live_handover_activities(deps: CoreDeps, remind_every: float) -> LiveHandoverActivities:
-    """Args: `remind_every`: seconds."""
-    channels = deps.case_channels
-    settings = HandoverSettings(channels.escalations, channels.bot_user, _readers(deps), remind_every)
-    return LiveHandoverActivities(deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, settings)
-
-
-def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
-    return Feature(
-        [(live, HandoverActivities)],
-        [OpenHandovers(deps.database, deps.workflows)],
-    )
-
-
-def approvals(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
-    live = LiveApprovalActivities(talk.approval_deps)
+def approvals(deps: CoreDeps, live: LiveApprovalActivities, settings: ConversationSettings) -> Feature:
     kept = settings.conversation_retention_days * _DAY
     return Feature(
         [(live, ApprovalActivities)],
@@ -340,39 +438,28 @@ def all_sweeps(features: Sequence[Feature]) -> list[Sweep[Any]]:
 async def prune_periodically(database: Database, features: Sequence[Feature]) -> AsyncIterator[None]:
     """Delete, at the start and every hour, what is older than the settings say; every worker may do it."""
 
-    async def loop() -> None:
-        while True:
-            try:
-                await prune_all(database, features, time.time())
-            except Exception:  # noqa: BLE001 - whatever went wrong now, the next hour is to come
-                _log.exception("retention_sweep_failed")
-            await asyncio.sleep(PRUNE_INTERVAL)
+    async def prune() -> None:
+        try:
+            await prune_all(database, features, time.time())
+        except Exception:  # noqa: BLE001 - whatever went wrong now, the next hour is to come
+            _log.exception("retention_sweep_failed")
 
-    pruning = asyncio.create_task(loop())
-    try:
+    async with repeating(prune, PRUNE_INTERVAL):
         yield
-    finally:
-        pruning.cancel()
-        await asyncio.gather(pruning, return_exceptions=True)
 
 
 async def prune_all(database: Database, features: Sequence[Feature], now: float) -> dict[str, int]:
     """Delete in small transactions; returns how many there were of each kind. `now`: seconds since 1970."""
-    counts = {each.kind: await _prune(database, each, now) for feature in features for each in feature.prune}
+    counts = dict[str, int]()
+    for prune in (each for feature in features for each in feature.prune):
+        counts[prune.kind], deleted = 0, 1
+        while deleted:
+            async with database.begin() as tx:
+                deleted = await prune.delete(tx, now - prune.keep)
+            counts[prune.kind] += deleted
     if count := counts.get("conversations"):
         _log.info("conversations_deleted", count=count)
     return counts
-
-
-async def _prune(database: Database, prune: Prune, now: float) -> int:
-    """Repeat until nothing is left, each time in a transaction of its own."""
-    count = 0
-    while True:
-        async with database.begin() as tx:
-            deleted = await prune.delete(tx, now - prune.keep)
-        if not deleted:
-            return count
-        count += deleted
 
 
 def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
@@ -381,22 +468,6 @@ def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
     The first of a scope has the threads that nobody owns yet.
     """
     return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
-
-
-def _readers(deps: CoreDeps) -> CaseReaders:
-    channels = deps.case_channels
-    return CaseReaders({channels.summaries, channels.escalations}, deps.identity.url)
-
-
-def _case_channels(identity: BotIdentity, channels: ChannelSettings, case: CaseSettings) -> CaseChannels:
-    return CaseChannels(
-        team=identity.team_id,
-        bot_user=identity.user_id,
-        summaries=channels.summaries_channel,
-        escalations=channels.escalation,
-        tiers=case.oncall,
-        targets=case.sla,
-    )
 
 
 async def _store_services(database: Database, directory: Path | None) -> None:
@@ -415,7 +486,7 @@ async def _store_services(database: Database, directory: Path | None) -> None:
         await CaseStore(tx).replace_services(services)
 
 
-def _limits(case: CaseSettings) -> CaseLimits:
+def _case_limits(case: CaseSettings) -> CaseLimits:
     return CaseLimits(
         reporter_timeout=case.reporter_timeout,
         developer_timeout=case.developer_timeout,
@@ -424,4 +495,55 @@ def _limits(case: CaseSettings) -> CaseLimits:
         turn_budget_usd=case.turn_budget_usd,
         case_budget_usd=case.case_budget_usd,
         pull_request_poll=case.pull_request_poll,
+    )
+
+
+def decision_rules(settings: DecisionSettings) -> DecisionRules:
+    """Raises `Permanent` where a variant is wrong."""
+    thresholds = Thresholds(settings.decision_high, settings.decision_low)
+    return DecisionRules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
+
+
+async def lead_context(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
+    """Who asks: what is on record of them as a customer or, where nothing is, what Slack says."""
+    if on_record := await describe_customer(tx, team, user_id, user):
+        return on_record
+    if user is None or not (user.name or user.email):
+        return ""
+    return "\n".join(filter(None, (name_with_id(user.name, user_id), user.email)))
+
+
+async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
+    """Name and address that are on record of a customer; empty where nothing is."""
+    lead = await LeadStore(tx).find_by_contact(team, user_id)
+    return (lead.name, lead.email) if lead else ("", "")
+
+
+@asynccontextmanager
+async def _model(settings: OpenAISettings) -> AsyncIterator[OpenAIModel | None]:
+    key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+    if not key:
+        _log.warning("model_not_configured", hint="Set OPENAI_API_KEY. Until then, the bot does not answer mentions.")
+        yield None
+        return
+    config = OpenAIConfig(
+        settings.openai_model,
+        key,
+        settings.base_url,
+        settings.openai_api,
+        settings.openai_timeout,
+        settings.openai_prices,
+    )
+    model = OpenAIModel(config)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+def _conversation_limits(settings: ConversationSettings) -> ConversationLimits:
+    return ConversationLimits(
+        max_turns=settings.conversation_max_turns,
+        quiet=settings.conversation_quiet,
+        model_patience=settings.conversation_model_patience,
     )

@@ -6,8 +6,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -52,8 +52,8 @@ from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
 from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import case_channels, slack_client, watched_channels
-from threadline.wiring.integrations import check_integrations
 from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
+from threadline.wiring.toolsets import check_integrations
 
 SCOPES = frozenset(
     {
@@ -147,12 +147,6 @@ class DoctorConnections:
         return self._database
 
 
-@asynccontextmanager
-async def connections() -> AsyncIterator[DoctorConnections]:
-    async with AsyncExitStack() as opened:
-        yield DoctorConnections(opened)
-
-
 async def run_checks() -> list[Check]:
     """Every check, whatever the others found."""
     checks: dict[str, Callable[[DoctorConnections], Awaitable[str]]] = {
@@ -176,7 +170,8 @@ async def run_checks() -> list[Check]:
         "programs": _programs,
         "workspaces": _workspaces,
     }
-    async with connections() as at:
+    async with AsyncExitStack() as opened:
+        at = DoctorConnections(opened)
         return [await _checked(name, check, at) for name, check in checks.items()]
 
 
@@ -221,10 +216,10 @@ async def _agents_database(_: DoctorConnections) -> str:
 async def _quarantine(at: DoctorConnections) -> str:
     """A message that could not be read is no fault of the installation. How many there are is said."""
     async with at.database().begin() as tx:
-        kept = await Quarantine(tx).count()
-    if not kept.newest:
+        count, newest = await Quarantine(tx).count()
+    if not newest:
         return "empty"
-    return f"{kept.count} messages, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
+    return f"{count} messages, newest {newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
 
 
 # ---- Temporal --------------------------------------------------------------------------------------------------------

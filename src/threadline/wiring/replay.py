@@ -60,25 +60,20 @@ class ReplayVerdict:
     divergence: Divergence | None
 
 
-@dataclass(frozen=True)
-class ReplayRequest:
-    """Which histories: files; else one workflow's newest run; else those of a query, the newest `limit` of them."""
+async def replay_histories(
+    files: Sequence[Path], workflow_id: str, query: str, limit: int | None
+) -> AsyncGenerator[ReplayVerdict, None]:
+    """One after the other, as they are reached: files; else one workflow's newest run; else what a query finds.
 
-    files: tuple[Path, ...] = ()
-    workflow_id: str = ""
-    query: str = OPEN
-    limit: int | None = None
-
-
-async def replay_histories(request: ReplayRequest) -> AsyncGenerator[ReplayVerdict, None]:
-    """One after the other, as they are reached.
+    Args:
+        limit: of the query's, the newest so many; None for all.
 
     Raises:
         Permanent: Temporal or the workflow is not there, or a file holds no history.
     """
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     ours = replayer(_silent())
-    async with aclosing(_histories(request)) as histories:
+    async with aclosing(_histories(files, workflow_id, query, limit)) as histories:
         async for history in histories:
             yield ReplayVerdict(history.workflow_id, await replay_one(ours, history))
 
@@ -101,16 +96,18 @@ def _silent() -> Runtime:
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet)))
 
 
-async def _histories(request: ReplayRequest) -> AsyncGenerator[WorkflowHistory, None]:
-    if request.files:
-        for file in request.files:
-            yield _read(file)
+async def _histories(
+    files: Sequence[Path], workflow_id: str, query: str, limit: int | None
+) -> AsyncGenerator[WorkflowHistory, None]:
+    for file in files:
+        yield _read(file)
+    if files:
         return
     client = await temporal_client()
-    if request.workflow_id:
-        yield await _newest_run(client, request.workflow_id)
+    if workflow_id:
+        yield await _newest_run(client, workflow_id)
         return
-    async with aclosing(_fetched(client, request)) as histories:
+    async with aclosing(_fetched(client, query, limit)) as histories:
         async for history in histories:
             yield history
 
@@ -131,11 +128,11 @@ async def _newest_run(client: Client, workflow_id: str) -> WorkflowHistory:
         raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
 
 
-async def _fetched(client: Client, request: ReplayRequest) -> AsyncGenerator[WorkflowHistory, None]:
+async def _fetched(client: Client, query: str, limit: int | None) -> AsyncGenerator[WorkflowHistory, None]:
     """In the order of the list, some ahead of the one that is replayed."""
     ahead: list[asyncio.Task[WorkflowHistory]] = []
     try:
-        async for found in client.list_workflows(request.query, limit=request.limit):
+        async for found in client.list_workflows(query, limit=limit):
             handle = client.get_workflow_handle(found.id, run_id=found.run_id)
             ahead.append(asyncio.create_task(handle.fetch_history()))
             if len(ahead) == FETCHES:
@@ -143,7 +140,7 @@ async def _fetched(client: Client, request: ReplayRequest) -> AsyncGenerator[Wor
         while ahead:
             yield await ahead.pop(0)
     except RPCError as error:
-        raise Permanent(f"Temporal did not return the histories of {request.query!r}: {error.message}") from error
+        raise Permanent(f"Temporal did not return the histories of {query!r}: {error.message}") from error
     finally:
         for task in ahead:
             task.cancel()

@@ -1,7 +1,7 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -43,6 +43,7 @@ from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy.encryption import EncryptionCodec
 from threadline.privacy.keys import KeyRing
 from threadline.settings import PayloadSettings
+from threadline.threads.activity import until_stopped
 from threadline.threads.contract import (
     CATCH_UP_ID,
     SWEEP_ID,
@@ -108,29 +109,19 @@ async def temporal_client(
     """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
 
     Args:
-        stop: ends the search.
+        stop: ends the attempts.
 
     Raises:
         Permanent: nothing answers there, after half a minute of trying, or before the stop.
     """
-    seeking = _seek(retry_config, tries)
-    return await (_unless(stop, seeking) if stop else seeking)
+    # Half a minute is longer than whoever stops a process waits before it is killed.
+    client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries))
+    if client is None:
+        raise Permanent("Stopped before Temporal answered.")
+    return client
 
 
-async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> Client:
-    """Half a minute is longer than whoever stops a process waits before it is killed."""
-    found, stopped = asyncio.create_task(seeking), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not found.done():
-            raise Permanent("Stopped before Temporal answered.")
-        return found.result()
-    finally:
-        found.cancel()
-        stopped.cancel()
-
-
-async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
+async def _connect(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
     converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):

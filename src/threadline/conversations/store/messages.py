@@ -348,13 +348,6 @@ class MessageStore:
         conversation_id = await self._conversations.find_id(thread)
         return await MESSAGES.find(self._tx, conversation_id, ids) if conversation_id else {}
 
-    async def between(self, thread: Thread, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
-        """What people are stored to have said in a thread between two moments and not to have deleted."""
-        conversation_id = await self._conversations.find_id(thread)
-        if not conversation_id:
-            return []
-        return await MESSAGES.between(self._tx, conversation_id, thread.team, thread.channel, oldest, latest)
-
     async def first_said_at(self, thread: Thread) -> Decimal | None:
         """When the first message was said that is stored of a conversation; None without one."""
         said = conversation_messages.c

@@ -1,4 +1,4 @@
-"""The services that are elsewhere: clients where the settings bring them, and what doctor says of them."""
+"""The tools of every feature, and clients of the services elsewhere that some need, where the settings bring them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -8,9 +8,20 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from threadline.ci import tools as ci
+from threadline.appointments import tools as appointments_tools
+from threadline.approvals import tools as approvals_tools
+from threadline.cases import tools as cases_tools
+from threadline.ci import tools as ci_tools
+from threadline.conversations import thread_tool
+from threadline.estimates import tools as estimates_tools
 from threadline.forge.actions import Actions
+from threadline.jobs import tools as jobs_tools
+from threadline.knowledge import tools as knowledge_tools
 from threadline.models.embeddings import Embedder, open_embedder
+from threadline.operator import tools as operator_tools
+from threadline.rfps import files as rfps_files
+from threadline.rfps import tools as rfps_tools
+from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
 from threadline.settings import (
     CiSettings,
@@ -22,10 +33,29 @@ from threadline.settings import (
 )
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
-from threadline.trackers import tools as jira
+from threadline.trackers import tools as trackers_tools
 from threadline.trackers.jira import JiraClient
 
-REMOTE: Sequence[Tool] = (*jira.TOOLS, *ci.TOOLS)
+_TOOLSETS = (
+    appointments_tools,
+    cases_tools,
+    ci_tools,
+    sales_tools,
+    estimates_tools,
+    trackers_tools,
+    jobs_tools,
+    operator_tools,
+    approvals_tools,
+    knowledge_tools,
+    rfps_files,
+    rfps_tools,
+    thread_tool,
+)
+
+TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)
+"""The tools of every feature, whether they are configured or not."""
+REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
+"""Those that need a service elsewhere."""
 
 
 @asynccontextmanager
