@@ -11,7 +11,7 @@ GOALS = {
     "reply in a case": {"activities": 5, "transactions": 12},
     "conversation, no tool": {"activities": 6, "transactions": 8},
     "conversation with a decision and two tools": {"activities": 10, "transactions": 14},
-    "operator: load, patch, journal, answer": {"activities": 12, "transactions": 18, "row locks": 16},
+    "operator: load, patch, journal, answer": {"activities": 12, "transactions": 18},
     "cases.search": {"own statements": 4},
     "estimates.createWbsItems": {"transactions": 1},
     "jira.create": {"transactions": 2},
