@@ -20,7 +20,7 @@ from threadline.estimates.model import NewWbsItem, ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.gateway.router import NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -276,4 +276,4 @@ async def _rfp(ground: Ground, thread: Thread) -> str:
     facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
     change = Change(Operation(thread, 0, 2, "bench"), time.time())
     async with ground.database.begin() as tx:
-        return (await RfpStore(tx).create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id
+        return (await RfpStore(tx).create(change, facts, Author("", "bench"))).rfp.rfp_id

@@ -957,7 +957,7 @@ CREATE TABLE journal_entries (
     channel text NOT NULL,
     thread_ts text NOT NULL,
     operation_key text NOT NULL,
-    at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL,
     FOREIGN KEY (team, rfp_id) REFERENCES rfps (team, rfp_id),
     UNIQUE (team, operation_key)
 );
@@ -975,7 +975,7 @@ CREATE TABLE events (
     channel text NOT NULL,
     thread_ts text NOT NULL,
     operation_key text NOT NULL,
-    at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL,
     FOREIGN KEY (team, rfp_id) REFERENCES rfps (team, rfp_id),
     UNIQUE (team, operation_key)
 );
@@ -1021,26 +1021,26 @@ CREATE TABLE users (
     PRIMARY KEY (team, user_id)
 );
 
--- The operator agent's memory. `cue` is the text that a search prefers, such as the question. A memory with a `channel`
+-- The operator agent's memory. `search_text` is the text that a search prefers, such as the question. A memory with a `channel`
 -- may be used in that channel alone.
 CREATE TABLE memories (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
     kind text NOT NULL CHECK (kind IN ('episodic', 'semantic', 'procedural')),
-    cue text NOT NULL,
+    search_text text NOT NULL,
     text text NOT NULL CHECK (text <> ''),
     error_class text NOT NULL,
     user_id text NOT NULL,
     channel text NOT NULL,
     rfp_id text NOT NULL,
     key text NOT NULL,
-    words tsvector GENERATED ALWAYS AS
-        (setweight(to_tsvector('english', cue), 'A') || setweight(to_tsvector('english', text), 'B')) STORED,
-    at timestamptz NOT NULL,
+    search_vector tsvector GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', search_text), 'A') || setweight(to_tsvector('english', text), 'B')) STORED,
+    created_at timestamptz NOT NULL,
     UNIQUE (team, kind, key)
 );
-CREATE INDEX memories_words_idx ON memories USING gin (words);
-CREATE INDEX memories_age_idx ON memories (at);
+CREATE INDEX memories_search_idx ON memories USING gin (search_vector);
+CREATE INDEX memories_age_idx ON memories (created_at);
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Approvals
@@ -1111,7 +1111,7 @@ CREATE TABLE agent_jobs (
     rfp_id text NOT NULL,
     channel text NOT NULL,
     thread_ts text NOT NULL,
-    asked_by text NOT NULL CHECK (asked_by <> ''),
+    requested_by text NOT NULL CHECK (requested_by <> ''),
     correlation_id text NOT NULL CHECK (correlation_id <> ''),
     operation_key text NOT NULL,
     -- Of the latest run: what started it, its result, and its error.

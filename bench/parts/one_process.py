@@ -25,6 +25,7 @@ from threadline.conversations.contract import (
     BegunTurn,
     ConversationTurn,
     DecideRequest,
+    FinishedTurn,
     FinishRequest,
     StoreRequest,
     ThinkRequest,
@@ -33,7 +34,7 @@ from threadline.conversations.model.conversation import ConversationOutcome, Exe
 from threadline.conversations.workflow import DEFAULT_MAX_STEPS, react, turn_ending
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
-from threadline.models.model import ModelReply, ToolCall, ToolChoice
+from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import SlackClient
@@ -95,7 +96,7 @@ class OneProcess:
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
         steps = Steps()
         stored = await steps.run(self._talk.activities.store_messages, StoreRequest(thread, [message]))
-        turn = ConversationTurn(thread, stored.marks.turn + 1)
+        turn = ConversationTurn(thread, stored.snapshot.turn + 1)
         begun = await steps.run(self._talk.activities.begin_turn, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
@@ -113,7 +114,9 @@ class OneTurn:
         if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
         most = self._begun.max_turns or DEFAULT_MAX_STEPS
-        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=turn_ending))
+        outcome = await react(self._think, self._act, max_turns=most, ends_turn=turn_ending)
+        if outcome.kind is not OutcomeKind.SPOKEN:  # else its last call has ended the turn
+            await self._finish(outcome)
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
@@ -131,14 +134,19 @@ class OneTurn:
         return [await self._execute(each.reference()) for each in calls]
 
     async def _execute(self, asked: ToolCall) -> Execution:
+        if asked.kind is ToolKind.SPEAK:
+            finished = await self._finish(ConversationOutcome(OutcomeKind.SPOKEN, "", model_calls=self._step), asked)
+            if finished.final is None:
+                raise RuntimeError("the final call was not run")
+            return finished.final
         request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
         (done,) = await self._steps.run(self._talk.activities.act, request)
         if self._protocol and done.protocol:
-            self._protocol = self._protocol.joined(done.protocol)
+            self._protocol = self._protocol.merge(done.protocol)
         return done
 
-    async def _finish(self, outcome: ConversationOutcome) -> None:
-        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+    async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
+        answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
         request = FinishRequest(
             self._turn.thread,
             self._turn.turn,
@@ -146,10 +154,11 @@ class OneTurn:
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
             model_calls=outcome.model_calls,
-            spoken_by=outcome.spoken_by,
+            final=final,
             protocol=self._protocol,
         )
-        await self._steps.run(self._talk.activities.finish_turn, request)
+        finished: FinishedTurn = await self._steps.run(self._talk.activities.finish_turn, request)
+        return finished
 
 
 async def _serve(stop: asyncio.Event) -> None:

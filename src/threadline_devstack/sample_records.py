@@ -16,7 +16,7 @@ from threadline.estimates.store import EstimateStore
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
-from threadline.rfps.model import NewEntry, NewRfp, RfpFacts, RfpNotFound, RfpStatus, TeamMember
+from threadline.rfps.model import RfpFacts, RfpNotFound, RfpStatus, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
@@ -95,8 +95,8 @@ async def _load_rfp(
     due = datetime.now(UTC).date() + timedelta(due_in_days)
     facts = RfpFacts(title, client, status=RfpStatus(status), owner=owner, due_date=due)
     author = Author("", "sample")
-    await RfpStore(tx).create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
-    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, NewEntry(journal), author)
+    await RfpStore(tx).create(_change(team, rfp_id, 1), facts, author, rfp_id)
+    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, journal, author)
 
 
 def _change(team: str, name: str, step: int) -> Change:

@@ -15,7 +15,7 @@ from threadline.conversations.model.conversation import ConversationOutcome, Out
 from threadline.db.rate_limits import MUTATION_RATE, RateLimits
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import ButtonPress
 from threadline.tools.model import Author, Change, Operation
@@ -337,7 +337,7 @@ async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalSc
     thread = desk.talk.thread
     async with desk.talk.database.begin() as tx:
         change = Change(Operation(thread, 0, 0, "create"), time.time())
-        made = (await RfpStore(tx).create(change, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"))).rfp
+        made = (await RfpStore(tx).create(change, RfpFacts("A tender"), Author(ASKER, "c"))).rfp
     given = {"rfp_id": made.rfp_id, "patch": json.dumps({"status": "won"})}
     state = ProtocolState(scope=made.rfp_id, loaded=(made.rfp_id,), did_load=True)
     await desk.propose("opportunity_patch", given, state=state, calls=2)

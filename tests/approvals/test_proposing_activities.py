@@ -20,7 +20,7 @@ from tests.approvals.approval_scene import (
 )
 from threadline.approvals.model import ApprovalStage, NewAction, Proposals
 from threadline.errors import Permanent, Transient
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.tools.model import Author, Change, ErrorCode, Operation, Risk
@@ -193,7 +193,7 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
     desk.works.hooks.append(broken)
     async with desk.talk.database.begin() as tx:
         made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
-        await RfpStore(tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
+        await RfpStore(tx).create(made, RfpFacts("A tender"), Author(ASKER, "c"), "rfp_abc")
     given = {"rfp_id": "rfp_abc", "text": "any news"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error

@@ -19,10 +19,11 @@ from tests.chaos.plan import (
 )
 from tests.chaos.scripted import ASIDE, ROLE
 from tests.chaos.stack import ChaosStack, key_of
+from threadline.errors import Transient
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.model import CLOSE
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
@@ -206,11 +207,20 @@ class People:
     async def _open_project(self) -> None:
         if not self._plan.conversations:
             return
+        while True:
+            try:
+                await self._make_project()
+            except Transient:  # a fault has hit Postgres
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+    async def _make_project(self) -> None:
         async with self._stack.database.begin() as tx:
             project = await EstimateStore(tx).get_or_create_project(identity.TEAM, self.project, "EUR")
             await EstimateStore(tx).save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
             created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
-            await RfpStore(tx).create(created, NewRfp(RfpFacts(self.project)), Author("", self.rfp), self.rfp)
+            await RfpStore(tx).create(created, RfpFacts(self.project), Author("", self.rfp), self.rfp)
 
     async def _play_case(self, case: CaseThread) -> None:
         await asyncio.sleep(case.begins)

@@ -20,7 +20,6 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.model import NewEvent
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
@@ -85,7 +84,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
         await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
-        await RfpStore(tx).append_event(change, CITY, NewEvent("looked", {"at": "status"}), author)
+        await RfpStore(tx).append_event(change, CITY, "looked", {"at": "status"}, author)
 
     async def work_on_it(turn: ScriptTurn) -> None:
         await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))

@@ -37,8 +37,8 @@ async def flood(context: ToolContext) -> str:
     return "x" * (50 * MB)
 
 
-async def marks_of(talk: ConversationActivityScene) -> ConversationSnapshot:
-    return (await talk.opened()).marks
+async def snapshot_of(talk: ConversationActivityScene) -> ConversationSnapshot:
+    return (await talk.opened()).snapshot
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ async def test_any_message_gets_one_visible_answer(talk: ConversationActivitySce
     assert not is_blank(posted.text)
     [row] = await talk.rows("SELECT message_text FROM conversation_messages")
     assert row["message_text"] == text
-    marks = await marks_of(talk)
-    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, ())
+    snapshot = await snapshot_of(talk)
+    assert (snapshot.turn, snapshot.turn_due, snapshot.unposted_turns) == (1, False, ())
 
 
 async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: ConversationActivityScene) -> None:
@@ -67,7 +67,7 @@ async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: Convers
     with pytest.raises(Permanent, match="/invite"):
         await talk.answer()
     assert talk.posted() == []
-    assert (await marks_of(talk)).unposted_turns == (1,)
+    assert (await snapshot_of(talk)).unposted_turns == (1,)
     talk.slack.workspace.join(GENERAL, BOT_USER)
     assert (await talk.post()).unposted_turns == ()
     assert len(talk.posted()) == 1
@@ -79,8 +79,8 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
     with pytest.raises(Permanent, match="somebody deleted its first message"):
         await talk.answer()
-    marks = await marks_of(talk)
-    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, (1,))
+    snapshot = await snapshot_of(talk)
+    assert (snapshot.turn, snapshot.turn_due, snapshot.unposted_turns) == (1, False, (1,))
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled is not None

@@ -36,7 +36,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
     addressed_stop = says(4, "stop", kind=MessageKind.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
-    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationSnapshot(), (), ())
+    assert (stored.snapshot, stored.unjudged, stored.quarantined) == (ConversationSnapshot(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
     async with talk.database.begin() as tx:
         assert await ThreadStore(tx).owner(THREAD) is None
@@ -44,7 +44,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
 
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
-    assert (stored.marks.exists, stored.marks.message_count, stored.marks.turn_due) == (True, 2, False)
+    assert (stored.snapshot.exists, stored.snapshot.message_count, stored.snapshot.turn_due) == (True, 2, False)
     unjudged = [(each.message_id, each.user_id, each.ts) for each in stored.unjudged]
     assert unjudged == [(identity(1), REPORTER, ts(1)), (identity(2), REPORTER, ts(2))]
     assert stored.unjudged[0].said_at == float(ts(1))
@@ -66,20 +66,20 @@ async def test_conversation_takes_over_a_thread_that_was_a_cases(talk: StoredCon
 
 
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
-    before = (await talk.store(mention(1))).marks
-    marks = await talk.judge({identity(1): None})
+    before = (await talk.store(mention(1))).snapshot
+    snapshot = await talk.judge({identity(1): None})
     assert flags(before) == (False, False, False)
-    assert flags(marks) == (True, True, False)
-    assert marks.rev > before.rev
-    assert await talk.marks() == marks
+    assert flags(snapshot) == (True, True, False)
+    assert snapshot.rev > before.rev
+    assert await talk.snapshot() == snapshot
 
 
 async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> None:
     await talk.store(mention(1), says(2), says(3))
     first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
     await talk.judge(first)
-    marks = await talk.judge(dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None})
-    assert flags(marks) == (True, True, False)
+    snapshot = await talk.judge(dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None})
+    assert flags(snapshot) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
     assert texts(await talk.take_up(1)) == ["any news"]
     again = await talk.store(mention(1), says(2), says(3), deletion(9))
@@ -95,7 +95,7 @@ async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
-    assert again.marks.message_count == 2
+    assert again.snapshot.message_count == 2
     await talk.judge({identity(1): None})
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
@@ -108,8 +108,8 @@ async def test_batch_stored_fifty_times_at_once_is_stored_once(
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
     assert [row["seq"] for row in rows] == list(range(1, 15))
     assert {row["message_id"] for row in rows} == {each.id for each in batch}
-    assert {each.marks.message_count for each in stored} == {14}
-    assert len({each.marks.rev for each in stored}) == 50
+    assert {each.snapshot.message_count for each in stored} == {14}
+    assert len({each.snapshot.rev for each in stored}) == 50
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
 
@@ -190,9 +190,9 @@ async def test_message_that_postgres_refuses_is_quarantined(
 ) -> None:
     batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
-    assert (stored.marks.message_count, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
+    assert (stored.snapshot.message_count, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
     again = await talk.store(*batch)
-    assert (again.marks.message_count, again.quarantined) == (2, ())
+    assert (again.snapshot.message_count, again.quarantined) == (2, ())
     async with talk.database.begin() as tx:
         [kept] = await Quarantine(tx).messages(10)
         assert (await Quarantine(tx).count()).count == 1
@@ -203,7 +203,7 @@ async def test_message_that_postgres_refuses_is_quarantined(
 async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredConversation) -> None:
     stored = await talk.store(parse_message([{"no": "id"}]))
     assert len(stored.quarantined) == 1
-    assert not stored.marks.exists
+    assert not stored.snapshot.exists
     async with talk.database.begin() as tx:
         assert [each.thread for each in await Quarantine(tx).messages(10)] == [THREAD]
 
@@ -214,7 +214,7 @@ async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
         async with talk.database.begin() as tx:
             await ConversationStore(tx).add_usage(THREAD, 1, step, purpose, usage, 1_234)
-    assert (await talk.marks()).cost_usd == 0.75
+    assert (await talk.snapshot()).cost_usd == 0.75
     rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
     assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
     kept = {name: rows[0][name] for name in ("model", "input_tokens", "cached_tokens", "output_tokens", "milliseconds")}
@@ -271,7 +271,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
                 await tx.execute(text(_POST), post)
     async with database.begin() as tx:
         assert [await ConversationStore(tx).prune(3, 2) for _ in range(3)] == [2, 1, 0]
-    assert [(await talk.marks()).exists for talk in talks] == [False, False, False, True, True]
+    assert [(await talk.snapshot()).exists for talk in talks] == [False, False, False, True, True]
     for table in (
         "conversation_messages",
         "transcript_entries",
@@ -289,14 +289,14 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
 async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")
-    before = await talk.marks()
+    before = await talk.snapshot()
     async with talk.database.begin() as tx:
         assert await ConversationStore(tx).prune(before=2_000_000_000_000.0) == 1
         assert await ThreadStore(tx).owner(THREAD) is None
-    assert await talk.marks() == ConversationSnapshot()
-    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationSnapshot()
-    marks = await talk.hear(mention(3, "after"))
-    assert (marks.exists, marks.message_count, marks.turn, marks.open_question) == (True, 1, 1, "")
-    assert marks.rev > before.rev
+    assert await talk.snapshot() == ConversationSnapshot()
+    assert (await talk.store(says(2, "not to the bot"))).snapshot == ConversationSnapshot()
+    snapshot = await talk.hear(mention(3, "after"))
+    assert (snapshot.exists, snapshot.message_count, snapshot.turn, snapshot.open_question) == (True, 1, 1, "")
+    assert snapshot.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
     assert [each.position for each in (await talk.read()).messages] == [1]

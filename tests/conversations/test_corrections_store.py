@@ -26,7 +26,7 @@ async def test_corrections_need_no_turn(talk: StoredConversation) -> None:
     await talk.turn(1)
     stored = await talk.store(edit(1, "better", 5), deletion(1), parse_message([1, 2]))
     assert stored.unjudged == ()
-    assert flags(stored.marks) == (False, False, False)
+    assert flags(stored.snapshot) == (False, False, False)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "first edit", "second edit"))))
@@ -50,8 +50,8 @@ async def test_edit_replaces_files_where_it_has_some(talk: StoredConversation) -
 async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "three days"))
     await talk.take_up(1)
-    marks = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
-    assert marks.turn_due
+    snapshot = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
+    assert snapshot.turn_due
     [shown] = await talk.take_up(1, 2)
     assert (shown.text, shown.edit_of, shown.author_id) == ("five days", identity(1), REPORTER)
     assert await talk.take_up(1, 2) == [shown]
@@ -69,8 +69,8 @@ async def test_message_deleted_before_its_turn_is_gone_in_any_order_of_arrival(
     await talk.hear(mention(1, "hi"))
     await talk.turn(1)
     for name in order:
-        marks = await talk.hear(which[name])
-    assert flags(marks) == (False, False, False)
+        snapshot = await talk.hear(which[name])
+    assert flags(snapshot) == (False, False, False)
     assert await talk.take_up(2) == []
     assert await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'") == []
 

@@ -34,7 +34,7 @@ async def test_activity_whose_result_was_lost_does_nothing_twice(database: Datab
         assert (len(scene.asked), scene.ran) == (2, ["create:1"])
         assert await scene.prompts() == [(1, "create one")]
         await scene.until_idle()
-        assert (await scene.marks()).turn == 1
+        assert (await scene.snapshot()).turn == 1
         assert len(scene.posted(scene.thread.channel)) == 1
 
 
@@ -101,8 +101,8 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         return calls("look:1") if len(scene.asked) % 3 == 1 else ModelReply("Yes.")
 
     async def answered() -> bool:
-        marks = await scene.marks()
-        return not (marks.turn_due or marks.unposted_turns)
+        snapshot = await scene.snapshot()
+        return not (snapshot.turn_due or snapshot.unposted_turns)
 
     limits = ConversationLimits(max_history_events=30)
     async with conversation(database, *[slow] * 200, limits=limits) as scene:
@@ -114,7 +114,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         await scene.until(answered, "everything is answered")
         await scene.until_idle()
         assert await _prompted(scene) == Counter(message.text for message in said)
-        assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
+        assert sorted(scene.said) == list(range(1, (await scene.snapshot()).turn + 1))
         replies = await scene.rows("SELECT 1 FROM transcript_entries WHERE key LIKE 'a:%'")
         assert len(scene.asked) == len(replies), "no reply was paid twice"
         assert await _continued(scene), "it went through several runs"
@@ -141,7 +141,7 @@ async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) 
 @pytest.mark.slow
 async def test_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
     async def read() -> bool:
-        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unposted_turns
+        return len(await scene.prompts()) == number + 1 and not (await scene.snapshot()).unposted_turns
 
     async with conversation(database, limits=ConversationLimits(quiet=0)) as scene:
         runs = set()
@@ -153,7 +153,7 @@ async def test_message_that_comes_while_a_run_completes_is_answered(database: Da
                 assert await scene.handle.result() == "quiet", "others may all come before the end"
         assert await scene.handle.result() == "quiet"
         assert await _prompted(scene) == Counter(str(number) for number in range(25))
-        assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
+        assert sorted(scene.said) == list(range(1, (await scene.snapshot()).turn + 1))
         assert len(runs) > 1, "some came too late for their run"
 
 

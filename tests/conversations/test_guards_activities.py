@@ -92,11 +92,11 @@ async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationAc
     async with talk.database.begin() as tx:
         await MessageStore(tx).store(talk.thread, [talk.message("any news"), again := talk.message("any news")])
     opened = await talk.opened()
-    assert opened.marks.turn_due
+    assert opened.snapshot.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
-    rev = opened.marks.rev
+    rev = opened.snapshot.rev
     opened = await talk.opened()
-    assert (opened.marks.rev, opened.refused) == (rev, ())
+    assert (opened.snapshot.rev, opened.refused) == (rev, ())
 
 
 async def test_message_that_was_deleted_and_sent_again_is_answered(talk: ConversationActivityScene) -> None:
@@ -104,7 +104,7 @@ async def test_message_that_was_deleted_and_sent_again_is_answered(talk: Convers
     await talk.said(first)
     await talk.said(talk.deletion(first))
     stored = await talk.said(again)
-    assert (stored.refused, stored.marks.turn_due) == ((), True)
+    assert (stored.refused, stored.snapshot.turn_due) == ((), True)
 
 
 @pytest.mark.parametrize(("apart", "refused"), [(119, True), (120, False)])
@@ -176,7 +176,7 @@ async def test_words_that_answered_a_question_may_be_said_again(talk: Conversati
     await talk.answer(2)
     talk.at -= 50
     stored = await talk.said("yes")
-    assert (stored.refused, stored.marks.turn_due) == ((), True)
+    assert (stored.refused, stored.snapshot.turn_due) == ((), True)
 
 
 async def test_turn_whose_answer_cannot_be_rendered_ends(
@@ -194,7 +194,7 @@ async def test_turn_whose_answer_cannot_be_rendered_ends(
         with pytest.raises(KeyError):
             await talk.run(talk.activities.finish_turn, request, attempt=attempt)
     finished = await talk.run(talk.activities.finish_turn, request, attempt=MAX_UNEXPECTED)
-    assert (finished.posted, bool(finished.post_error), finished.marks.turn_due) == (False, True, False)
+    assert (finished.posted, bool(finished.post_error), finished.snapshot.turn_due) == (False, True, False)
 
 
 async def test_guards_that_fail_let_messages_pass_and_are_logged(
@@ -205,7 +205,7 @@ async def test_guards_that_fail_let_messages_pass_and_are_logged(
         await tx.execute(sql("ALTER TABLE rate_limit_events RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("any news")
-    assert stored.marks.turn_due
+    assert stored.snapshot.turn_due
     assert stored.refused == ()
     assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]
 

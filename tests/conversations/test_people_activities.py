@@ -85,7 +85,7 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
     stored = await talk.said(*talked)
     assert stored.refused == ()
     assert set(stored.overheard) == {each.id for each in talked}
-    assert stored.marks.turn_due
+    assert stored.snapshot.turn_due
     again = await talk.said(*talked)
     assert set(again.overheard) == {each.id for each in talked}
     asked = await talk.said("any news there", "any news there")

@@ -145,8 +145,8 @@ async def test_thumb_stored_before_its_answer_counts_later(talk: StoredConversat
 
 async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -> None:
     before = await talk.rows("SELECT count(*) AS count FROM conversation_messages")
-    marks = (await talk.store(thumb(1, by=STRANGER))).marks
-    assert marks == await talk.marks()
+    snapshot = (await talk.store(thumb(1, by=STRANGER))).snapshot
+    assert snapshot == await talk.snapshot()
     assert await talk.rows("SELECT count(*) AS count FROM conversation_messages") == before
     (row,) = await talk.rows("SELECT stored, has_several_people FROM conversations")
     assert (row["stored"], row["has_several_people"]) == (1, False)
@@ -155,7 +155,7 @@ async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -
 async def test_thumb_opens_no_conversation(database: Database) -> None:
     nowhere = StoredConversation(database)
     stored = await nowhere.store(thumb(1))
-    assert not stored.marks.exists
+    assert not stored.snapshot.exists
     assert (stored.quarantined, await nowhere.rows("SELECT * FROM ratings")) == ((), [])
 
 

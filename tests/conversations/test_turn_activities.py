@@ -97,6 +97,18 @@ async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: Conversatio
     assert json.loads(output)["data"] == "Milk is there"
 
 
+async def test_next_step_reads_what_a_lost_one_was_to_read(talk: ConversationActivityScene) -> None:
+    """Its worker was lost before it had read anything, and the workflow asks again as the next step."""
+    await talk.said("what is new?")
+    await talk.begin()
+    await talk.said("and what is old?")
+    await talk.think(step=2)
+    assert [each["content"] for each in talk.sent() if each.get("role") == "user"] == [
+        "what is new?",
+        "and what is old?",
+    ]
+
+
 async def test_lost_call_is_told_to_the_model_as_unknown(talk: ConversationActivityScene) -> None:
     await talk.said('Create a lamp "Milk".')
     [call] = (await talk.think()).reply.calls
@@ -119,7 +131,7 @@ async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivity
     assert "Of the 30 calls in your reply only the first 20 were made." in told
 
 
-@pytest.mark.parametrize("text", ["", ":tada: 🎉!", "help"])
+@pytest.mark.parametrize("text", ["", ":tada: 🎉!", "help", "Hello there :wave:"])
 async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: ConversationActivityScene, text: str) -> None:
     await talk.said(text)
     begun = await talk.begin()

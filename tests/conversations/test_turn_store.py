@@ -30,11 +30,11 @@ from threadline.slack.model import FileRef
 async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.take_up(1)
-    assert flags(await talk.marks()) == (True, True, False)
-    marks = await talk.settle(1)
-    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, (1,))
-    marks = await talk.said(1)
-    assert (marks.turn, marks.unposted_turns) == (1, ())
+    assert flags(await talk.snapshot()) == (True, True, False)
+    snapshot = await talk.settle(1)
+    assert (snapshot.turn, snapshot.turn_due, snapshot.unposted_turns) == (1, False, (1,))
+    snapshot = await talk.said(1)
+    assert (snapshot.turn, snapshot.unposted_turns) == (1, ())
 
 
 async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: StoredConversation) -> None:
@@ -122,10 +122,10 @@ async def test_turn_that_runs_is_no_settled_turn(talk: StoredConversation) -> No
         await TurnStore(tx).set_context(THREAD, 2, "Everything.", "", [])
         assert await TurnStore(tx).settled(THREAD, 2) is None
         assert list(await TurnStore(tx).open_questions(THREAD)) == [REPORTER]
-    marks = await talk.marks()
-    assert (marks.turn, marks.unposted_turns, marks.open_question) == (1, (), "Which?")
+    snapshot = await talk.snapshot()
+    assert (snapshot.turn, snapshot.unposted_turns, snapshot.open_question) == (1, (), "Which?")
     await talk.store(stop(3))
-    assert (await talk.marks()).open_question == "", "whoever was asked said to stop, though another turn has begun"
+    assert (await talk.snapshot()).open_question == "", "whoever was asked said to stop, though another turn has begun"
     await talk.settle(2, "It is this one.")
     async with talk.database.begin() as tx:
         plan, settled = await TurnStore(tx).plan(THREAD, 2), await TurnStore(tx).settled(THREAD, 2)
@@ -147,11 +147,11 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
         await talk.hear(mention(turn, str(turn)))
         await talk.take_up(turn)
         await talk.settle(turn, "" if turn == 1 else "Done.", OutcomeKind.SILENT if turn == 1 else OutcomeKind.ANSWERED)
-    marks = await talk.marks()
-    assert marks.unposted_turns == (2, 3)
+    snapshot = await talk.snapshot()
+    assert snapshot.unposted_turns == (2, 3)
     assert (await talk.said(2)).unposted_turns == (3,)
     assert (await talk.said(3)).unposted_turns == ()
-    assert await talk.said(3) == await talk.marks()
+    assert await talk.said(3) == await talk.snapshot()
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(THREAD, 3)
     assert settled is not None
@@ -160,8 +160,8 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
 
 async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
-    marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
-    assert marks.open_question == ("whichone? " + "x" * 500)[:200]
+    snapshot = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
+    assert snapshot.open_question == ("whichone? " + "x" * 500)[:200]
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(THREAD, 1)
     assert settled is not None
@@ -196,19 +196,19 @@ async def test_stop_that_comes_with_its_message_waits_for_the_verdict(
     talk: StoredConversation, refused: Refusal | None
 ) -> None:
     stored = await talk.store(mention(1), stop(2))
-    assert flags(stored.marks) == (False, False, False)
-    marks = await talk.judge({identity(1): refused})
-    assert marks.stop_due is (refused is None)
-    assert marks.turn_due is (refused is None)
+    assert flags(stored.snapshot) == (False, False, False)
+    snapshot = await talk.judge({identity(1): refused})
+    assert snapshot.stop_due is (refused is None)
+    assert snapshot.turn_due is (refused is None)
 
 
 async def test_stopped_turn_answers_all_messages_before_the_stop(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "one"))
     await talk.take_up(1)
     await talk.hear(says(2, "two"), stop(3), says(4, "four"))
-    assert flags(await talk.marks()) == (True, True, True)
-    marks = await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)
-    assert flags(marks) == (True, True, False)
+    assert flags(await talk.snapshot()) == (True, True, True)
+    snapshot = await talk.settle(1, "Stopped.", OutcomeKind.STOPPED)
+    assert flags(snapshot) == (True, True, False)
     assert texts(await talk.take_up(1, 0)) == ["two"], "what the turn took up without a thought"
     assert texts(await talk.take_up(2)) == ["four"]
 

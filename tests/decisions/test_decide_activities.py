@@ -281,8 +281,8 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
     await talk.said(question, talk.message("I mean the big one", sender_id=BYSTANDER, addressed=False))
     await talk.think(2, 2)
     assert "Enterprise cost" not in str(talk.sent())
-    marks = await talk.settle(ConversationOutcome(OutcomeKind.SILENT, ""), 2)
-    assert (marks.turn_due, marks.addressed_due) == (True, True)
+    snapshot = await talk.settle(ConversationOutcome(OutcomeKind.SILENT, ""), 2)
+    assert (snapshot.turn_due, snapshot.addressed_due) == (True, True)
     assert not (await talk.begin(3)).overhears
     await talk.think(3)
     assert "Enterprise cost" in str(talk.sent())
@@ -297,7 +297,7 @@ async def test_only_author_is_answered_after_mentioning_somebody_else(engine: En
     assert not (await talk.begin(2)).overhears
     await talk.think(2)
     await talk.said(talk.message("what does Enterprise cost?", addressed=False))
-    assert (await talk.think(2, 2)).marks.addressed_due
+    assert (await talk.think(2, 2)).snapshot.addressed_due
     assert "Enterprise cost" in str(talk.sent())
 
 
@@ -312,4 +312,4 @@ async def test_reply_to_a_question_needs_no_mention_among_others(engine: Engine,
         await talk.think(2)
     await engine.settled(kind, 2, answered_at=int(kind is OutcomeKind.ANSWERED))
     told = await talk.said(talk.message("Enterprise, and I want my money back", addressed=False))
-    assert (told.marks.turn_due, told.marks.addressed_due) == (True, kind is OutcomeKind.CLARIFIED)
+    assert (told.snapshot.turn_due, told.snapshot.addressed_due) == (True, kind is OutcomeKind.CLARIFIED)

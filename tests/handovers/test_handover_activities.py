@@ -62,7 +62,7 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
     assert (await waiting.talk.begin(2)).ends is None
     await waiting.taken()
     stored = await waiting.talk.said(waiting.talk.message("stop", kind=MessageKind.STOP))
-    assert (stored.marks.stop_due, stored.passed_on) == (True, ())
+    assert (stored.snapshot.stop_due, stored.passed_on) == (True, ())
 
 
 async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting: HandoverScene) -> None:

@@ -27,7 +27,7 @@ from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
-from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
+from threadline.rfps.model import RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
 from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import SlackClient, make_web_client
@@ -101,7 +101,7 @@ class JobScene:
         return await repaired(self.database, MissingJobWorkflows(self.runner))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
-        new = NewRfp(RfpFacts(title, "Harbour", due, status))
+        new = RfpFacts(title, "Harbour", due, status)
         async with self.database.begin() as tx:
             return (await RfpStore(tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
 

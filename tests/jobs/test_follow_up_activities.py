@@ -15,8 +15,8 @@ async def test_question_of_a_job_is_answered_once_in_its_thread(talk: Conversati
     identity = job_question_id(talk.thread.team, "JOB-1", 1)
     question = replace(talk.message("Is the crane on its way?"), id=identity, sender_id=REPORTER, addressed=True)
     stored = await talk.said(question)
-    assert (stored.marks.turn_due, stored.refused) == (True, ())
-    assert (await talk.said(question)).marks.message_count == stored.marks.message_count
+    assert (stored.snapshot.turn_due, stored.refused) == (True, ())
+    assert (await talk.said(question)).snapshot.message_count == stored.snapshot.message_count
     await talk.answer(2)
     assert "Is the crane on its way?" in str(talk.sent())
     assert len(talk.posted()) == 2

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.jobs.model import AgentJob, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
+from threadline.jobs.model import AgentJob, JobRefused, JobSchedule, JobStatus, NewJob
 from threadline.jobs.store import JobStore
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
@@ -20,7 +20,12 @@ START, LATER = datetime.fromtimestamp(NOW, UTC), datetime.fromtimestamp(NOW + 5,
 
 async def schedule(database: Database, call_id: str = "s1", when: JobSchedule = AT, **more: Any) -> AgentJob:
     arguments = more.get("arguments", {"channel": "C1", "nul": "a\x00b"})
-    new = NewJob(more.get("job_type", "status_digest"), arguments, when, more.get("rfp_id", ""))
+    new = NewJob(
+        job_type=more.get("job_type", "status_digest"),
+        arguments=arguments,
+        schedule=when,
+        rfp_id=more.get("rfp_id", ""),
+    )
     async with database.begin() as tx:
         return await JobStore(tx).schedule(change(call_id), new, AUTHOR)
 
@@ -38,7 +43,7 @@ async def test_job_is_scheduled_once_per_call(database: Database) -> None:
     assert (job.author, job.channel, job.thread_ts, job.runs) == (AUTHOR, THREAD.channel, THREAD.ts, 0)
     async with database.begin() as tx:
         assert await JobStore(tx).get("T1", job.job_id.lower()) == job
-        assert await JobStore(tx).search("T1", JobQuery()) == [job]
+        assert await JobStore(tx).search("T1") == [job]
         for team, job_id in (("T2", job.job_id), ("T1", "JOB-999"), ("T1", "\x00")):
             with pytest.raises(JobRefused):
                 await JobStore(tx).get(team, job_id)
@@ -114,18 +119,17 @@ async def test_jobs_are_found_by_type_status_rfp_and_time(database: Database) ->
     gone = await cancel(database, first.job_id)
     async with database.begin() as tx:
         search = JobStore(tx).search
-        assert await search("T1", JobQuery()) == [second, gone]
-        assert await search("T1", JobQuery(), 1) == [second]
-        assert await search("T1", JobQuery(JobStatus.CANCELLED)) == [gone]
-        assert await search("T1", JobQuery(job_type="follow_up")) == [second]
-        assert await search("T1", JobQuery(rfp_id="rfp_abc123")) == [second]
-        assert await search("T2", JobQuery()) == []
-        assert await JobStore(tx).count_open("T1") == 1
-        assert await search("T1", JobQuery(open_only=True)) == [second]
-        assert await search("T1", JobQuery(since=AT.at)) == [gone]
-        assert await search("T1", JobQuery(since=START, until=AT.at)) == [second]
+        assert await search("T1") == [second, gone]
+        assert await search("T1", limit=1) == [second]
+        assert await search("T1", status=JobStatus.CANCELLED) == [gone]
+        assert await search("T1", job_type="follow_up") == [second]
+        assert await search("T1", rfp_id="rfp_abc123") == [second]
+        assert await search("T2") == []
+        assert await search("T1", open_only=True) == [second]
+        assert await search("T1", since=AT.at) == [gone]
+        assert await search("T1", since=START, until=AT.at) == [second]
         begun = await JobStore(tx).begin("T1", second.job_id, "run-1", NOW + 10**6)
-        assert await search("T1", JobQuery(since=AT.at)) == [begun, gone]
+        assert await search("T1", since=AT.at) == [begun, gone]
 
 
 async def test_open_jobs_of_all_teams_come_page_by_page(database: Database) -> None:
@@ -167,7 +171,7 @@ async def test_only_ended_jobs_are_forgotten_by_when_they_ended(database: Databa
         await jobs.finish("T1", working.job_id, "run-1", NOW + 1_001)
         forgotten = [await jobs.delete_older_than(NOW + seconds) for seconds in (99, 101, 999, 1_002)]
         assert forgotten == [0, 1, 0, 2]
-        assert [each.job_id for each in await jobs.search("T1", JobQuery())] == [waiting.job_id]
+        assert [each.job_id for each in await jobs.search("T1")] == [waiting.job_id]
 
 
 async def test_calls_at_once_do_not_pass_the_limit_of_open_jobs(
@@ -183,7 +187,7 @@ async def test_calls_at_once_do_not_pass_the_limit_of_open_jobs(
 async def test_lists_read_by_an_index(database: Database) -> None:
     many = """
     INSERT INTO agent_jobs (team, job_type, arguments, run_at, cron, time_zone, status, rfp_id, channel, thread_ts,
-                            asked_by, correlation_id, operation_key, created_at)
+                            requested_by, correlation_id, operation_key, created_at)
     SELECT 'T1', 'x', '{}', now(), '', 'UTC', CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'done' END, 'rfp_' || n,
            'C1', '1', 'U1', 'c', 'k' || n, now()
     FROM generate_series(1, 20000) n
@@ -192,9 +196,9 @@ async def test_lists_read_by_an_index(database: Database) -> None:
         await tx.execute(text(many))
         await tx.execute(text("ANALYZE agent_jobs"))
     async with explained(database) as (tx, asked):
-        await JobStore(tx).search("T1", JobQuery(), 10)
-        await JobStore(tx).search("T1", JobQuery(JobStatus.RUNNING), 10)
-        await JobStore(tx).search("T1", JobQuery(rfp_id="rfp_7"), 10)
+        await JobStore(tx).search("T1", limit=10)
+        await JobStore(tx).search("T1", status=JobStatus.RUNNING, limit=10)
+        await JobStore(tx).search("T1", rfp_id="rfp_7", limit=10)
         await JobStore(tx).get("T1", "JOB-7")
     assert [plan for plan in asked.plans if "Seq Scan" in plan] == []
     assert len(asked.plans) == 4

@@ -11,7 +11,7 @@ from threadline.approvals.model import ApprovalRules
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.jobs import tools as jobs
-from threadline.jobs.model import AgentJob, ChannelAdmission, JobQuery, JobRunner, TemporalJobStatus
+from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, TemporalJobStatus
 from threadline.jobs.store import JobStore
 from threadline.privacy.redaction import redact
 from threadline.tools.context import Services
@@ -88,7 +88,7 @@ async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
 
 async def count(database: Database) -> int:
     async with database.begin() as tx:
-        return len(await JobStore(tx).search("T1", JobQuery()))
+        return len(await JobStore(tx).search("T1"))
 
 
 async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, database: Database) -> None:

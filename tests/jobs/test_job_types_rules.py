@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from threadline.jobs.model import STATUS_DIGEST, JobRefused, job_type, read_arguments
+from threadline.jobs.model import STATUS_DIGEST, JobRefused, find_job_type, read_arguments
 
 
 def test_type_is_known_however_its_name_is_written() -> None:
     for name in (" Status-Digest ", "status digest"):
-        assert job_type(name).name == STATUS_DIGEST
+        assert find_job_type(name).name == STATUS_DIGEST
 
 
 def test_unknown_type_is_refused_with_the_list_of_types() -> None:
     with pytest.raises(JobRefused, match="status_digest, deadline_reminder, follow_up") as refusal:
-        job_type("x" * 1000)
+        find_job_type("x" * 1000)
     assert len(str(refusal.value)) < 600
 
 
@@ -30,7 +30,7 @@ def test_unknown_type_is_refused_with_the_list_of_types() -> None:
 )
 def test_arguments_that_do_not_fit_the_type_are_refused(name: str, given: dict[str, Any], refusal: str) -> None:
     with pytest.raises(JobRefused, match=refusal):
-        read_arguments(job_type(name), given)
+        read_arguments(find_job_type(name), given)
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_arguments_that_do_not_fit_the_type_are_refused(name: str, given: dict[s
     ],
 )
 def test_stored_arguments_can_be_read_again(name: str, given: dict[str, Any]) -> None:
-    read = read_arguments(job_type(name), given)
-    assert read_arguments(job_type(name), read.model_dump()) == read
+    read = read_arguments(find_job_type(name), given)
+    assert read_arguments(find_job_type(name), read.model_dump()) == read

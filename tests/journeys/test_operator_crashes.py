@@ -11,7 +11,7 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import CrashScene, statuses
-from threadline.rfps.model import EntryKind, Event, JournalEntry, NewRfp, RfpFacts, RfpStatus
+from threadline.rfps.model import EntryKind, Event, JournalEntry, RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
@@ -52,9 +52,7 @@ class RecordScene(CrashScene):
         name = f"Crash {time.time_ns()}"
         change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), time.time())
         async with self._database.begin() as tx:
-            made = await RfpStore(tx).create(
-                change, NewRfp(RfpFacts(name, status=RfpStatus.IN_PROGRESS)), Author("", "crash")
-            )
+            made = await RfpStore(tx).create(change, RfpFacts(name, status=RfpStatus.IN_PROGRESS), Author("", "crash"))
         return made.rfp.rfp_id
 
     async def order(self, rfp_id: str) -> str:
@@ -254,8 +252,8 @@ async def assert_changed_once(scene: RecordScene, root: str, turn: int, rfp_id: 
     [entry], [event] = await scene.journal(rfp_id), await scene.events(rfp_id)
     assert (entry.kind, entry.author) == (EntryKind.DECISION, by)
     assert (event.event_type, event.author) == (HAPPENED, by)
-    assert state.updated_at < entry.at < event.at
-    assert event.at.timestamp() < float(answer["ts"])
+    assert state.updated_at < entry.created_at < event.created_at
+    assert event.created_at.timestamp() < float(answer["ts"])
     result = (await scene.until_turn_ended(root, turn)).result or {}
     assert (result["scope"], result["correlation_id"], result["tools"]) == (rfp_id, correlation_id, list(CALLS))
     protocol = result["protocol"]

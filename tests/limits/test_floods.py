@@ -28,7 +28,7 @@ SENDERS = 32
 
 _CASES = text("SELECT count(*) FROM cases WHERE status = :status")
 
-pytestmark = pytest.mark.timeout(900 if IN_FULL else 120)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(900 if IN_FULL else 120)]
 
 
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import pytest
 from temporalio import activity
 
 from tests.chaos.plan import seeded_random
@@ -20,6 +21,8 @@ from threadline.slack.model import Thread
 THREADS, PATIENCE = 6, 75.0
 AMID = 0.06
 """Seconds after the start of a run's last activity within which it ends."""
+
+pytestmark = pytest.mark.alone
 
 
 async def _talk_until_hit(ground: LoadScene, threads: list[Thread], ended: str, times: int) -> None:

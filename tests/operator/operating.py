@@ -26,6 +26,7 @@ from threadline.wiring import toolset_list
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 AT = datetime(2026, 2, 25, 6, 13, tzinfo=UTC)
+WHEN = datetime.fromtimestamp(1_700_000_000, UTC)
 EVERYTHING = ContextRequest(THREAD, "U1", "Which skills does our team have?", "rfp_abc123")
 """Calls for each layer."""
 AUTHOR = Author("U1", "corr-1")
@@ -45,8 +46,8 @@ def rfp(rfp_id: str = "rfp_abc123", title: str = "Website relaunch") -> Rfp:
     )
 
 
-def remembered(kind: MemoryKind, text: str, cue: str = "update status | a", failure: str = "") -> Memory:
-    return Memory(kind, cue, text, failure, "U1", "rfp_abc123", AT)
+def remembered(kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = "") -> Memory:
+    return Memory(kind, search_text, text, failure, "U1", "rfp_abc123", AT)
 
 
 class Told(SlackContext):
@@ -74,16 +75,13 @@ class Told(SlackContext):
         if name in self._fail:
             raise self._fail[name]
 
-    async def profile(self, request: ContextRequest) -> UserProfile:
+    async def profile(self, request: ContextRequest, stored: UserProfile | None) -> UserProfile:
         await self._wait(LayerName.USER)
         return UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0)
 
     async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
         await self._wait(LayerName.THREAD)
-        return [
-            PriorMessage(f"Bob (U{n})", 1_700_000_000.0 + n, f"{self._words} said {n}", ("a.pdf",))
-            for n in range(self._rows)
-        ]
+        return [PriorMessage(f"Bob (U{n})", WHEN, f"{self._words} said {n}", ("a.pdf",)) for n in range(self._rows)]
 
 
 def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Records:
@@ -124,7 +122,7 @@ async def built(
     slack: Told | None = None,
     timeout: float = 30.0,
 ) -> Context:
-    threads = [RelatedThread("C1", f"{words} answered {n}", 1_700_000_000.0) for n in range(rows)]
+    threads = [RelatedThread("C1", f"{words} answered {n}", WHEN) for n in range(rows)]
     request = replace(request, other_threads=[*threads, RelatedThread("C2"), RelatedThread("C2")])
     return await build_context(request, records(request, rows, words), slack or Told(rows, words), (), tokens, timeout)
 

@@ -84,6 +84,17 @@ def _raise(goes: Goes) -> None:
         raise FAULTS[goes]("It cannot be done.")
 
 
+class _Protocol(OperatorProtocol):
+    """Its journal is the office's."""
+
+    def __init__(self, state: ProtocolState, office: Office) -> None:
+        super().__init__(state)
+        self._office = office
+
+    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
+        await self._office.journal(context, rfp_id, words)
+
+
 RfpId = Annotated[str, Field(description="The RFP.")]
 
 
@@ -171,7 +182,7 @@ class Turn:
             done = await asyncio.gather(*(self._act(self.state, each) for each in group))
             for result, state in done:
                 results.append(result)
-                self.state = self.state.joined(state)
+                self.state = self.state.merge(state)
         return results
 
     async def _act(self, state: ProtocolState, call: ToolCall) -> tuple[ToolResult, ProtocolState]:
@@ -192,12 +203,12 @@ class Turn:
                     result = error_result(ErrorCode.OUTCOME_UNKNOWN)
                     break
         self.ledger.lost = None
-        return result, protocol.after(REGISTRY, state, call, result)
+        return result, protocol.record_result(REGISTRY, state, call, result)
 
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
         services = Services().with_service(Office, self.office)
         everything = allowed_tools(REGISTRY, services, operator=True, read_only=False)
-        policies = [OperatorProtocol(state, self.office.journal)]
+        policies = [_Protocol(state, self.office)]
         run = ToolRunner(REGISTRY, everything, self.ledger, policies).run
         where = context(
             services=services, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left

@@ -56,7 +56,7 @@ async def done(talk: StoredConversation, request: str = REQUEST, *others: Incomi
 
 async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
     rows = await talk.rows(
-        "SELECT kind, cue, text, error_class, channel, rfp_id, key, user_id FROM memories ORDER BY id"
+        "SELECT kind, search_text, text, error_class, channel, rfp_id, key, user_id FROM memories ORDER BY id"
     )
     return [dict(each) for each in rows]
 

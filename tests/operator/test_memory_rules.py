@@ -49,10 +49,15 @@ def failed(tool: str, code: str = ErrorCode.REFUSED, kind: ToolKind = ToolKind.C
 def test_turn_leaves_its_tools_and_what_happened() -> None:
     (pattern,) = of(END, MemoryKind.PROCEDURAL)
     assert pattern.text == "opportunity_load → opportunity_patch → journal_append → slack_post_summary"
-    assert pattern.cue.startswith("update status proposal submit rfp | ")
+    assert pattern.search_text.startswith("update status proposal submit rfp | ")
     assert (pattern.error_class, pattern.user_id, pattern.channel) == ("", "U1", "")
     (episode,) = of(END, MemoryKind.EPISODIC)
-    assert (episode.cue, episode.channel, episode.rfp_id, episode.user_id) == (REQUEST, "C1", "rfp_abc123", "U1")
+    assert (episode.search_text, episode.channel, episode.rfp_id, episode.user_id) == (
+        REQUEST,
+        "C1",
+        "rfp_abc123",
+        "U1",
+    )
     for each in (f"<@U1> asked: {REQUEST}", "by opportunity_patch, journal_append.", "It is submitted now."):
         assert each in episode.text
     assert [key for key, _ in extract_memories(END)] == [f"{THREAD.key}:3"] * 2
@@ -139,14 +144,14 @@ def test_secrets_are_not_remembered() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     made = extract_memories(replace(asking(f"remember that the token is {secret}"), answer=f"I noted {secret}."))
     assert len(made) == 3
-    assert not [each for _, each in made if secret in each.text + each.cue]
+    assert not [each for _, each in made if secret in each.text + each.search_text]
 
 
 @given(st.text(max_size=20_000), st.text(max_size=20_000))
 def test_words_are_kept_bounded_and_in_their_channel(request: str, answer: str) -> None:
     for _, each in extract_memories(replace(asking(request), answer=answer)):
         assert len(each.text) < 2_500
-        assert len(each.cue) < 1_100
+        assert len(each.search_text) < 1_100
         assert "\n" not in each.text
         if each.kind is not MemoryKind.PROCEDURAL:
             assert each.channel == "C1"
@@ -157,7 +162,7 @@ def test_team_wide_memory_holds_no_word_of_anybody(request: str) -> None:
     known = set(memory._WORDS) | {"request"}
     assert set(request_kind(request).split()) <= known
     for each in of(asking(request), MemoryKind.PROCEDURAL):
-        assert set(each.cue.split(" | ")[0].split()) <= known
+        assert set(each.search_text.split(" | ")[0].split()) <= known
 
 
 def test_kind_of_a_request() -> None:
@@ -172,7 +177,7 @@ OFFERED = {"opportunity_load", "opportunity_patch", "team_list"}
 def test_patterns_are_told_with_how_often_they_served() -> None:
     load = "opportunity_load → opportunity_patch"
     first = remembered(MemoryKind.PROCEDURAL, load, "update status | opportunity_load")
-    later = replace(first, at=datetime(2026, 3, 2, tzinfo=UTC))
+    later = replace(first, created_at=datetime(2026, 3, 2, tzinfo=UTC))
     other = remembered(MemoryKind.PROCEDURAL, "team_list", "team | team_list")
     twice, once = format_tool_patterns([first, other, later], OFFERED).splitlines()
     assert twice.startswith(f"- update status: {load} (2 times")

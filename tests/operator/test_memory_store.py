@@ -28,17 +28,17 @@ async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> N
     async with database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("other", failed)], NOW)
         found = (await MemoryStore(tx).recall("T1", "what updates a status to be won"))[PROCEDURAL]
-    assert [(each.cue, each.text, each.error_class, each.rfp_id) for each in found] == [
-        (DONE.cue, DONE.text, "", ""),
+    assert [(each.search_text, each.text, each.error_class, each.rfp_id) for each in found] == [
+        (DONE.search_text, DONE.text, "", ""),
         ("Update the status", "x", "StateMoved", "rfp_abc123"),
     ]
-    assert (found[0].user_id, found[0].at.timestamp()) == ("U1", NOW)
+    assert (found[0].user_id, found[0].created_at.timestamp()) == ("U1", NOW)
 
 
 async def test_recall_for_a_turn_gives_the_users_patterns_those_of_others_and_failures_room_of_their_own(
     database: Database,
 ) -> None:
-    pattern = replace(DONE, cue="Update the status")
+    pattern = replace(DONE, search_text="Update the status")
     new = [*(replace(pattern, text=f"mine {n}") for n in range(3))]
     new += [replace(pattern, text=f"theirs {n}", user_id="U2") for n in range(3)]
     new += [replace(pattern, text=f"failed {n}", user_id=f"U{n}", error_class="validation") for n in range(3)]
@@ -90,7 +90,7 @@ async def test_long_or_odd_words_are_stored_cut(database: Database) -> None:
     await keep(database, NewMemory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), NewMemory(EPISODIC, "", " "))
     async with database.begin() as tx:
         [found] = (await MemoryStore(tx).recall("T1", "bridge"))[EPISODIC]
-    assert (len(found.cue), len(found.text)) == (1_000, 4_000)
+    assert (len(found.search_text), len(found.text)) == (1_000, 4_000)
 
 
 async def test_old_memories_are_pruned(database: Database) -> None:
@@ -103,18 +103,18 @@ async def test_old_memories_are_pruned(database: Database) -> None:
 
 async def test_recall_uses_the_word_index(database: Database) -> None:
     many = """
-    INSERT INTO memories (team, kind, cue, text, error_class, user_id, channel, rfp_id, key, at)
+    INSERT INTO memories (team, kind, search_text, text, error_class, user_id, channel, rfp_id, key, created_at)
     SELECT 'T1', 'episodic', md5(n::text), md5((n * 7)::text), '', 'U1', '', '', 'm' || n, now()
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as tx:
         await tx.execute(text(many))
-        await tx.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
+        await tx.execute(text("SELECT gin_clean_pending_list('memories_search_idx')"))
         await tx.execute(text("ANALYZE memories"))
     async with explained(database) as (tx, asked):
         await MemoryStore(tx).recall("T1", "bridge budget")
     [plan] = asked.plans
-    assert "memories_words_idx" in plan, plan
+    assert "memories_search_idx" in plan, plan
 
 
 async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Database) -> None:

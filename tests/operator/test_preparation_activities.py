@@ -28,11 +28,11 @@ from threadline.operator.context import (
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
-from threadline.rfps.model import NewEntry, NewEvent, TeamMember
+from threadline.rfps.model import TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, message_id, turn_id
 from threadline_devstack.slack.identity import GENERAL
@@ -69,7 +69,7 @@ async def prepare(
         request = await context_request(tx, THREAD, "U1", question, rfp_id)
         records = await read_records(tx, request)
     users = UserDirectory(find_user)
-    slack = SlackContext(UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
+    slack = SlackContext(users, heard or Heard(), AuthorPolicy(users))
     return await build_context(request, records, slack, {each.wire_name for each in TOOLS})
 
 
@@ -84,8 +84,8 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
         await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
     async with database.begin() as tx:
         for n in range(first, first + rows):
-            await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
-            await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
+            await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, f"Entry {n}", AUTHOR)
+            await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, "viewed", {"n": n}, AUTHOR)
             await TeamMemberStore(tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
             await RfpStore(tx).bind(thread, rfp_id, "U1")
@@ -145,10 +145,17 @@ async def test_rfp_without_a_state_gets_one(database: Database) -> None:
     assert [each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")] == ["rfp_abc123"]
 
 
+async def test_who_asks_is_known_from_slack_though_the_records_are_away() -> None:
+    request, users = ContextRequest(THREAD, "U1", QUESTION), UserDirectory(find_user)
+    prepared = await build_context(request, "away", SlackContext(users, Heard(), AuthorPolicy(users)), ())
+    assert "ann@x.test" in prepared.text
+    assert prepared.new_profile
+    assert prepared.new_profile.display_name == "Ann"
+
+
 async def test_number_of_queries_does_not_grow_with_the_records(database: Database) -> None:
     counts = list[int]()
     await StoredConversation(database).hear(mention(60))
-    await UserProfiles(database, UserDirectory(find_user)).get("T1", "U1")
     for rows, rfp_id, first in ((1, "rfp_few", 0), (50, "rfp_many", 1)):
         await fill(database, rows, rfp_id, first)
         async with counted(database) as run:
@@ -171,25 +178,27 @@ async def think(talk: ConversationActivityScene) -> Thought:
     return await talk.run(talk.activities.think, request)
 
 
-async def test_operator_begins_in_eight_transactions(talk: ConversationActivityScene) -> None:
-    """They read and take up what is asked, once more when Slack has said who asks, read the records, read and keep the
-    profile of who asks, keep the context, keep the analysis, and keep the reply."""
+async def test_operator_begins_in_six_transactions(talk: ConversationActivityScene) -> None:
+    """They read and take up what is asked, once more when Slack has said who asks, read the records, keep the context
+    with the profile of who asks, keep the analysis, and keep the reply."""
     await begun(talk)
     async with counted(talk.database) as run:
         await think(talk)
     (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert "rfp_abc123" in plan["context"]
-    assert run.count("COMMIT") == 8
+    assert run.count("COMMIT") == 6
+    (user,) = await talk.rows("SELECT user_id FROM users")
+    assert user["user_id"] == talk.message("x").sender_id
 
 
 async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
     said = await begun(talk)
     read = talk.activities.deps.operator_slack.profile
 
-    async def delete_first(request: ContextRequest) -> UserProfile:
+    async def delete_first(request: ContextRequest, stored: UserProfile | None) -> UserProfile:
         talk.activities.deps.operator_slack.profile = read  # type: ignore[method-assign]
         await talk.said(talk.deletion(said))
-        return await read(request)
+        return await read(request, stored)
 
     talk.activities.deps.operator_slack.profile = delete_first  # type: ignore[method-assign]
     with capture_logs() as logs:
@@ -206,13 +215,13 @@ async def test_stop_while_the_context_is_gathered_asks_no_model(talk: Conversati
     await begun(talk)
     read = talk.activities.deps.operator_slack.profile
 
-    async def stop_first(request: ContextRequest) -> UserProfile:
+    async def stop_first(request: ContextRequest, stored: UserProfile | None) -> UserProfile:
         await talk.said(talk.message("stop", kind=MessageKind.STOP))
-        return await read(request)
+        return await read(request, stored)
 
     talk.activities.deps.operator_slack.profile = stop_first  # type: ignore[method-assign]
     thought = await think(talk)
-    assert thought.marks.stop_due
+    assert thought.snapshot.stop_due
     assert (thought.reply.text, thought.reply.calls) == ("", ())
     assert await talk.rows("SELECT 1 FROM model_calls WHERE purpose = 'think'") == []
 

@@ -10,7 +10,6 @@ from threadline.models.model import ToolChoice, Usage
 from threadline.operator import prompt as prompts
 from threadline.operator.prompt import (
     MAX_ANALYSIS_TOKENS,
-    JobTypeInfo,
     OperatorProfile,
     RequestAnalysis,
     TurnInfo,
@@ -18,7 +17,7 @@ from threadline.operator.prompt import (
     clean_analysis,
 )
 
-HOUSE = OperatorProfile(TOOLS, [JobTypeInfo("status_digest", "Posts a digest of the open RFPs to a channel.")])
+HOUSE = OperatorProfile(TOOLS, {"status_digest": "Posts a digest of the open RFPs to a channel."})
 RUNTIME = TurnInfo(THREAD, "U1", "T1:C1:1700000000.000100:3", "rfp_abc123")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

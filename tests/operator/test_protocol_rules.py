@@ -201,7 +201,7 @@ def test_result_that_comes_twice_counts_once(
     state = played(state, history)
     once = record_outcome(state, call, succeeded)
     assert record_outcome(once, call, succeeded) == once
-    assert once.joined(once) == once.joined(state) == state.joined(once) == once
+    assert once.merge(once) == once.merge(state) == state.merge(once) == once
 
 
 @given(STATES, st.tuples(HISTORIES, HISTORIES, HISTORIES))
@@ -209,14 +209,14 @@ def test_states_of_parallel_calls_are_joined_in_any_order(
     state: ProtocolState, histories: tuple[History, History, History]
 ) -> None:
     one, other, third = (played(state, each) for each in histories)
-    assert one.joined(other) == other.joined(one)
-    assert one.joined(other).joined(third) == one.joined(other.joined(third))
-    assert one.joined(state) == one
+    assert one.merge(other) == other.merge(one)
+    assert one.merge(other).merge(third) == one.merge(other.merge(third))
+    assert one.merge(state) == one
 
 
-def test_states_of_turns_about_different_rfps_are_not_joined() -> None:
-    with pytest.raises(ValueError, match="cannot be joined"):
-        SCOPED.joined(FREE)
+def test_states_of_turns_about_different_rfps_are_not_merged() -> None:
+    with pytest.raises(ValueError, match="cannot be merged"):
+        SCOPED.merge(FREE)
 
 
 @given(STATES, HISTORIES)

@@ -9,7 +9,7 @@ from threadline.operator.model.routing import Agent, Branch, TurnRoute
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
     async with talk.database.begin() as tx:
-        await TurnStore(tx).begin(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
+        await TurnStore(tx).begin(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes_turn=resumes))
     await talk.turn(number)
 
 

@@ -1,29 +1,32 @@
 """The end of an operator's turn on Postgres: one message, in whose words it is, and what is written down before it."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
+from tests.support.conversation_activities import KEY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations import blocks
 from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
+from threadline.conversations.prompt import TurnNote
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.models.model import Message, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, Role, ToolCall, ToolChoice, ToolKind
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import EntryKind, NewEntry
+from threadline.operator.tools import ask_clarifying_question, post_summary
+from threadline.rfps.model import EntryKind
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import MessageKind
-from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.slack.identity import TEAM
+from threadline.tools.registry import ToolRegistry
+from threadline_devstack.slack.identity import REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -32,9 +35,13 @@ STATUS_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
 FAILED_TURN = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True, attempted=(CITY,), only_reads=False)
 
 
+NOTE = TurnNote(turn=1, at=1.0, user_id=REPORTER, actor="Rina", request_id="r1")
+
+
 @pytest.fixture
-async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
+async def desk(make_talk: Make) -> ConversationActivityScene:
     """A turn about an RFP that has begun."""
+    talk = make_talk(registry=ToolRegistry([post_summary, ask_clarifying_question]))
     await create(talk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
     await talk.said(f"what is the status of {CITY}?")
     await talk.begin()
@@ -79,30 +86,33 @@ async def test_failures_are_said_and_journalled_where_nothing_was_changed(
     assert await journal(desk) == [(entry, said, f"{desk.thread.key}:1")]
 
 
-@pytest.mark.parametrize(("state", "kind"), [(STATUS_TURN, EntryKind.SAID), (FAILED_TURN, EntryKind.FAILED)])
-@pytest.mark.parametrize("entered", [False, True])
-async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
-    desk: ConversationActivityScene, state: ProtocolState, kind: EntryKind, entered: bool
-) -> None:
-    """Nobody knows how far it came: it may have made its entry, and never met the rules."""
-    await _reply(desk, ToolCall("call_1", "slack_post_summary", '{"text": "It is won now."}'))
-    if entered and kind is EntryKind.SAID:
-        change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
-        author = Author("U1", f"{desk.thread.key}:1")
-        async with desk.database.begin() as tx:
-            await RfpStore(tx).append_entry(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
-    lost = replace(state, did_post=True)
-    failures = "" if state is STATUS_TURN else "No change has succeeded."
-    spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}
-    said = await settled(desk, OutcomeKind.SPOKEN, "", protocol=lost, failures=failures, **spoken)
-    assert said == f"{failures}\n\nIt is won now.".strip()
-    assert await journal(desk) == [(kind, said, f"{desk.thread.key}:1")]
+async def test_words_of_a_final_call_are_journalled_once(desk: ConversationActivityScene) -> None:
+    final = await _reply(desk, "slack.post.summary", {"text": "It is won now."})
+    assert (
+        await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+        == "It is won now."
+    )
+    assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
+
+
+@pytest.mark.parametrize("refused", ["by the protocol", "by the tool"])
+async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationActivityScene, refused: str) -> None:
+    final = await _reply(desk, "slack.post.summary", {"text": " " if refused == "by the tool" else "It is new."})
+    state = STATUS_TURN if refused == "by the tool" else FAILED_TURN
+    request = FinishRequest(desk.thread, 1, OutcomeKind.SPOKEN, answered_at=1, final=final, protocol=state)
+    for _ in range(2):
+        finished = await desk.run(desk.activities.finish_turn, request)
+        assert finished.final
+        assert finished.final.status in (ExecutionStatus.ERROR, ExecutionStatus.BLOCKED)
+        assert (finished.posted, finished.snapshot.turn, desk.posted()[1:]) == (False, 0, [])
+    assert [key for key, _ in await desk.transcript()].count("t:1:1:call_1") == 1, "the model reads why"
+    assert await journal(desk) == []
 
 
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     finished = await desk.run(desk.activities.finish_turn, request)
-    assert (finished.marks.turn, await journal(desk)) == (1, [])
+    assert (finished.snapshot.turn, await journal(desk)) == (1, [])
 
 
 WROTE = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
@@ -133,16 +143,15 @@ async def test_words_are_posted_although_the_rfp_was_deleted(desk: ConversationA
 async def test_words_of_a_speaking_call_are_the_turns_only_message(
     desk: ConversationActivityScene, kind: OutcomeKind, name: str
 ) -> None:
-    call = ToolCall("call_1", "slack_post_summary", f'{{"{name}": "It is with the client. Is that right?"}}')
-    spoke = ProtocolState(scope=CITY, did_journal=True, did_post=True)
-    await _reply(desk, call)
-    said = await settled(desk, kind, "", answered_at=1, spoken_by="call_1", protocol=spoke)
+    tool = "slack.post.summary" if kind is OutcomeKind.SPOKEN else "slack.ask.clarifying.question"
+    final = await _reply(desk, tool, {name: "It is with the client. Is that right?"})
+    said = await settled(desk, kind, "", answered_at=1, final=final, protocol=replace(STATUS_TURN, did_journal=True))
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
     async with desk.database.begin() as tx:
-        marks = await ConversationStore(tx).snapshot(desk.thread)
+        snapshot = await ConversationStore(tx).snapshot(desk.thread)
         plan = await TurnStore(tx).plan(desk.thread, 1)
-    assert bool(marks.open_question) == (kind is OutcomeKind.ASKED)
+    assert bool(snapshot.open_question) == (kind is OutcomeKind.ASKED)
     assert plan
     assert plan.result
     assert plan.result["did_post"] is True
@@ -183,10 +192,13 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
         assert await TurnStore(tx).plan(desk.thread, 1) == plan
 
 
-async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
-    """The model's reply as the transcript has it."""
+async def _reply(desk: ConversationActivityScene, name: str, arguments: dict[str, str]) -> ToolCall:
+    """The model's reply is in the transcript; returns its only call, as the workflow knows it."""
+    call = ToolCall("call_1", name, json.dumps(arguments), kind=ToolKind.SPEAK)
+    entries = [("c:1", NOTE.message()), ("a:1:1", Message(Role.ASSISTANT, "", (call,)))]
     async with desk.database.begin() as tx:
-        await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+        await TranscriptStore(tx).append(desk.thread, 1, 1, entries)
+    return call.reference()
 
 
 async def test_writer_of_a_long_message_during_the_turn_is_told(desk: ConversationActivityScene) -> None:
@@ -223,8 +235,8 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped_text(())
     async with talk.database.begin() as tx:
-        marks = await ConversationStore(tx).snapshot(talk.thread)
-        assert (marks.open_question, marks.turn_due) == ("", False)
+        snapshot = await ConversationStore(tx).snapshot(talk.thread)
+        assert (snapshot.open_question, snapshot.turn_due) == ("", False)
         assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
     assert answers.stopped_text(()) in " ".join(remembered)
@@ -239,4 +251,4 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
     finished = await desk.run(desk.activities.finish_turn, request)
     assert "is now bound to" in desk.posted()[-1].text
-    assert not finished.marks.turn_due
+    assert not finished.snapshot.turn_due

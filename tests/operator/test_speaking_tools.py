@@ -42,16 +42,24 @@ class Turn:
 
     async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
         everything = allowed_tools(REGISTRY, self._services, operator=True, read_only=False)
-        run = ToolRunner(REGISTRY, everything, self._ledger, [OperatorProtocol(self.state, self._journal)]).run
+        run = ToolRunner(REGISTRY, everything, self._ledger, [_DyingProtocol(self)]).run
         call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
         result = await run(call, context(services=self._services, call_id=call.id, correlation_id="C1:1"))
-        self.state = protocol.after(REGISTRY, self.state, call, result)
+        self.state = protocol.record_result(REGISTRY, self.state, call, result)
         return result
 
-    async def _journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
-        await protocol.journal_words(context, rfp_id, words)
-        if self.dies:
-            self.dies = False
+
+class _DyingProtocol(OperatorProtocol):
+    """Dies with the turn's worker."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn.state)
+        self._turn = turn
+
+    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
+        await super().write_journal(context, rfp_id, words)
+        if self._turn.dies:
+            self._turn.dies = False
             raise asyncio.CancelledError
 
 
@@ -80,7 +88,7 @@ def test_change_counts_for_the_rfp_that_it_names_and_for_no_other() -> None:
     """Also by the arguments as the model writes them, without the correlation id."""
     state = ProtocolState(loaded=("rfp_abc123", "rfp_def456"), did_load=True)
     call = ToolCall("c1", "opportunity_patch", json.dumps({"rfp_id": "rfp_abc123", "patch": '{"status": "won"}'}))
-    assert protocol.after(REGISTRY, state, call, ToolResult()).attempted == ("rfp_abc123",)
+    assert protocol.record_result(REGISTRY, state, call, ToolResult()).attempted == ("rfp_abc123",)
 
 
 async def test_turn_loads_patches_journals_and_speaks(database: Database) -> None:

@@ -6,22 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import BegunTurn, FinishRequest, PassToOperator, ThinkRequest
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
+from threadline.conversations.prompt import TurnNote
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.jobs.model import job_question_id
-from threadline.models.model import Message, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, Role, ToolCall, ToolChoice, ToolKind
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent, Branch, TurnRoute
+from threadline.operator.tools import ask_clarifying_question
 from threadline.rfps.model import ScopeSource
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, MessageKind, edit_id
-from threadline_devstack.slack.identity import DEVELOPER, TEAM
+from threadline.tools.registry import ToolRegistry
+from threadline_devstack.slack.identity import DEVELOPER, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -49,7 +52,7 @@ async def begun(desk: ConversationActivityScene, turn: int, *words: str | Incomi
     await desk.said(*words)
     ends = (await desk.begin(turn)).ends
     taken = await route(desk, turn)
-    return taken.scope.rfp_id, taken.resumes, ends.value if ends else ""
+    return taken.scope.rfp_id, taken.resumes_turn, ends.value if ends else ""
 
 
 async def ended(desk: ConversationActivityScene, begun: BegunTurn, turn: int) -> str:
@@ -175,24 +178,29 @@ async def test_answer_resumes_the_request_that_needed_an_rfp(desk: ConversationA
     await desk.said(answer)
     begun = await desk.begin(2)
     taken = await route(desk, 2)
-    assert (begun.agent, begun.ends, taken.resumes, taken.branch) == (Agent.OPERATOR, None, 1, Branch.D)
+    assert (begun.agent, begun.ends, taken.resumes_turn, taken.branch) == (Agent.OPERATOR, None, 1, Branch.D)
     assert begun.protocol == ProtocolState(scope=CITY)
 
 
-async def test_short_answer_that_the_question_offers_resumes_the_request(desk: ConversationActivityScene) -> None:
+async def test_short_answer_that_the_question_offers_resumes_the_request(make_talk: Make) -> None:
+    desk = make_talk(registry=ToolRegistry([ask_clarifying_question]))
+    await create(desk.database, "c1", team=TEAM, rfp_id=CITY, title="City website")
     await desk.said(f"add to journal of {CITY}: they called")
     await desk.begin()
     question = json.dumps({"question": "Search for it, or wait?"})
-    call = ToolCall("call_1", "slack_ask_clarifying_question", question)
+    call = ToolCall("call_1", "slack.ask.clarifying.question", question, kind=ToolKind.SPEAK)
+    note = TurnNote(turn=1, at=1.0, user_id=REPORTER, actor="Rina", request_id="r1")
+    entries = [("c:1", note.message()), ("a:1:1", Message(Role.ASSISTANT, "", (call,)))]
     async with desk.database.begin() as tx:
-        await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
-    spoken = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
-    await desk.run(desk.activities.finish_turn, spoken)
+        await TranscriptStore(tx).append(desk.thread, 1, 1, entries)
+    state = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
+    asks = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, final=call.reference(), protocol=state)
+    await desk.run(desk.activities.finish_turn, asks)
     await desk.post()
     assert desk.posted()[-1].text == "Search for it, or wait?"
     await desk.said("search for it")
     begun = await desk.begin(2)
-    assert (begun.agent, (await route(desk, 2)).resumes) == (Agent.OPERATOR, 1)
+    assert (begun.agent, (await route(desk, 2)).resumes_turn) == (Agent.OPERATOR, 1)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +218,7 @@ async def test_request_stays_open_until_its_writer_answers(
     await reply(desk, 1, ASK)
     await desk.said(desk.message(**between))
     assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.TOLD else None)
-    assert (await route(desk, 2)).resumes == 0
+    assert (await route(desk, 2)).resumes_turn == 0
     await desk.settle(ConversationOutcome(kind, ""), 2)
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
@@ -219,7 +227,7 @@ async def test_empty_answer_is_asked_for_again(desk: ConversationActivityScene) 
     await reply(desk, 1, ASK)
     await desk.said("")
     again = await desk.begin(2)
-    assert ((await route(desk, 2)).resumes, again.ends) == (1, OutcomeKind.ASKED)
+    assert ((await route(desk, 2)).resumes_turn, again.ends) == (1, OutcomeKind.ASKED)
     assert "Which RFP" in await ended(desk, again, 2)
     assert await begun(desk, 3, CITY) == (CITY, 2, "")
 
@@ -341,16 +349,16 @@ async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: Conversati
 
 async def test_answer_among_several_people_needs_no_mention(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, overheard(desk, "hello all"), ASK)
-    assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).marks.addressed_due
+    assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).snapshot.addressed_due
     stored = await desk.said(mine(desk, CITY))
-    assert (stored.marks.addressed_due, list(stored.overheard)) == (True, [])
+    assert (stored.snapshot.addressed_due, list(stored.overheard)) == (True, [])
     assert await begun(desk, 2) == (CITY, 1, "")
 
 
 async def test_stop_ends_the_wait_for_an_answer(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
-    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.open_question, "somebody else's word"
-    assert (await desk.said(stop(desk))).marks.open_question == ""
+    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).snapshot.open_question, "somebody else's word"
+    assert (await desk.said(stop(desk))).snapshot.open_question == ""
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 
@@ -372,8 +380,8 @@ async def test_thread_command_waits_for_the_next_turn(desk: ConversationActivity
     await desk.think(step=2)
     sent = str(desk.sent())
     assert ("one more thing" in sent, HARBOUR in sent, "status won" in sent) == (True, False, False)
-    marks = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
-    assert marks.turn_due
+    snapshot = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
+    assert snapshot.turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")
     assert await bound(desk) == [HARBOUR]
 

@@ -16,7 +16,7 @@ from tests.support.tool_results import code_of
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.errors import Transient
-from threadline.rfps.model import NewRfp, RfpFacts, SourceFile
+from threadline.rfps.model import RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import ErrorCode
 from threadline.tools.store import PostgresToolLedger
@@ -88,8 +88,7 @@ async def _held(database: Database) -> AsyncIterator[Any]:
     """Another transaction makes an RFP from the same file, and is rolled back in the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as tx, tx.begin_nested() as undone:
-        await RfpStore(tx).create(
-            change("other", team=TEAM), NewRfp(RfpFacts("x"), SourceFile("x", digest, "x")), AUTHOR
-        )
+        source = SourceFile("x", digest, "x")
+        await RfpStore(tx).create(change("other", team=TEAM), RfpFacts("x"), AUTHOR, source=source)
         yield tx
         await undone.rollback()

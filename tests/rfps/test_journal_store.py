@@ -9,7 +9,7 @@ from tests.support.recording import AUTHOR, create, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
 from threadline.errors import AppendOnly
-from threadline.rfps.model import EntryKind, Event, InvalidEntry, JournalEntry, NewEntry, NewEvent, RfpNotFound
+from threadline.rfps.model import EntryKind, Event, JournalEntry, JsonObject, RfpNotFound, RfpRefused
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import CallIdReused
 
@@ -23,20 +23,19 @@ async def rfp(database: Database) -> None:
 
 async def note(database: Database, words: str = "Called the client.", call_id: str = "j1") -> JournalEntry:
     async with database.begin() as tx:
-        new = NewEntry(words, EntryKind.DECISION)
-        return await RfpStore(tx).append_entry(change(call_id), ID, new, AUTHOR)
+        return await RfpStore(tx).append_entry(change(call_id), ID, words, AUTHOR, EntryKind.DECISION)
 
 
-async def log(database: Database, new: NewEvent) -> Event:
+async def log(database: Database, event_type: str, payload: JsonObject) -> Event:
     async with database.begin() as tx:
-        return await RfpStore(tx).append_event(change("e1"), ID, new, AUTHOR)
+        return await RfpStore(tx).append_event(change("e1"), ID, event_type, payload, AUTHOR)
 
 
 async def test_entry_is_written_once_with_its_author(database: Database) -> None:
     entry = await note(database, " Called\x00 the client. ")
     assert await note(database, " Called\x00 the client. ") == entry
     assert (entry.text, entry.kind, entry.author) == ("Called the client.", EntryKind.DECISION, AUTHOR)
-    assert (entry.channel, entry.thread_ts, entry.at.timestamp()) == (THREAD.channel, THREAD.ts, NOW)
+    assert (entry.channel, entry.thread_ts, entry.created_at.timestamp()) == (THREAD.channel, THREAD.ts, NOW)
     async with database.begin() as tx:
         assert await RfpStore(tx).journal("T1", ID) == [entry]
         assert await RfpStore(tx).journal("T2", ID) == []
@@ -45,11 +44,11 @@ async def test_entry_is_written_once_with_its_author(database: Database) -> None
 
 
 async def test_event_is_logged_once_with_its_author(database: Database) -> None:
-    new = NewEvent(" proposal\nsent ", {"pages": 12, "to": "a\x00b", "nothing": None})
-    event = await log(database, new)
-    assert await log(database, new) == event
+    new = (" proposal\nsent ", {"pages": 12, "to": "a\x00b", "nothing": None})
+    event = await log(database, *new)
+    assert await log(database, *new) == event
     assert (event.event_type, event.payload) == ("proposal sent", {"pages": 12, "to": "ab", "nothing": None})
-    assert (event.author, event.channel, event.at.timestamp()) == (AUTHOR, THREAD.channel, NOW)
+    assert (event.author, event.channel, event.created_at.timestamp()) == (AUTHOR, THREAD.channel, NOW)
     async with database.begin() as tx:
         assert await RfpStore(tx).events("T1", ID) == [event]
         assert await RfpStore(tx).events("T2", ID) == []
@@ -58,7 +57,7 @@ async def test_event_is_logged_once_with_its_author(database: Database) -> None:
 
 async def test_same_call_at_once_writes_once(database: Database) -> None:
     entries = await asyncio.gather(*(note(database) for _ in range(10)))
-    events = await asyncio.gather(*(log(database, NewEvent("sent", {})) for _ in range(10)))
+    events = await asyncio.gather(*(log(database, "sent", {}) for _ in range(10)))
     assert len({each.id for each in entries}) == len({each.id for each in events}) == 1
     async with database.begin() as tx:
         assert len(await RfpStore(tx).journal("T1", ID)) == len(await RfpStore(tx).events("T1", ID)) == 1
@@ -69,7 +68,7 @@ async def test_call_of_another_rfp_with_the_same_key_is_refused(database: Databa
     await note(database)
     with pytest.raises(CallIdReused):
         async with database.begin() as tx:
-            await RfpStore(tx).append_entry(change("j1"), "rfp_xyz789", NewEntry("x"), AUTHOR)
+            await RfpStore(tx).append_entry(change("j1"), "rfp_xyz789", "x", AUTHOR)
 
 
 async def execute(database: Database, *statements: str) -> None:
@@ -80,7 +79,7 @@ async def execute(database: Database, *statements: str) -> None:
 
 @pytest.mark.parametrize("table", ["journal_entries", "events"])
 async def test_owner_neither_changes_nor_deletes_what_was_written(database: Database, table: str) -> None:
-    entry, event = await note(database), await log(database, NewEvent("sent", {}))
+    entry, event = await note(database), await log(database, "sent", {})
     for statement in (
         "UPDATE {} SET user_id = 'U2'",
         "UPDATE {} SET user_id = 'U2' WHERE false",
@@ -109,17 +108,17 @@ async def test_deleted_rfp_keeps_its_journal_and_gets_no_more(database: Database
     with pytest.raises(RfpNotFound, match="was deleted"):
         await note(database, "later", "j2")
     with pytest.raises(RfpNotFound, match="was deleted"):
-        await log(database, NewEvent("later", {}))
+        await log(database, "later", {})
 
 
 async def test_bad_entry_and_event_are_refused(database: Database) -> None:
     for words in (" \x00\n", "x" * 10_001):
-        with pytest.raises(InvalidEntry):
+        with pytest.raises(RfpRefused):
             await note(database, words)
     assert await note(database, "The same call may be made again.")
     for event_type in ("", "x" * 101):
-        with pytest.raises(InvalidEntry, match="needs a type"):
-            await log(database, NewEvent(event_type, {}))
+        with pytest.raises(RfpRefused, match="needs a type"):
+            await log(database, event_type, {})
 
 
 async def test_newest_entries_come_first_in_pages(database: Database) -> None:
@@ -132,7 +131,7 @@ async def test_newest_entries_come_first_in_pages(database: Database) -> None:
 
 async def test_lists_use_an_index(database: Database) -> None:
     many = """
-    INSERT INTO {} (team, rfp_id, {}, user_id, correlation_id, channel, thread_ts, operation_key, at)
+    INSERT INTO {} (team, rfp_id, {}, user_id, correlation_id, channel, thread_ts, operation_key, created_at)
     SELECT 'T1', 'rfp_abc123', {}, 'U1', 'c' || n, 'C1', '1', 'k' || n, now() FROM generate_series(1, 20000) n
     """
     async with database.begin() as tx:

@@ -10,8 +10,6 @@ from tests.support.recording import AUTHOR, HASH, create, create_from, explained
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.rfps.model import (
-    NewEntry,
-    NewRfp,
     RfpFacts,
     RfpNotFound,
     RfpRefused,
@@ -59,7 +57,7 @@ async def test_same_file_is_the_same_rfp_in_one_team(database: Database) -> None
     assert theirs.new
     assert theirs.rfp.rfp_id != first.rfp.rfp_id
     async with database.begin() as tx:
-        assert await RfpStore(tx).text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
+        assert await RfpStore(tx).part_of_text("T1", first.rfp.rfp_id, 0, 7) == ("A crane", 24)
 
 
 async def test_two_teams_may_have_the_same_id(database: Database) -> None:
@@ -67,7 +65,7 @@ async def test_two_teams_may_have_the_same_id(database: Database) -> None:
     theirs = await create(database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
     async with database.begin() as tx:
         store = RfpStore(tx)
-        await store.append_entry(change("j1", team="T2"), "rfp_abc123", NewEntry("Theirs."), AUTHOR)
+        await store.append_entry(change("j1", team="T2"), "rfp_abc123", "Theirs.", AUTHOR)
         await store.patch_state(change("p1", team="T2"), "rfp_abc123", {"status": "won"}, AUTHOR)
         assert await store.get("T1", "rfp_abc123") == ours
         assert await store.search("T1", "bridge") == []
@@ -119,7 +117,7 @@ async def test_bad_rfp_is_refused(database: Database, facts: RfpFacts, rfp_id: s
     await create(database, "earlier", rfp_id="rfp_taken1")
     with pytest.raises(RfpRefused, match=says):
         async with database.begin() as tx:
-            await RfpStore(tx).create(change(), NewRfp(facts), AUTHOR, rfp_id)
+            await RfpStore(tx).create(change(), facts, AUTHOR, rfp_id)
     async with database.begin() as tx:
         assert len(await RfpStore(tx).listed("T1")) == 1
 
@@ -190,11 +188,11 @@ async def test_text_of_a_file_is_read_in_parts(database: Database) -> None:
 
 async def test_any_text_of_a_file_is_kept_and_searched(database: Database) -> None:
     told = "harbour \x00\ud800 " + " ".join(f"{number:06}é" for number in range(200_000))
-    new = NewRfp(RfpFacts("Long"), SourceFile("a\x00.pdf", HASH, told))
+    source = SourceFile("a\x00.pdf", HASH, told)
     async with database.begin() as tx:
-        rfp = (await RfpStore(tx).create(change(), new, AUTHOR)).rfp
+        rfp = (await RfpStore(tx).create(change(), RfpFacts("Long"), AUTHOR, source=source)).rfp
         assert await RfpStore(tx).search("T1", "harbour") == [rfp]
-        assert len(await RfpStore(tx).text_of("T1", rfp.rfp_id)) == 1_000_000
+        assert (await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 0))[1] == 1_000_000
 
 
 async def test_lists_and_searches_use_an_index(database: Database) -> None:

@@ -13,7 +13,7 @@ from threadline.db.engine import Database
 from threadline.operator import tools as memory
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps import tools as rfps
-from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus, SourceFile, TeamMember
+from threadline.rfps.model import RfpFacts, RfpStatus, SourceFile, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 
 TOOLS = [*rfps.TOOLS, *memory.TOOLS]
@@ -67,8 +67,8 @@ async def test_rfp_is_found_by_words(desk: ToolScene, database: Database) -> Non
 async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) -> None:
     text = "".join(f"line {number}\n" for number in range(2_000))
     async with database.begin() as tx:
-        new = NewRfp(RfpFacts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
-        await RfpStore(tx).create(change("file"), new, AUTHOR, "rfp_file")
+        new, source = RfpFacts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text)
+        await RfpStore(tx).create(change("file"), new, AUTHOR, "rfp_file", source=source)
     first = await desk.ask("rfp.get", rfp_id="RFP_file")
     for fact in ("rfp_file (From a file)", "new", "2026-04-01"):
         assert fact in first.display_text

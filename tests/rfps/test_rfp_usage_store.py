@@ -12,10 +12,10 @@ from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
-from threadline.jobs.model import JobQuery, JobSchedule, NewJob
+from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
-from threadline.rfps.model import NewEntry, NewEvent, RfpNotFound, RfpUsage
+from threadline.rfps.model import RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Risk
@@ -40,10 +40,15 @@ async def write(database: Database, rfp_id: str) -> None:
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
     async with database.begin() as tx:
-        await RfpStore(tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
-        await RfpStore(tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
+        await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision", AUTHOR)
+        await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {}, AUTHOR)
         await RfpStore(tx).bind(THREAD, rfp_id, "U1")
-        job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
+        job = NewJob(
+            job_type="deadline_reminder",
+            arguments={},
+            schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
+            rfp_id=rfp_id,
+        )
         await JobStore(tx).schedule(change("job"), job, AUTHOR)
         await ApprovalStore(tx).propose(change("act"), wait, ApprovalRules(("U2",)))
 
@@ -59,7 +64,7 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
         assert await RfpStore(tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
         assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 2
         assert await ThreadBindingStore(tx).threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
-        [job] = await JobStore(tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
+        [job] = await JobStore(tx).search("T1", open_only=True, rfp_id=rfp.rfp_id)
         assert job.job_id == "JOB-1"
         assert await ApprovalStore(tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
         assert await ApprovalStore(tx).undecided_about("T2", rfp.rfp_id) == []

@@ -19,7 +19,7 @@ async def test_member_is_saved_replaced_listed_and_deleted(database: Database) -
         assert await TeamMemberStore(tx).listed("T1", "python") == [ANA]
         assert await TeamMemberStore(tx).listed("T1", "%") == []
         assert await TeamMemberStore(tx).listed("T1", limit=1) == [ANA]
-        assert await TeamMemberStore(tx).of("T1", ["U2", "U9"]) == {"U2": BEN}
+        assert [await TeamMemberStore(tx).get("T1", each) for each in ("U2", "U9")] == [BEN, None]
         assert await TeamMemberStore(tx).forget("T1", "U2")
         assert not await TeamMemberStore(tx).forget("T1", "U2")
         assert await TeamMemberStore(tx).listed("T1") == [ANA]

@@ -8,12 +8,13 @@ from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.slack.model import User, UserProfile
+from threadline.slack.store import UserStore
 from threadline.slack.users import (
     CACHE_SECONDS,
     MAX_NAME,
     PROFILE_SECONDS,
     UserDirectory,
-    UserProfiles,
+    current_profile,
     display_name,
     time_zone,
 )
@@ -76,41 +77,35 @@ async def test_time_zone_is_told_only_if_there_is_such_a_zone() -> None:
     assert told == ["America/Los_Angeles", "", "", "", "", ""]
 
 
-async def test_profile_is_stored_and_asked_for_once_a_day(database: Database, clock: Clock) -> None:
+async def test_stored_profile_is_asked_for_once_a_day(database: Database, clock: Clock) -> None:
     people = People(ANN, User(name="Ann Lee"))
-    profiles = UserProfiles(database, UserDirectory(people.fetch, clock), clock)
-    first = await profiles.get("T1", "U1")
+    users = UserDirectory(people.fetch, clock)
+    first = await current_profile(users, "U1", None, clock.now)
     assert first == UserProfile("U1", "Ann@Example.test", "Ann", "ann@example.test", clock.now)
-    assert await UserProfiles(database, UserDirectory(people.fetch, clock), clock).get("T1", "U1") == first
+    async with database.begin() as tx:
+        await UserStore(tx).save("T1", first)
+        stored = await UserStore(tx).get("T1", "U1")
+    assert await current_profile(UserDirectory(people.fetch, clock), "U1", stored, clock.now) == first
     assert people.asked == ["U1"]
     clock.now += PROFILE_SECONDS
-    assert (await profiles.get("T1", "U1")).display_name == "Ann Lee"
+    assert (await current_profile(users, "U1", stored, clock.now)).display_name == "Ann Lee"
 
 
 @pytest.mark.parametrize("failure", [AWAY, NO_SCOPE, None])
-async def test_profile_without_an_answer_is_what_is_known(
-    database: Database, clock: Clock, failure: Exception | None
-) -> None:
-    silent = UserProfiles(database, UserDirectory(People(failure).fetch, clock), clock)
-    assert await silent.get("T1", "U1") == UserProfile("U1", "", "", "", 0.0)
-    known = await UserProfiles(database, UserDirectory(People(ANN).fetch), clock).get("T1", "U1")
+async def test_profile_without_an_answer_is_what_is_known(clock: Clock, failure: Exception | None) -> None:
+    silent = UserDirectory(People(failure).fetch, clock)
+    assert await current_profile(silent, "U1", None, clock.now) == UserProfile("U1", "", "", "", 0.0)
+    known = await current_profile(UserDirectory(People(ANN).fetch), "U1", None, clock.now)
     clock.now += PROFILE_SECONDS + 1
-    assert await silent.get("T1", "U1") == known
+    assert await current_profile(silent, "U1", known, clock.now) == known
 
 
-async def test_profile_is_asked_of_slack_while_the_database_is_away() -> None:
-    away = Database("postgresql://nobody@localhost:1/nowhere")
-    assert (await UserProfiles(away, UserDirectory(People(ANN).fetch)).get("T1", "U1")).display_name == "Ann"
-    await away.dispose()
-
-
-async def test_all_who_ask_share_one_request_though_one_is_cancelled(database: Database) -> None:
+async def test_all_who_ask_share_one_request_though_one_is_cancelled() -> None:
     people = People(ANN)
     users = UserDirectory(people.fetch)
-    profiles = UserProfiles(database, users)
     impatient = asyncio.create_task(users.get("U1"))
     await people.was_asked.wait()
-    asking = asyncio.gather(names(users, "U1"), profiles.get("T1", "U1"), profiles.get("T2", "U1"), users.get("U1"))
+    asking = asyncio.gather(names(users, "U1"), current_profile(users, "U1", None, 0.0), users.get("U1"))
     impatient.cancel()
     assert (await asking)[-1] == ANN
     assert time_zone(await users.get_known("U1")) == ""

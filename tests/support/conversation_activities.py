@@ -37,7 +37,7 @@ from threadline.operator.context import SlackContext
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -166,7 +166,7 @@ class ConversationActivityScene:
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
-        return (await self.run(self.activities.finish_turn, request)).marks
+        return (await self.run(self.activities.finish_turn, request)).snapshot
 
     async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))
@@ -250,7 +250,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 services or Services(),
                 ledger or PostgresToolLedger(database),
                 DecisionDeps(None, _nobody, _no_documents),
-                SlackContext(UserProfiles(database, users), History(client), AuthorPolicy(users)),
+                SlackContext(users, History(client), AuthorPolicy(users)),
                 budget=budget or ContextBudget(),
                 bot_name="polaris",
             )

@@ -44,12 +44,12 @@ from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
 from threadline.operator.context import SlackContext
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
@@ -187,7 +187,7 @@ class ConversationScene:
 
     async def ask(self, text: str, user: str = ANNA) -> str:
         """Say something to the bot, and wait for the answer of the next turn."""
-        turn = (await self.marks()).turn + 1
+        turn = (await self.snapshot()).turn + 1
         await self.say(text, user)
         return await self.until_said(turn)
 
@@ -237,7 +237,7 @@ class ConversationScene:
         """The id of a new RFP."""
         change = Change(Operation(self.thread, 1, 1, "rfp"), time.time())
         async with self.database.begin() as tx:
-            made = await RfpStore(tx).create(change, NewRfp(RfpFacts("A crane", "Harbour")), Author(ANNA, "corr-1"))
+            made = await RfpStore(tx).create(change, RfpFacts("A crane", "Harbour"), Author(ANNA, "corr-1"))
         return made.rfp.rfp_id
 
     async def crowd(self) -> None:
@@ -332,7 +332,7 @@ class ConversationScene:
         async with self.database.begin() as tx:
             return (await tx.execute(sql(query))).all()
 
-    async def marks(self) -> ConversationSnapshot:
+    async def snapshot(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await ConversationStore(tx).snapshot(self.thread)
 
@@ -519,7 +519,7 @@ def _activities(
         Services(),
         PostgresToolLedger(database),
         DecisionDeps(scene.model if decides else None, _lead, scene.documents),
-        SlackContext(UserProfiles(database, users), History(slack), authors),
+        SlackContext(users, History(slack), authors),
         limits=limits,
         bot_name="polaris",
     )

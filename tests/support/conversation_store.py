@@ -38,7 +38,7 @@ def stop(at: float) -> IncomingMessage:
 class Arrived(ConversationBatch):
     """What became of a batch, and what was known of the conversation then."""
 
-    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
 
 class StoredConversation:
@@ -49,7 +49,7 @@ class StoredConversation:
     async def store(self, *batch: IncomingMessage) -> Arrived:
         async with self.database.begin() as tx:
             stored = await MessageStore(tx).store(self.thread, batch)
-            return Arrived(**vars(stored), marks=await ConversationStore(tx).snapshot(self.thread))
+            return Arrived(**vars(stored), snapshot=await ConversationStore(tx).snapshot(self.thread))
 
     async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationSnapshot:
         async with self.database.begin() as tx:
@@ -60,10 +60,10 @@ class StoredConversation:
         """Stored, and let pass by the guards."""
         stored = await self.store(*batch)
         if not stored.unjudged:
-            return stored.marks
+            return stored.snapshot
         return await self.judge({each.message_id: None for each in stored.unjudged})
 
-    async def marks(self) -> ConversationSnapshot:
+    async def snapshot(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await ConversationStore(tx).snapshot(self.thread)
 
@@ -115,9 +115,9 @@ def texts(taken: Sequence[TurnMessage]) -> list[str]:
     return [each.text for each in taken]
 
 
-def flags(marks: ConversationSnapshot) -> tuple[bool, bool, bool]:
+def flags(snapshot: ConversationSnapshot) -> tuple[bool, bool, bool]:
     """A turn is due, it was asked of the bot, and somebody said to stop."""
-    return marks.turn_due, marks.addressed_due, marks.stop_due
+    return snapshot.turn_due, snapshot.addressed_due, snapshot.stop_due
 
 
 @pytest.fixture

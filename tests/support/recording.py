@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database, Transaction
-from threadline.rfps.model import CreatedRfp, NewRfp, Rfp, RfpFacts, SourceFile
+from threadline.rfps.model import CreatedRfp, Rfp, RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import Author
 
@@ -21,16 +21,16 @@ async def create(
     database: Database, call_id: str = "create", *, team: str = "T1", rfp_id: str = "", **facts: Any
 ) -> Rfp:
     """A request, by a call of its own."""
-    new = NewRfp(RfpFacts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
+    new = RfpFacts(**({"title": "Website relaunch", "client": "Acme"} | facts))
     async with database.begin() as tx:
         return (await RfpStore(tx).create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
 
 
 async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> CreatedRfp:
     """A request from a file."""
-    new = NewRfp(RfpFacts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
+    source = SourceFile("brief.pdf", sha256, "A crane for the harbour.")
     async with database.begin() as tx:
-        return await RfpStore(tx).create(change(call_id, team=team), new, AUTHOR)
+        return await RfpStore(tx).create(change(call_id, team=team), RfpFacts("From a file"), AUTHOR, source=source)
 
 
 async def until_waited_for(tx: Transaction) -> None:

@@ -127,7 +127,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         return Change(Operation(talk.thread, 1, 1, call_id), now)
 
     action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW, author)
-    weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
+    weekly = NewJob(job_type="status_digest", arguments={}, schedule=JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
@@ -166,7 +166,7 @@ async def test_pruned_thread_begins_again_without_memory(
     await talk.answer()
     assert (await prune_all(talk.database, features, time.time() + 91 * DAY))["conversations"] == 1
     stored = await talk.said("any news again")
-    assert stored.marks.turn == 1
+    assert stored.snapshot.turn == 1
     await talk.answer(2)
     assert "any news there" not in str(talk.sent())
     assert len(talk.posted()) == 2

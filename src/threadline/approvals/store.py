@@ -24,7 +24,7 @@ from threadline.approvals.tables import proposed_actions
 from threadline.db.engine import Transaction
 from threadline.db.values import storable_json, storable_key
 from threadline.errors import Permanent
-from threadline.rfps.model import NewEvent, json_problem
+from threadline.rfps.model import json_problem
 from threadline.rfps.store import RfpStore, audit_values, operation_filter
 from threadline.threads.model import ButtonPress
 from threadline.threads.tables import posts
@@ -161,11 +161,12 @@ class ApprovalStore:
         if not action.rfp_id:
             return
         operation = Operation(action.thread, 0, 0, f"{action.action_id}:{kind}")
-        event = NewEvent(kind, {"action_id": action.action_id} | data)
         author = Author(user_id, action.correlation_id)
+        payload = {"action_id": action.action_id} | data
         try:
             async with self._tx.begin_nested():
-                await RfpStore(self._tx).append_event(Change(operation, at.timestamp()), action.rfp_id, event, author)
+                change = Change(operation, at.timestamp())
+                await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload, author)
         except Permanent as refused:
             _log.warning("action_event_refused", action=action.action_id, kind=kind, reason=str(refused))
 

@@ -1,6 +1,5 @@
 """`threadline decisions`: report on the decision engine, and propose thresholds."""
 
-import asyncio
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,13 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output
+from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.decisions.model import NextStep
 from threadline.errors import Permanent
 
 if TYPE_CHECKING:
-    from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision, Report
-    from threadline.decisions.tuning import ThresholdProposal
+    from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision
 
 app = typer.Typer(
     help="Report on the decision engine, and propose thresholds.", no_args_is_help=True, callback=use_running_stack
@@ -35,7 +34,8 @@ _ENDINGS = (".png", ".svg", ".pdf")
 
 
 @app.command()
-def report(
+@run_async
+async def report(
     since: Days = 30,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Also draw the calibration. Needs the extra plot.")
@@ -45,50 +45,11 @@ def report(
     """Report how often each type was decided, its calibration, wrong escalations, and the variants."""
     from threadline.decisions import reports
 
-    found = reports.report(_outcomes(since, team))
+    found = reports.report(await _outcomes(since, team))
     if found is None:
         output.print_line(_NOTHING)
         return
-    _print_report(found)
-    if plot and found.total.calibration is None:
-        output.print_line("There is no plot, because there is no calibration yet.")
-    elif plot and found.total.calibration:
-        draw_calibration(found.total.calibration, plot)
-        output.progress(f"{plot} shows the calibration.")
-
-
-@app.command()
-def tune(
-    since: Days = 90,
-    variant: Annotated[str, typer.Option(help="Use only the decisions of this variant.")] = "",
-    team: Team = "",
-) -> None:
-    """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
-    from threadline.decisions import tuning
-    from threadline.decisions.reports import training_examples
-
-    outcomes = [each for each in _outcomes(since, team) if variant in ("", each.variant)]
-    if not outcomes:
-        output.print_line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
-        return
-    proposal = tuning.propose_thresholds(outcomes, outcomes[-1].thresholds)
-    _print_proposal(proposal, len(training_examples(outcomes)))
-
-
-def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
-    async def read() -> "list[JudgedDecision]":
-        from threadline.handovers.store import judged_since
-        from threadline.wiring.cli_services import open_database
-
-        async with open_database() as database, database.begin() as tx:
-            return await judged_since(tx, datetime.now(UTC) - timedelta(days=days), team)
-
-    return asyncio.run(read())
-
-
-def _print_report(found: "Report") -> None:
-    rows = [(type_.value, stats) for type_, stats in found.types]
-    _tallies("Decisions", [*rows, ("total", found.total)])
+    _tallies("Decisions", [*((type_.value, stats) for type_, stats in found.types), ("total", found.total)])
     if found.total.calibration:
         _reliability(found.total.calibration)
     else:
@@ -102,19 +63,37 @@ def _print_report(found: "Report") -> None:
         _tallies(
             "Variants", [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
         )
+    if plot and found.total.calibration is None:
+        output.print_line("There is no plot, because there is no calibration yet.")
+    elif plot and found.total.calibration:
+        draw_calibration(found.total.calibration, plot)
+        output.progress(f"{plot} shows the calibration.")
 
 
-def _print_proposal(found: "ThresholdProposal | None", examples: int) -> None:
-    """Args: `examples`: how many judged decisions there are to propose by."""
-    from threadline.decisions.tuning import MIN_EXAMPLES
+@app.command()
+@run_async
+async def tune(
+    since: Days = 90,
+    variant: Annotated[str, typer.Option(help="Use only the decisions of this variant.")] = "",
+    team: Team = "",
+) -> None:
+    """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
+    from threadline.decisions import tuning
+    from threadline.decisions.reports import training_examples
 
+    outcomes = [each for each in await _outcomes(since, team) if variant in ("", each.variant)]
+    if not outcomes:
+        output.print_line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
+        return
+    examples = len(training_examples(outcomes))
+    counted = f"Judged decisions by confidence: {examples}"
+    found = tuning.propose_thresholds(outcomes, outcomes[-1].thresholds)
     if found is None:
-        counted = f"Judged decisions by confidence: {examples}"
-        output.print_line(f"{counted}; {MIN_EXAMPLES - examples} more are needed before thresholds are proposed.")
+        missing = tuning.MIN_EXAMPLES - examples
+        output.print_line(f"{counted}; {missing} more are needed before thresholds are proposed.")
         return
     now, then = found.current, found.proposed
-    present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f})."
-    output.print_line(f"Judged decisions by confidence: {examples}. {present}")
+    output.print_line(f"{counted}. Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f}).")
     if then == now:
         output.print_line("No other thresholds have a lower cost.")
         return
@@ -126,6 +105,14 @@ def _print_proposal(found: "ThresholdProposal | None", examples: int) -> None:
         f"Nothing was changed. To apply it, set THREADLINE_DECISION_HIGH={then.high:g} and "
         f"THREADLINE_DECISION_LOW={then.low:g}. To try it in a share of the threads, use THREADLINE_DECISION_VARIANTS."
     )
+
+
+async def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
+    from threadline.handovers.store import judged_since
+    from threadline.wiring.cli_services import open_database
+
+    async with open_database() as database, database.begin() as tx:
+        return await judged_since(tx, datetime.now(UTC) - timedelta(days=days), team)
 
 
 def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:

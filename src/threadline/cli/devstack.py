@@ -89,7 +89,10 @@ async def _demo(folder: Path, pace: float) -> int:
                 if not await _play(story.chapters, scene):
                     return 1
                 if number == 1:
-                    await _retell(scene)
+                    output.transitions(await scene.transitions())
+                    output.conversation(await scene.conversation())
+                    output.turns(await scene.turns())
+                    output.print_line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
     except (Permanent, Transient) as error:
         output.print_error(str(error))
         return 1
@@ -111,13 +114,6 @@ async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
             return False
         output.console.print("   [green]✓ seen to happen[/green]")
     return True
-
-
-async def _retell(scene: "Scene") -> None:
-    output.transitions(await scene.transitions())
-    output.conversation(await scene.conversation())
-    output.turns(await scene.turns())
-    output.print_line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
 
 
 def _print_message(said: dict[str, Any]) -> None:

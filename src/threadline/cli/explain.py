@@ -16,7 +16,7 @@ from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.conversations.explain import CaseMessage, Explanation
+    from threadline.conversations.explain import Explanation
     from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
@@ -38,6 +38,7 @@ async def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
+    from pydantic import TypeAdapter
     from temporalio.envconfig import ClientConfig
 
     from threadline.conversations import explain as explaining
@@ -50,17 +51,12 @@ async def explain(
         ui = TemporalUiSettings.load().temporal_ui
         found = await explaining.explain_turn(database, message, ui=ui, namespace=namespace)
     if as_json:
-        typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
+        plain = TypeAdapter(type(found)).dump_python(found, mode="json")
+        typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
     elif isinstance(found, explaining.CaseMessage):
         output.print_line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
     else:
         _tell(found)
-
-
-def _plain(found: "Explanation | CaseMessage") -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(type(found)).dump_python(found, mode="json")
 
 
 def _tell(told: "Explanation") -> None:
@@ -110,7 +106,7 @@ def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
     others = f"; also named: {', '.join(route.scope.others)}" if route.scope.others else ""
     yield "scope", f"{route.scope.rfp_id} (from the {route.scope.origin}){others}" if route.scope.rfp_id else "no RFP"
     told = {
-        "resumes": f"the request of turn {route.resumes}" if route.resumes else "",
+        "resumes": f"the request of turn {route.resumes_turn}" if route.resumes_turn else "",
         "missing": route.missing,
         "ended by rule": route.ends.value if route.ends else "",
         "notes": _short(" ".join(route.notes)),

@@ -1,7 +1,7 @@
 """`threadline knowledge`: manage the documents that questions are answered from."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document
-
-if TYPE_CHECKING:
-    from threadline.knowledge.ingest import IngestReport
 
 app = typer.Typer(
     help="Manage the documents that questions are answered from.", no_args_is_help=True, callback=use_running_stack
@@ -42,7 +39,7 @@ async def ingest(
 
     A document that cannot be read is named and stays as it was. The exit code is then 1.
     """
-    from threadline.knowledge.ingest import collect_sources
+    from threadline.knowledge.ingest import SourceOutcome, collect_sources
     from threadline.knowledge.ingest import ingest as ingest_sources
     from threadline.knowledge.web import open_web_fetcher
     from threadline.settings import EmbeddingSettings
@@ -63,7 +60,7 @@ async def ingest(
         output.print_error(refusal)
     if report.embedding_error:
         output.print_error(f"Some are found by their words alone until this is run again: {report.embedding_error}")
-    output.print_line(_summary(report))
+    output.print_line(f"{', '.join(f'{report.counts[each]} {each}' for each in SourceOutcome)}.")
     if report.refusals:
         raise typer.Exit(1)
 
@@ -97,13 +94,6 @@ async def remove(
         if not await KnowledgeStore(tx).delete(team_id, source):
             raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
     output.print_line(f"{source} is forgotten.")
-
-
-def _summary(report: "IngestReport") -> str:
-    from threadline.knowledge.ingest import SourceOutcome
-
-    counts = (f"{report.counts[each]} {each}" for each in SourceOutcome)
-    return f"{', '.join(counts)}."
 
 
 def _line(document: Document) -> str:

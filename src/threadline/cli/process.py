@@ -83,19 +83,16 @@ def run_interactive(coroutine: Coroutine[Any, Any, int]) -> int | None:
 
     async def played() -> int | None:
         task = asyncio.create_task(coroutine)
+
+        def cancel() -> None:
+            if not task.cancelling():
+                task.cancel()
+
         for signal_number in _STOP_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(signal_number, _cancel_once(task))
+            asyncio.get_running_loop().add_signal_handler(signal_number, cancel)
         try:
             return await task
         except asyncio.CancelledError:
             return None
 
     return asyncio.run(played())
-
-
-def _cancel_once(task: asyncio.Task[int]) -> Callable[[], None]:
-    def cancel() -> None:
-        if not task.cancelling():
-            task.cancel()
-
-    return cancel

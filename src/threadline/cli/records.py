@@ -19,11 +19,9 @@ from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectRole
-from threadline.jobs.model import JobQuery
 from threadline.rfps.model import (
     BINDING,
     MemberNotFound,
-    NewRfp,
     Rfp,
     RfpFacts,
     RfpNotFound,
@@ -31,6 +29,7 @@ from threadline.rfps.model import (
     RfpUsage,
     TeamMember,
     parse_status,
+    status_words,
 )
 from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
@@ -127,26 +126,12 @@ class _Rfp(_Table):
     status: Annotated[RfpStatus, BeforeValidator(_status)] = RfpStatus.NEW
     owner: str = ""
 
-    @property
-    def facts(self) -> RfpFacts:
-        return RfpFacts(self.title, self.client, self.due_date, self.status, self.owner)
-
-
-class _Member(_Table):
-    user_id: str
-    name: str
-    email: str = ""
-    role: str = ""
-    biography: str = ""
-    skills: tuple[str, ...] = ()
-    hours_per_week: int = 0
-
 
 class _File(_Table):
     project: tuple[_Project, ...] = ()
     resource: tuple[_Resource, ...] = ()
     rfp: tuple[_Rfp, ...] = ()
-    member: tuple[_Member, ...] = ()
+    member: tuple[TeamMember, ...] = ()
 
 
 @app.command(help=_HELP)
@@ -169,9 +154,11 @@ async def load(
         for project in given.project:
             await _save_project(tx, team_id, project)
         for resource in given.resource:
-            await AppointmentStore(tx).save_resource(team_id, _resource(resource))
+            await AppointmentStore(tx).save_resource(
+                team_id, Resource(**dict(resource) | {"weekdays": sorted(resource.weekdays)})
+            )
         for member in given.member:
-            await TeamMemberStore(tx).save(team_id, TeamMember(**dict(member)))
+            await TeamMemberStore(tx).save(team_id, member)
         made = sum([await _create_unless_there(RfpStore(tx), team_id, each) for each in given.rfp])
     sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
     output.progress(f"As {file} says: {', '.join(sizes)}.")
@@ -210,9 +197,10 @@ async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> boo
             return False
     elif await store.find_by_title(team, given.title, given.client):
         return False
+    facts = RfpFacts(given.title, given.client, given.due_date, given.status, given.owner)
     # No conversation is so called, so that the operation is this one's alone.
     change = Change(Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex), datetime.now(UTC).timestamp())
-    await store.create(change, NewRfp(given.facts), Author("", "records load"), given.id)
+    await store.create(change, facts, Author("", "records load"), given.id)
     return True
 
 
@@ -363,7 +351,7 @@ async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIt
     if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
         bound = [f"{each.channel}/{each.ts}" for each in threads]
         yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
-    if jobs := await JobStore(tx).search(team, JobQuery(open_only=True, rfp_id=rfp_id), _MAX_LISTED):
+    if jobs := await JobStore(tx).search(team, open_only=True, rfp_id=rfp_id, limit=_MAX_LISTED):
         yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
     if actions := await ApprovalStore(tx).undecided_about(team, rfp_id):
         yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
@@ -389,7 +377,7 @@ def _resource_line(resource: Resource) -> str:
 
 def _rfp_line(rfp: Rfp) -> str:
     due = f"due {rfp.due_date}" if rfp.due_date else ""
-    told = (rfp.title, rfp.client, rfp.status.replace("_", " "), due, rfp.owner)
+    told = (rfp.title, rfp.client, status_words(rfp.status), due, rfp.owner)
     return f"{rfp.rfp_id}: {', '.join(filter(None, told))}"
 
 
@@ -406,10 +394,6 @@ def _names(names: Sequence[str]) -> str:
 
 def _hint(command: str, identity: str) -> str:
     return f"Nothing was changed: `threadline records {command} {identity} --yes` does it."
-
-
-def _resource(given: _Resource) -> Resource:
-    return Resource(given.name, given.time_zone, given.opens, given.closes, sorted(given.weekdays))
 
 
 def _read(path: Path) -> _File:

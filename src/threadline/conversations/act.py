@@ -1,13 +1,14 @@
 """Calls of tools: run through all policies, their output kept in the transcript, and a line of each told."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
 
-from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
+from threadline.conversations.contract import ACT, ACT_CALL, ActRequest, FinishRequest
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
 from threadline.conversations.prompt import TurnNote, parse_note, tool_message
@@ -25,7 +26,7 @@ from threadline.tools.model import ErrorCategory, ErrorCode, ToolResult, ToolSta
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.runner import ToolRunner
+from threadline.tools.runner import OpenTransaction, ToolRunner
 
 _ATTEMPTS = ACT.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
@@ -34,11 +35,12 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class _Turn:
     """What holds for the calls. `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else
-    has asked, by their ids."""
+    has asked, by their ids. `deletions`: how often something had been deleted in the thread by then."""
 
     reply: Message
     brief: TurnNote
     others: dict[str, str]
+    deletions: int
 
 
 async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list[Execution]:
@@ -48,14 +50,36 @@ async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list
         Permanent: the model has not made a single call that is asked for.
         Transient: trying it again does no harm.
     """
-    turn = await _read_turn(deps, request)
-    if len(request.calls) == 1:
-        return [await _run(deps, request, turn, request.calls[0].id, attempt)]
+    async with AsyncExitStack() as end:
+        tx = await end.enter_async_context(deps.ledger.transaction())
+        turn = await _read_turn(tx, request)
+        if len(request.calls) == 1:
+            return [await _run(deps, request, turn, request.calls[0].id, attempt, OpenTransaction(tx, end))]
     calls = [_run_with_limit(deps, request, turn, each, attempt) for each in request.calls]
     ran = await asyncio.gather(*calls, return_exceptions=True)
     if broken := [each for each in ran if isinstance(each, BaseException)]:
         raise broken[0]  # the next attempt finds the others on record
     return [each for each in ran if isinstance(each, Execution)]
+
+
+AfterRun = Callable[[Transaction, Execution], Awaitable[None]]
+"""What is done in the transaction that records what a call came to."""
+
+
+async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int, after: AfterRun) -> Execution:
+    """Run the call that ends a turn; where it is on record already, `after` is told of its result all the same.
+
+    Raises:
+        Permanent: the model has not made this call.
+        Transient: trying it again does no harm.
+    """
+    if request.final is None:
+        raise TypeError("the request has no final call")
+    asked = ActRequest(request.thread, request.turn, request.answered_at, (request.final,), request.protocol)
+    async with AsyncExitStack() as end:
+        tx = await end.enter_async_context(deps.ledger.transaction())
+        turn = await _read_turn(tx, asked)
+        return await _run(deps, asked, turn, request.final.id, attempt, OpenTransaction(tx, end), after)
 
 
 async def _run_with_limit(
@@ -81,7 +105,15 @@ async def _run_with_limit(
         return lost_call(asked, "", request.protocol)
 
 
-async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> Execution:
+async def _run(
+    deps: ConversationDeps,
+    request: ActRequest,
+    turn: _Turn,
+    call_id: str,
+    attempt: int,
+    opened: OpenTransaction | None = None,
+    after: AfterRun | None = None,
+) -> Execution:
     reply, brief = turn.reply, turn.brief
     call = next((each for each in reply.calls if each.id == call_id), None)
     if call is None:
@@ -90,47 +122,50 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
     runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
     where = _tool_context(deps, request, turn, call_id, attempt)
-    deletions = 0
-    if _reads_thread(call):
-        async with deps.database.begin() as tx:
-            deletions = await MessageStore(tx).deletion_count(request.thread)
     appended = 0
+
+    def describe(result: ToolResult) -> Execution:
+        told = describe_execution(call, result, deps.registry)
+        if request.protocol is None:
+            return told
+        return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
 
     async def keep(tx: Transaction, result: ToolResult) -> None:
         nonlocal appended
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
-        gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != deletions
+        gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != turn.deletions
         entry = (key, tool_message(call.id, shown))
         appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
         if gone:
             await MessageStore(tx).delete_thread_reads(request.thread)
+        if after:
+            await after(tx, describe(result))
 
-    result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
+    where = replace(where, services=where.services.with_service(ToolRunner, runner))
+    result = await runner.run(call, where, keep, opened)
     if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
         await deps.alerts.record(call.name)
-    told = describe_execution(call, result, deps.registry)
-    if request.protocol is None:
-        return told
-    return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+    return describe(result)
 
 
-async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:
+async def _read_turn(tx: Transaction, request: ActRequest) -> _Turn:
     thread, turn = request.thread, request.turn
-    async with deps.database.begin() as tx:
-        reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
-        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
-        if reply is None or brief is None:
-            raise Permanent("The model's reply is no longer stored, so nothing was done.")
-        askers = await MessageStore(tx).askers(thread, turn, request.step)
-        labels = await _labels(tx, thread, brief, askers)
+    found = await TranscriptStore(tx).find(thread, [f"a:{turn}:{request.step}", f"c:{turn}"])
+    reply, brief = found.get(f"a:{turn}:{request.step}"), parse_note(found.get(f"c:{turn}"))
+    if reply is None or brief is None:
+        raise Permanent("The model's reply is no longer stored, so nothing was done.")
+    askers = await MessageStore(tx).askers(thread, turn, request.step)
+    labels = await _labels(tx, thread, brief, askers)
+    reads = any(_reads_thread(each) for each in request.calls)
+    deletions = await MessageStore(tx).deletion_count(thread) if reads else 0
     if askers and askers[-1].user_id != brief.user_id:
         user, request_id = askers[-1].user_id, askers[-1].message_id
         name = labels[user].removesuffix(f" ({user})")
         brief = replace(brief, user_id=user, actor=name, request_id=request_id)
     others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
-    return _Turn(reply, brief, others)
+    return _Turn(reply, brief, others, deletions)
 
 
 def _tool_context(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> ToolContext:

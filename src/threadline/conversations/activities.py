@@ -63,13 +63,13 @@ class LiveConversationActivities(ConversationActivities):
             verdicts = await _judge(tx, thread, stored)
             if verdicts:
                 await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
-            marks = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
+            snapshot = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = [(each, verdicts.get(each.message_id) or _REFUSED.get(each.verdict)) for each in stored.messages]
         not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
         return StoredMessages(
-            marks,
+            snapshot,
             tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
             tuple(each.id for each in batch if each.id in not_addressed),
             stored.forwarded,

@@ -40,8 +40,8 @@ from threadline.db.values import storable
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent, Transient
-from threadline.estimates.model import ProjectNotFound
-from threadline.estimates.store import bound_project
+from threadline.estimates.model import PROJECT_BINDING, ProjectNotFound
+from threadline.estimates.store import EstimateStore
 from threadline.models.model import ChatModel, Message, Role
 from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
@@ -78,7 +78,7 @@ class ModelCallInput:
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int
     kept: Message | None = None
     briefing: TurnNote | None = None
@@ -98,7 +98,7 @@ class _FoundForCall:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int
     kept: Message | None = None
     taken: tuple[TurnMessage, ...] = ()
@@ -140,7 +140,8 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
             raise Permanent(_OVER)
         # Read once more: somebody may have deleted a message while Slack was asked for names.
         taken = await MessageStore(tx).take_up(thread, turn, found.step)
-        found = replace(found, plan=await TurnStore(tx).plan(thread, turn)) if found.plan else found
+        plan = await TurnStore(tx).plan(thread, turn) if found.plan else None
+        found = replace(found, plan=plan, snapshot=await ConversationStore(tx).snapshot(thread))
         return await _write_call(deps, tx, request, found, brief, names, taken)
 
 
@@ -155,7 +156,7 @@ async def _read_call(
     async with deps.database.begin() as tx:
         found = await _find(deps, tx, request)
         if found.kept:
-            return found, ModelCallInput(found.marks, found.step, found.kept)
+            return found, ModelCallInput(found.snapshot, found.step, found.kept)
         if not _knows_people(deps, found) or (summarises and _has_too_much(deps, request, found)):
             return found, None
         names, brief = await _name_people(deps, request, found)
@@ -203,17 +204,17 @@ async def _write_call(
         *_keyed(taken, _as_messages(deps, taken, names, request.agent)),
     ]
     await TranscriptStore(tx).append(thread, turn, step, entries)
-    brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
+    if not found.briefing:  # an earlier attempt's stands
+        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
     transcript = await TranscriptStore(tx).read(thread, since=brief.since)
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
     asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-    marks = await ConversationStore(tx).snapshot(thread)
     before, current = split_at_turn(_entries(transcript.messages), turn)
     past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-    return ModelCallInput(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
+    return ModelCallInput(found.snapshot, step, None, brief, past, words, tuple(taken), plan, decided, asked)
 
 
 async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
@@ -224,9 +225,8 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
     """
     async with deps.database.begin() as tx:
         unread = await MessageStore(tx).unread(thread, turn)
-        last = await TranscriptStore(tx).get(thread, f"c:{turn}") or await TranscriptStore(tx).get(
-            thread, f"c:{turn - 1}"
-        )
+        notes = await TranscriptStore(tx).find(thread, [f"c:{turn}", f"c:{turn - 1}"])
+    last = notes.get(f"c:{turn}") or notes.get(f"c:{turn - 1}")
     if not (unread or words):
         return
     names = await _names_of(deps, unread, several=_several(unread, parse_note(last)))
@@ -249,14 +249,14 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     plan = await TurnStore(tx).plan(thread, turn)
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken = await MessageStore(tx).take_up(thread, turn, step, stays)
-    marks = await ConversationStore(tx).snapshot(thread)
-    begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
-    if begun := parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")):
-        return _FoundForCall(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
+    snapshot = await ConversationStore(tx).snapshot(thread)
+    begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
+    if begun := parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None)):
+        return _FoundForCall(snapshot, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
     previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
     return _FoundForCall(
-        marks=marks,
+        snapshot=snapshot,
         step=step,
         taken=tuple(taken),
         summary=transcript.summary,
@@ -337,7 +337,7 @@ async def _write_note(
         # What came before it is among what the operator is told.
         joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
-        addressed=found.marks.addressed_due and not found.overhears,
+        addressed=found.snapshot.addressed_due and not found.overhears,
         read_only=found.about.read_only,
         read_only_reason=found.about.because,
         records=found.about.records,
@@ -403,10 +403,10 @@ async def read_binding(tx: Transaction, thread: Thread) -> ThreadBinding:
     """What a thread is about, and whether anything may be changed there."""
     bound = await ThreadBindingStore(tx).of(thread)
     about = ThreadBinding(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
-    with contextlib.suppress(ProjectNotFound):
-        project = await bound_project(tx, thread)
-        if project and project.locked:
-            return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
+    if project_id := bound.get(PROJECT_BINDING):
+        with contextlib.suppress(ProjectNotFound):
+            if (await EstimateStore(tx).project(thread.team, project_id)).locked:
+                return replace(about, read_only=True, because=f"the project {project_id} is locked")
     return about
 
 

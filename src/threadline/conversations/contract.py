@@ -79,7 +79,7 @@ class StoredMessages:
     such a person is to see something as it reads now.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Thought:
     """
 
     reply: ModelReply
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int = 0
 
 
@@ -160,7 +160,11 @@ class ActRequest:
 
 @dataclass(frozen=True)
 class FinishRequest:
-    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0)."""
+    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0).
+
+    `final`: the call in that reply which has the answer's words, where the operator speaks by a tool. It is run with
+    the end of the turn, and where it is refused, the turn goes on.
+    """
 
     thread: Thread
     turn: int
@@ -169,10 +173,9 @@ class FinishRequest:
     answered_at: int = 0
     """The step whose reply is the answer, or holds it, whole in the transcript."""
     model_calls: int = 0
-    spoken_by: str = ""
-    """The id of the call in that reply which has the answer's words: the operator spoke by a tool."""
+    final: ToolCall | None = None
     protocol: ProtocolState | None = None
-    """The operator's, behind its last call."""
+    """The operator's, before `final`."""
     failures: str = ""
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
     changed_something: bool = False
@@ -189,10 +192,10 @@ class FinishRequest:
 class FinishedTurn:
     """What became of a turn.
 
-    `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
+    `summary`: what it came to, without anybody's words, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     summary: str = ""
     posted: bool = False
     post_error: str = ""
@@ -201,6 +204,8 @@ class FinishedTurn:
     """The turn waits for a person: the answer is to be posted once that has begun."""
     left_to_person: bool = False
     """The answer is not said, since a person has the thread."""
+    final: Execution | None = None
+    """What the request's `final` came to; where it does not end the turn, the turn has not ended."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +234,7 @@ class BegunTurn:
     `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     agent: Agent = Agent.COPILOT
     protocol: ProtocolState | None = None
     ends: OutcomeKind | None = None
@@ -324,7 +329,10 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
-        what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`."""
+        what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`.
+
+        A final call, its result and the end of the turn are one transaction.
+        """
 
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn

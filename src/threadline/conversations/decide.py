@@ -54,9 +54,6 @@ from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
 from threadline.tools.store import ToolExecutionStore
 
-Rounds = tuple[DecisionRound, ...]
-"""Those of a turn that are on record, in order."""
-
 ROUNDS = 2
 """Of a turn: more is retrieved once at most."""
 LOOKUP_SECONDS = 10
@@ -72,13 +69,13 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _FoundForDecision:
-    """What one transaction found: the situation of the turn, and the rounds that are on record.
+    """What one transaction found: the situation of the turn, and the rounds that are on record, in order.
 
     `deletions`: how often something had been deleted in the thread before any of it was read.
     """
 
     situation: Situation
-    rounds: Rounds
+    rounds: tuple[DecisionRound, ...]
     deletions: int
 
 
@@ -107,12 +104,13 @@ async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -
     if not (found.situation.query or found.rounds):
         return TurnDecision(made=False)
     for number in range(1, ROUNDS + 1):
-        rounds = await _run_round(deps, deps.decision.model, request, found, number, attempt)
-        if not _wants_more(rounds[-1]):
+        earlier = tuple(each for each in found.rounds if each.round <= number)
+        made = await _Deciding(deps, request, found, earlier).run_round(deps.decision.model, number, attempt)
+        if not _wants_more(made):
             break
-        situation = replace(found.situation, sources=(*found.situation.sources, *rounds[-1].sources))
+        situation = replace(found.situation, sources=(*found.situation.sources, *made.sources))
         found = replace(found, situation=situation)
-    return _told(rounds[-1])
+    return _for_workflow(made)
 
 
 async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
@@ -120,25 +118,20 @@ async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -
 
     What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
     """
-    thread, turn = request.thread, request.turn
     found = await _read_situation(deps, request, without_model=True)
-    rounds = found.rounds
+    words = found.situation.sensitive
+    deciding = _Deciding(deps, request, found, found.rounds)
     async with deps.database.begin() as tx:
-        if not rounds or _wants_more(rounds[-1]):
-            words = found.situation.sensitive
+        if not found.rounds or _wants_more(found.rounds[-1]):
             if not words:
                 return TurnDecision(about="no decision")
-            undecided = _new_round(
-                deps, thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
-            )
-            row = await ConversationStore(tx).lock(thread)
-            await DecisionStore(tx).add(row.id, turn, undecided)
-            rounds = await _rounds(tx, request)
-        if _waits(rounds[-1]):
-            rounds = await _keep_sources(deps, tx, request, rounds, (), _unasked(rounds[-1].decision))
-        if rounds[-1].judgement is None:
-            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=_suspicious(rounds))
-    return _told(rounds[-1])
+            undecided = engine.default_escalation(words)
+            await deciding.add_round(tx, len(found.rounds) + 1, Situation("", sensitive=words), undecided)
+        if deciding.awaits_sources:
+            await deciding.add_sources(tx, (), _failed_retrieval(deciding.last.decision))
+        if deciding.last.judgement is None:
+            await deciding.add_judgement(tx, conflict=deciding.may_conflict)
+    return _for_workflow(deciding.last)
 
 
 async def escalate_turn(
@@ -153,187 +146,176 @@ async def escalate_turn(
     await store.escalate(row.id, turn, escalation(sure, reason))
 
 
-async def _run_round(
-    deps: ConversationDeps,
-    model: ChatModel,
-    request: DecideRequest,
-    found: _FoundForDecision,
-    number: int,
-    attempt: int,
-) -> Rounds:
-    """One round, behind those before it: what is on record of it is not done again."""
-    rounds = tuple(each for each in found.rounds if each.round <= number)
-    if len(rounds) < number:
-        rounds = await _ask_model(deps, model, request, found, number, attempt)
-    if _waits(rounds[-1]):
-        rounds = await _search(deps, request, found, rounds)
-    if rounds[-1].judgement is None:
-        rounds = await _compare(deps, model, request, found, rounds, attempt)
-    return rounds
+@dataclass
+class _Deciding:
+    """A turn that is being decided. `rounds` are those on record, up to the one under way."""
 
+    deps: ConversationDeps
+    request: DecideRequest
+    found: _FoundForDecision
+    rounds: tuple[DecisionRound, ...]
 
-async def _ask_model(
-    deps: ConversationDeps,
-    model: ChatModel,
-    request: DecideRequest,
-    found: _FoundForDecision,
-    number: int,
-    attempt: int,
-) -> Rounds:
-    """Have the model decide. The first decision of a round stands."""
-    thread, turn = request.thread, request.turn
-    instructions = variant_of(deps.decision.rules.variants, thread.key).prompt
-    async with _paying(deps, request, "decide") as bill:
-        decision, problems = await engine.decide(
-            found.situation, ask_structured(model, bill.paid, attempt), instructions
-        )
-        made = _new_round(deps, thread, number, found.situation, decision)
-        async with _writing(deps, request, found) as tx:
-            row = await ConversationStore(tx).lock(thread)
-            await DecisionStore(tx).add(row.id, turn, made)
-            rounds = await _rounds(tx, request)
-            if not (_waits(rounds[-1]) or _suspicious(rounds)):
-                rounds = await _judge_round(deps, tx, request, found, rounds, conflict=False)
-            await bill.store(tx)
-        bill.paid.clear()
-    if problems:
-        _log.warning("decision_invalid", slack_thread=thread.key, turn=turn, errors=problems)
-    return rounds
+    @property
+    def last(self) -> DecisionRound:
+        """Raises `Permanent` where none is on record."""
+        if not self.rounds:
+            raise Permanent(_NOT_THERE)
+        return self.rounds[-1]
 
+    @property
+    def awaits_sources(self) -> bool:
+        """Whether something is to be looked up before the evidence can be judged."""
+        return self.last.decision.type is DecisionType.RETRIEVE and self.last.retrieval is None
 
-async def _search(deps: ConversationDeps, request: DecideRequest, found: _FoundForDecision, rounds: Rounds) -> Rounds:
-    """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
-    thread, decided = request.thread, rounds[-1].decision
-    try:
-        sources, retrieval = await deps.decision.search_documents(thread.team, decided.query, decided.document_types)
-    except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
-        _log.warning("retrieval_failed", slack_thread=thread.key, turn=request.turn, reason=str(error))
-        sources, retrieval = (), _unasked(decided)
-    async with _writing(deps, request, found) as tx:
-        rounds = await _keep_sources(deps, tx, request, rounds, sources, retrieval)
-        if not _suspicious(rounds):
-            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=False)
-    return rounds
+    @property
+    def may_conflict(self) -> bool:
+        """Whether passages have to be compared before the evidence can be judged."""
+        made = last_round(self.rounds)
+        return bool(made and made.retrieval and made.retrieval.suspicious)
 
+    async def run_round(self, model: ChatModel, number: int, attempt: int) -> DecisionRound:
+        """One round, behind those before it: what is on record of it is not done again."""
+        if len(self.rounds) < number:
+            await self._ask_model(model, number, attempt)
+        if self.awaits_sources:
+            await self._search()
+        if self.last.judgement is None:
+            await self._compare(model, attempt)
+        return self.last
 
-async def _keep_sources(
-    deps: ConversationDeps,
-    tx: Transaction,
-    request: DecideRequest,
-    rounds: Rounds,
-    sources: Sequence[Source],
-    retrieval: Retrieval,
-) -> Rounds:
-    """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
-    before = last_round(rounds[:-1])
-    if before and before.sources and before.retrieval:
-        sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-    row = await ConversationStore(tx).lock(request.thread)
-    await DecisionStore(tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
-    return await _rounds(tx, request)
-
-
-async def _compare(
-    deps: ConversationDeps,
-    model: ChatModel,
-    request: DecideRequest,
-    found: _FoundForDecision,
-    rounds: Rounds,
-    attempt: int,
-) -> Rounds:
-    """Have the model compare passages that may contradict each other, and judge the evidence."""
-    made = last_round(rounds)
-    async with _paying(deps, request, "compare") as bill:
-        conflict = False
-        if made and made.retrieval and made.retrieval.suspicious:
-            pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-            conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
-        async with _writing(deps, request, found) as tx:
-            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=conflict)
-            await bill.store(tx)
-        bill.paid.clear()
-    return rounds
-
-
-async def _judge_round(
-    deps: ConversationDeps,
-    tx: Transaction,
-    request: DecideRequest,
-    found: _FoundForDecision,
-    rounds: Rounds,
-    *,
-    conflict: bool,
-) -> Rounds:
-    """Judge the last round. The evidence is what is on record now; the first verdict stands."""
-    thread, turn, made = request.thread, request.turn, last_round(rounds)
-    if made is None:
-        raise Permanent(_NOT_THERE)
-    succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
-    row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
-    questions = await store.consecutive_questions(row.id, turn)
-    retrieval = made.retrieval
-    away = retrieval is not None and retrieval.failed
-    factors = Factors(
-        retrieval.quality if retrieval and not away else None,
-        made.decision.complexity,
-        context_completeness(
-            lead=bool(found.situation.lead),
-            history=bool(found.situation.recent),
-            intent=made.decision.intent_clear,
-        ),
-        tool_success_rate(succeeded, failed),
-        conflict,
-        retrieval_failed=away,
-        retrieval_critical=away and retrieval is not None and retrieval.critical,
-    )
-    judgement = judge(
-        made.decision,
-        factors,
-        made.thresholds,
-        retrieved_more=made.round >= ROUNDS,
-        questions=questions,
-        questions_allowed=deps.decision.rules.questions,
-    )
-    await store.add_judgement(row.id, turn, made.round, factors, judgement)
-    _log.info(
-        "decision_made",
-        slack_thread=thread.key,
-        turn=turn,
-        round=made.round,
-        type=made.decision.type.value,
-        next_step=judgement.next_step.value,
-        confidence=judgement.confidence,
-        reason=judgement.reason.value if judgement.reason else "",
-        variant=made.variant,
-    )
-    return await _rounds(tx, request)
-
-
-@asynccontextmanager
-async def _writing(
-    deps: ConversationDeps, request: DecideRequest, found: _FoundForDecision
-) -> AsyncIterator[Transaction]:
-    """A transaction that records something about words that are still there.
-
-    Raises:
-        Transient: something was deleted since they were read.
-    """
-    async with deps.database.begin() as tx:
-        if await MessageStore(tx).deletion_count(request.thread) != found.deletions:
-            raise Transient(_DELETED)
-        yield tx
-
-
-@asynccontextmanager
-async def _paying(deps: ConversationDeps, request: DecideRequest, purpose: str) -> AsyncIterator[_Bill]:
-    """Store what calls of the model have cost, whatever comes of them."""
-    bill = _Bill(request.thread, request.turn, purpose)
-    try:
-        yield bill
-    finally:
-        if bill.paid:
-            async with deps.database.begin() as tx:
+    async def _ask_model(self, model: ChatModel, number: int, attempt: int) -> None:
+        """Have the model decide. The first decision of a round stands."""
+        thread, situation = self.request.thread, self.found.situation
+        instructions = variant_of(self.deps.decision.rules.variants, thread.key).prompt
+        async with self._paying("decide") as bill:
+            ask = ask_structured(model, bill.paid, attempt)
+            decision, problems = await engine.decide(situation, ask, instructions)
+            async with self._writing() as tx:
+                await self.add_round(tx, number, situation, decision)
+                if not (self.awaits_sources or self.may_conflict):
+                    await self.add_judgement(tx, conflict=False)
                 await bill.store(tx)
+            bill.paid.clear()
+        if problems:
+            _log.warning("decision_invalid", slack_thread=thread.key, turn=self.request.turn, errors=problems)
+
+    async def _search(self) -> None:
+        """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
+        thread, decided = self.request.thread, self.last.decision
+        try:
+            search = self.deps.decision.search_documents
+            sources, retrieval = await search(thread.team, decided.query, decided.document_types)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
+            _log.warning("retrieval_failed", slack_thread=thread.key, turn=self.request.turn, reason=str(error))
+            sources, retrieval = (), _failed_retrieval(decided)
+        async with self._writing() as tx:
+            await self.add_sources(tx, sources, retrieval)
+            if not self.may_conflict:
+                await self.add_judgement(tx, conflict=False)
+
+    async def _compare(self, model: ChatModel, attempt: int) -> None:
+        """Have the model compare passages that may contradict each other, and judge the evidence."""
+        made, conflict = last_round(self.rounds), False
+        async with self._paying("compare") as bill:
+            if made and made.retrieval and made.retrieval.suspicious:
+                pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
+                conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
+            async with self._writing() as tx:
+                await self.add_judgement(tx, conflict=conflict)
+                await bill.store(tx)
+            bill.paid.clear()
+
+    async def add_round(self, tx: Transaction, number: int, situation: Situation, decision: Decision) -> None:
+        """Record a decision; the first one of a round stands."""
+        row = await ConversationStore(tx).lock(self.request.thread)
+        made = _new_round(self.deps, self.request.thread, number, situation, decision)
+        await DecisionStore(tx).add(row.id, self.request.turn, made)
+        await self._read_rounds(tx)
+
+    async def add_sources(self, tx: Transaction, sources: Sequence[Source], retrieval: Retrieval) -> None:
+        """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
+        before = last_round(self.rounds[:-1])
+        if before and before.sources and before.retrieval:
+            sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
+        row = await ConversationStore(tx).lock(self.request.thread)
+        await DecisionStore(tx).add_sources(row.id, self.request.turn, self.last.round, sources, retrieval)
+        await self._read_rounds(tx)
+
+    async def add_judgement(self, tx: Transaction, *, conflict: bool) -> None:
+        """Judge the last round. The evidence is what is on record now; the first verdict stands."""
+        thread, turn, made = self.request.thread, self.request.turn, last_round(self.rounds)
+        if made is None:
+            raise Permanent(_NOT_THERE)
+        succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
+        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
+        questions = await store.consecutive_questions(row.id, turn)
+        retrieval = made.retrieval
+        away = retrieval is not None and retrieval.failed
+        completeness = context_completeness(
+            lead=bool(self.found.situation.lead),
+            history=bool(self.found.situation.recent),
+            intent=made.decision.intent_clear,
+        )
+        factors = Factors(
+            retrieval.quality if retrieval and not away else None,
+            made.decision.complexity,
+            completeness,
+            tool_success_rate(succeeded, failed),
+            conflict,
+            retrieval_failed=away,
+            retrieval_critical=away and retrieval is not None and retrieval.critical,
+        )
+        judgement = judge(
+            made.decision,
+            factors,
+            made.thresholds,
+            retrieved_more=made.round >= ROUNDS,
+            questions=questions,
+            questions_allowed=self.deps.decision.rules.questions,
+        )
+        await store.add_judgement(row.id, turn, made.round, factors, judgement)
+        _log.info(
+            "decision_made",
+            slack_thread=thread.key,
+            turn=turn,
+            round=made.round,
+            type=made.decision.type.value,
+            next_step=judgement.next_step.value,
+            confidence=judgement.confidence,
+            reason=judgement.reason.value if judgement.reason else "",
+            variant=made.variant,
+        )
+        await self._read_rounds(tx)
+
+    async def _read_rounds(self, tx: Transaction) -> None:
+        """Of a conversation that was deleted meanwhile there is none."""
+        conversation = await ConversationStore(tx).find_id(self.request.thread)
+        self.rounds = tuple(await DecisionStore(tx).rounds(conversation, self.request.turn))
+        if not self.rounds:
+            raise Permanent(_NOT_THERE)
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[Transaction]:
+        """A transaction that records something about words that are still there.
+
+        Raises:
+            Transient: something was deleted since they were read.
+        """
+        async with self.deps.database.begin() as tx:
+            if await MessageStore(tx).deletion_count(self.request.thread) != self.found.deletions:
+                raise Transient(_DELETED)
+            yield tx
+
+    @asynccontextmanager
+    async def _paying(self, purpose: str) -> AsyncIterator[_Bill]:
+        """Store what calls of the model have cost, whatever comes of them."""
+        bill = _Bill(self.request.thread, self.request.turn, purpose)
+        try:
+            yield bill
+        finally:
+            if bill.paid:
+                async with self.deps.database.begin() as tx:
+                    await bill.store(tx)
 
 
 async def _read_situation(
@@ -414,34 +396,15 @@ def _new_round(
     return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
-async def _rounds(tx: Transaction, request: DecideRequest) -> Rounds:
-    """The rounds that are on record; of a conversation that was deleted meanwhile there is none."""
-    conversation = await ConversationStore(tx).find_id(request.thread)
-    if not (rounds := await DecisionStore(tx).rounds(conversation, request.turn)):
-        raise Permanent(_NOT_THERE)
-    return tuple(rounds)
-
-
 def _said(message: Message) -> str:
     return f"{message.author or message.role.value}: {message.content}"
-
-
-def _waits(made: DecisionRound) -> bool:
-    """Whether something is to be looked up before the evidence can be judged."""
-    return made.decision.type is DecisionType.RETRIEVE and made.retrieval is None
-
-
-def _suspicious(rounds: Rounds) -> bool:
-    """Whether passages have to be compared before the evidence can be judged."""
-    made = last_round(rounds)
-    return bool(made and made.retrieval and made.retrieval.suspicious)
 
 
 def _wants_more(made: DecisionRound) -> bool:
     return made.judgement is not None and made.judgement.next_step is NextStep.RETRIEVE_MORE
 
 
-def _told(made: DecisionRound) -> TurnDecision:
+def _for_workflow(made: DecisionRound) -> TurnDecision:
     """As the workflow is told of it: nobody's words."""
     action, verdict = made.decision.type.value, made.judgement
     if verdict is None:
@@ -461,6 +424,6 @@ def _together(
     return joined, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(find_conflicts(joined)))
 
 
-def _unasked(decided: Decision) -> Retrieval:
+def _failed_retrieval(decided: Decision) -> Retrieval:
     """What a retrieval comes to where the knowledge does not answer."""
     return Retrieval(failed=True, critical=not CRITICAL_TYPES.isdisjoint(decided.document_types))

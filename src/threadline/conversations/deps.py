@@ -1,7 +1,7 @@
 """ConversationDeps: what the steps of a conversation work with."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from threadline.decisions.variants import Variant
 from threadline.models.model import ChatModel
 from threadline.operator.context import TOKENS, SlackContext
 from threadline.operator.model.routing import Agent
-from threadline.operator.prompt import BOT_NAME, JobTypeInfo, OperatorProfile
+from threadline.operator.prompt import BOT_NAME, OperatorProfile
 from threadline.slack.client import SlackClient
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
@@ -75,7 +75,7 @@ class ConversationDeps:
     budget: ContextBudget = field(default_factory=ContextBudget)
     clock: Callable[[], float] = time.time
     bot_name: str = BOT_NAME
-    job_types: Sequence[JobTypeInfo] = ()
+    job_types: Mapping[str, str] = field(default_factory=dict)
     sensitive_words: Sequence[str] = ()
 
     @cached_property

@@ -140,8 +140,8 @@ async def _explanation(tx: Transaction, thread: Thread, turn: int, ui: str) -> E
         tool_calls=trace.tool_calls,
         model_calls=models,
         protocol=result.get("protocol") if result else None,
-        journal=[Written(each.id, each.rfp_id, each.kind, each.text, each.at) for each in journal],
-        events=[Written(each.id, each.rfp_id, each.event_type, each.payload, each.at) for each in events],
+        journal=[Written(each.id, each.rfp_id, each.kind, each.text, each.created_at) for each in journal],
+        events=[Written(each.id, each.rfp_id, each.event_type, each.payload, each.created_at) for each in events],
         spent=Spending(
             sum(each.input_tokens + each.output_tokens for each in models), sum(each.cost_usd for each in models)
         ),

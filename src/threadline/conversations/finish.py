@@ -7,13 +7,14 @@ from typing import Any
 
 import structlog
 
+from threadline.conversations.act import run_final
 from threadline.conversations.call_input import append_unread
 from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.decide import escalate_turn
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import decision_text, escalation_notice, fit_answer, list_sources
-from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus, OutcomeKind
+from threadline.conversations.model.conversation import ConversationNotFound, Execution, ExecutionStatus, OutcomeKind
 from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
 from threadline.conversations.prompt import parse_note
 from threadline.conversations.replies import closing_question
@@ -27,7 +28,7 @@ from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep,
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.store import HandoverStore
-from threadline.models.model import Role, ToolKind
+from threadline.models.model import Message, Role, ToolKind
 from threadline.operator import enforcement as spoken
 from threadline.operator import memory
 from threadline.operator.memory import EndedTurn, ToolUse
@@ -37,7 +38,7 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.operator.store import MemoryKind, MemoryStore
 from threadline.rfps import model as rfps
-from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound, resolve_scope
+from threadline.rfps.model import MAX_ENTRY, EntryKind, RfpNotFound, RfpRefused, resolve_scope
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
@@ -71,7 +72,7 @@ _log = structlog.get_logger(__name__)
 class _Settled:
     """A turn that has ended. `own`: the answer where it is our own and no model's. `unread`: it has taken something up
     that its transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where
-    it is to be posted now."""
+    it is to be posted now. `result`: what it came to, in figures."""
 
     finished: FinishedTurn
     own: str
@@ -79,20 +80,24 @@ class _Settled:
     unread: bool
     remembers: bool
     claim: PostClaim | None
+    result: Mapping[str, Any] | None
 
 
 async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
     """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
     thread, turn = request.thread, request.turn
-    settled = await _settle(deps, request)
-    finished = settled.finished
+    final, settled = await _end_turn(deps, request, attempt)
+    if settled is None:  # the call was refused, and the turn goes on
+        async with deps.database.begin() as tx:
+            return FinishedTurn(await ConversationStore(tx).snapshot(thread), final=final)
+    finished = replace(settled.finished, final=final)
     # Before the post: while Slack is away, a run that begins anew posts the answer and looks at nothing else. What is
     # remembered with the post is read there.
     if settled.unread or settled.own:
         await append_unread(deps, thread, turn, settled.own)
     if settled.claim:
         fresh = deps.clock() - settled.claim.claimed_at < _CLAIM_GOOD_FOR
-        finished = await _post(deps, settled, settled.claim if fresh else None, attempt)
+        finished = await _post(deps, settled, finished, settled.claim if fresh else None, attempt)
     if settled.remembers and not (settled.claim and finished.posted):
         async with deps.database.begin() as tx:
             await _remember(deps, tx, thread, turn)
@@ -101,16 +106,40 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
     return finished
 
 
-async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | None, attempt: int) -> FinishedTurn:
+async def _end_turn(
+    deps: ConversationDeps, request: FinishRequest, attempt: int
+) -> tuple[Execution | None, _Settled | None]:
+    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction."""
+    settled: _Settled | None = None
+
+    async def settle(tx: Transaction, ran: Execution) -> None:
+        nonlocal settled
+        if ran.protocol and ran.protocol.over:
+            settled = await _settle(deps, tx, replace(request, protocol=ran.protocol))
+
+    final = None
+    if request.final:
+        final = await run_final(deps, request, attempt, settle)
+    else:
+        async with deps.database.begin() as tx:
+            settled = await _settle(deps, tx, request)
+    if settled and settled.result:
+        _log.info("turn_result", slack_thread=request.thread.key, turn=request.turn, **settled.result)
+    return final, settled
+
+
+async def _post(
+    deps: ConversationDeps, settled: _Settled, finished: FinishedTurn, claim: PostClaim | None, attempt: int
+) -> FinishedTurn:
     """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
-    finished, answer = settled.finished, settled.answer
+    answer = settled.answer
 
     async def remember(tx: Transaction) -> None:
         if settled.remembers:
             await _remember(deps, tx, answer.thread, answer.turn)
 
     try:
-        marks = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+        snapshot = await publish_answer(deps, answer, claim=claim, afterwards=remember)
     except Transient:
         raise
     except Exception as error:
@@ -119,7 +148,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | No
             raise
         _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
         return replace(finished, post_error=str(error) or type(error).__name__)
-    return replace(finished, marks=marks, posted=True)
+    return replace(finished, snapshot=snapshot, posted=True)
 
 
 async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
@@ -131,57 +160,56 @@ async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, tur
         _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
 
 
-async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
+async def _settle(deps: ConversationDeps, tx: Transaction, request: FinishRequest) -> _Settled:
     """Write down how the turn ended. The first word about a turn stands."""
     thread, turn = request.thread, request.turn
-    async with deps.database.begin() as tx:
-        await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
-        row = await ConversationStore(tx).lock(thread)
-        plan = await TurnStore(tx).plan(thread, turn)
-        request = await _taken_back(tx, request, plan)
-        if request.escalate:
-            await escalate_turn(deps, tx, thread, turn, request.escalate)
-        made = last_round(await DecisionStore(tx).rounds(row.id, turn))
-        request, left = await _taken_over(tx, request)
-        answer, end, own = await _answer(tx, request, plan, made)
-        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
-        user = brief.user_id if brief else await _asker(tx, request)
-        answer = await _written_down(tx, request, user, answer, end)
-        notes = await _notes(tx, request, plan) if answer else ()
-        detail = await _wants_detail(tx, thread, turn)
-        said = fit_answer("\n".join(notes), answer, end, detail=detail)
-        ours = fit_answer("", answer, end, detail=detail) if own else ""
-        handover = await _decided(tx, request, made, user, left=left) if made else False
-        question = _question(request, answer)
-        spent = await TurnStore(tx).usage(thread, turn)
-        result = _result(request, plan, spent, answer) if plan else None
-        await TurnStore(tx).settle(
-            *(thread, turn, request.kind, said, user),
-            wants_detail=detail,
-            model_calls=request.model_calls,
-            question=question,
-            result=result,
-        )
-        to_post = await read_answer(tx, thread, turn)
-        if to_post is None:
-            raise Permanent("The conversation was deleted, so its turn cannot end.")
-        unread = bool(await MessageStore(tx).unread(thread, turn))
-        marks = await ConversationStore(tx).snapshot(thread)
-        finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
-        posts = request.post and not handover and bool(to_post.text)
-        claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
-        if plan is None or result is None:
-            return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
-    _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-    remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
-    summary = _in_words(turn, request.kind, plan, spent)
-    return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
+    await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+    row = await ConversationStore(tx).lock(thread)
+    plan = await TurnStore(tx).plan(thread, turn)
+    request = await _taken_back(tx, request, plan)
+    if request.escalate:
+        await escalate_turn(deps, tx, thread, turn, request.escalate)
+    made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+    request, left = await _taken_over(tx, request)
+    mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
+    answer, end, own = await _answer(tx, request, plan, made, mine.get(f"a:{turn}:{request.answered_at}"))
+    brief = parse_note(mine.get(f"c:{turn}"))
+    user = brief.user_id if brief else await _asker(tx, request)
+    answer = await _written_down(tx, request, user, answer, end)
+    notes = await _notes(tx, request, plan) if answer else ()
+    # Somebody has asked for a long answer in what this turn has used.
+    detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
+    said = fit_answer("\n".join(notes), answer, end, detail=detail)
+    ours = fit_answer("", answer, end, detail=detail) if own else ""
+    spent = await TurnStore(tx).usage(thread, turn)
+    handover = await _decided(tx, request, made, user, spent, left=left) if made else False
+    question = _question(request, answer)
+    result = _result(request, plan, spent, answer) if plan else None
+    await TurnStore(tx).settle(
+        *(thread, turn, request.kind, said, user),
+        wants_detail=detail,
+        model_calls=request.model_calls,
+        question=question,
+        result=result,
+    )
+    to_post = await read_answer(tx, thread, turn)
+    if to_post is None:
+        raise Permanent("The conversation was deleted, so its turn cannot end.")
+    unread = bool(await MessageStore(tx).unread(thread, turn))
+    snapshot = await ConversationStore(tx).snapshot(thread)
+    finished = FinishedTurn(snapshot, posted=to_post.posted, handover=handover, left_to_person=left)
+    posts = request.post and not handover and bool(to_post.text)
+    claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
+    remembers = plan is not None and (plan.route.agent is Agent.OPERATOR or plan.route.remembers)
+    if plan:
+        finished = replace(finished, summary=_in_words(turn, request.kind, plan, spent))
+    return _Settled(finished, ours, to_post, unread, remembers, claim, result)
 
 
 async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard, and no person takes over. What is told by rule was done, and is told."""
-    asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
+    asks = plan is not None and request.kind in _QUESTIONS and request.final is None
     if not (asks or request.escalate):
         return request
     if await ConversationStore(tx).current_step(request.thread, request.turn, 1):
@@ -222,20 +250,26 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
 
 
 async def _answer(
-    tx: Transaction, request: FinishRequest, plan: TurnPlan | None, made: DecisionRound | None
+    tx: Transaction,
+    request: FinishRequest,
+    plan: TurnPlan | None,
+    made: DecisionRound | None,
+    reply: Message | None,
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
-    nothing."""
+    nothing.
+
+    Args:
+        reply: the model's that has the answer; None where its words are our own.
+    """
     if request.kind is OutcomeKind.SILENT:
         return "", "", False
     if request.kind in _BY_DECISION:
         return decision_text(request.kind, made), request.text, True
-    if plan and request.kind in _BY_RULE and not request.spoken_by:
+    if plan and request.kind in _BY_RULE and request.final is None:
         return plan.route.reply, "", True
-    key = f"a:{request.turn}:{request.answered_at}"
-    reply = await TranscriptStore(tx).get(request.thread, key) if request.answered_at else None
-    if reply and request.spoken_by:
-        call = next((each for each in reply.calls if each.id == request.spoken_by), None)
+    if reply and request.final:
+        call = next((each for each in reply.calls if each.id == request.final.id), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
         return (words, "", False) if words else (public_lines(request.text, answers.GENERIC_FAILURE), "", True)
     if request.kind in _ACCOUNTS:
@@ -249,7 +283,9 @@ async def _answer(
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
-async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, *, left: bool) -> bool:
+async def _decided(
+    tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, spent: TurnUsage, *, left: bool
+) -> bool:
     """What came of the turn's decision; one that ends with a person waits for them from now on.
 
     Returns:
@@ -262,7 +298,6 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         result = DecisionOutcome.ESCALATED
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
-    spent = await TurnStore(tx).usage(request.thread, request.turn)
     row = await ConversationStore(tx).lock(request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
@@ -272,9 +307,8 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
     """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
     has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
 
-    The words of a speaking call are in the journal already, under its own operation; of a call that broke off nobody
-    knows, and the same operation is once."""
-    by_rule = request.kind in _BY_RULE and not request.spoken_by
+    The words of a final call are in the journal already, under its own operation, which is once."""
+    by_rule = request.kind in _BY_RULE and request.final is None
     if request.protocol is None or by_rule or not answer:
         return answer
     final = protocol.final_text_rule(request.protocol)
@@ -286,14 +320,14 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
     kind = EntryKind.FAILED if failed else EntryKind.SAID  # a proposal may have been made at once
     for rfp_id in final.journal_in:
         operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
-        if request.spoken_by and rfp_id == request.protocol.scope:
-            operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
+        if request.final and rfp_id == request.protocol.scope:
+            operation = Operation(request.thread, request.turn, request.answered_at, request.final.id)
         author = Author(user, turn_id(request.thread, request.turn))
         try:
-            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY], kind)
+            words = "\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY]
             async with tx.begin_nested():  # of an entry that is refused, nothing is left
-                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, entry, author)
-        except (RfpNotFound, InvalidEntry) as error:
+                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)
+        except (RfpNotFound, RfpRefused) as error:
             _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 
@@ -312,12 +346,6 @@ async def _asker(tx: Transaction, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
     askers = await MessageStore(tx).askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
-
-
-async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
-    """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await TranscriptStore(tx).entries_of(thread, turn))
-    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 
 def _question(request: FinishRequest, answer: str) -> str:
@@ -347,7 +375,7 @@ def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: st
 def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
-    return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+    return f"turn {turn}: {kind}, {plan.route.summary}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
 
 
 async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:
@@ -368,11 +396,11 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
         await ConversationStore(tx).current_step(thread, turn, 1)
     except ConversationNotFound:
         return 0
-    end = await _end(tx, thread, turn, registry)
+    plan = await TurnStore(tx).plan(thread, turn)
+    end = await _end(tx, thread, turn, plan, registry)
     made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-    plan = await TurnStore(tx).plan(thread, turn)
     if plan and plan.route.agent is Agent.COPILOT:
         made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
     await MemoryStore(tx).remember(thread.team, made, now)
@@ -380,7 +408,9 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
     return len(made)
 
 
-async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> EndedTurn | None:
+async def _end(
+    tx: Transaction, thread: Thread, turn: int, plan: TurnPlan | None, registry: ToolRegistry
+) -> EndedTurn | None:
     settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         return None
@@ -400,7 +430,7 @@ async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistr
         settled.kind,
         settled.answer,
         _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
-        await _about(tx, thread, turn, "\n".join(text for _, text in words)),
+        await _about(tx, thread, plan, "\n".join(text for _, text in words)),
         whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
     )
 
@@ -421,9 +451,8 @@ def _id(placed: TranscriptEntry) -> str:
     return placed.key.removeprefix("u:")
 
 
-async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
+async def _about(tx: Transaction, thread: Thread, plan: TurnPlan | None, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await TurnStore(tx).plan(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
     return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -25,6 +25,7 @@ from threadline.operator.context import (
 from threadline.operator.prompt import RequestAnalysis, analyse_request
 from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
 from threadline.threads.store import ThreadBindingStore
 
 _RELATED_THREADS = 20
@@ -64,13 +65,10 @@ async def gather_context(
             for reading in range(_READINGS):
                 made = await _build(deps, asked)
                 async with deps.database.begin() as tx:  # before the analysis, which is asked for once
-                    if kept := await _keep(tx, turn, asked, made):
-                        marks = None if reading else await ConversationStore(tx).snapshot(thread)
-                if kept:
+                    is_kept = await _keep(tx, turn, asked, made)
+                if is_kept:
                     question = asked.request.question
                     analysis = await analyse_request(deps.model, question, made.text, deps.operator_profile.tools)
-                    if not analysis.usage:
-                        return kept, marks
                     async with deps.database.begin() as tx:
                         if kept := await _keep_analysis(tx, turn, asked, analysis):
                             return kept, None if reading else await ConversationStore(tx).snapshot(thread)
@@ -96,16 +94,18 @@ async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
     return await build_context(asked.request, records, deps.operator_slack, names, deps.operator_tokens)
 
 
-async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Context) -> TurnPlan | None:
-    """Keep what the operator is told; what was kept first stands. None, and no word is kept, where something was
+async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Context) -> bool:
+    """Keep what the operator is told; what was kept first stands. False, and no word is kept, where something was
     deleted in the thread meanwhile."""
     thread = asked.request.thread
     if await MessageStore(tx).deletion_count(thread) != asked.deletions:
-        return None
+        return False
     await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    if made.new_profile:
+        await UserStore(tx).save(thread.team, made.new_profile)
     sizes = {each.name: each.tokens for each in made.layers if not each.missing}
     _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
-    return await TurnStore(tx).plan(thread, turn)
+    return True
 
 
 async def _keep_analysis(
@@ -126,7 +126,7 @@ async def _keep_analysis(
 async def read_question(tx: Transaction, thread: Thread, turn: int, plan: TurnPlan) -> OperatorQuestion:
     """What a turn asks, by whom, and what the conversations know of it."""
     deletions = await MessageStore(tx).deletion_count(thread)
-    said = await TurnStore(tx).request_texts(thread, turn)
+    said = await TurnStore(tx).request_texts(thread, turn, plan=plan)
     askers = await MessageStore(tx).askers(thread, turn, 1)
     user = askers[-1].user_id if askers else ""
     return OperatorQuestion(
@@ -151,6 +151,6 @@ async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[Rel
     told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [
-        *(RelatedThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+        *(RelatedThread(here.channel, each.answer, each.at) for each in told),
         *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
     ]

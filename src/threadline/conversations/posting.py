@@ -94,6 +94,7 @@ async def publish_answer(
     thread, turn, noted = answer.thread, answer.turn, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:
+        await ConversationStore(tx).lock(thread)
         if afterwards:
             await afterwards(tx)
         await TurnStore(tx).mark_posted(thread, turn)

@@ -110,16 +110,17 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
-        marks = await ConversationStore(tx).snapshot(thread)
+        snapshot = await ConversationStore(tx).snapshot(thread)
         if not is_open:
-            return BegunTurn(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-        plan = await TurnStore(tx).plan(thread, number)
-        route = plan.route if plan else await _choose_route(deps, tx, turn, marks)
-        if plan is None:
+            return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
+        if plan := await TurnStore(tx).plan(thread, number):
+            route = plan.route
+        else:
+            route = await _choose_route(deps, tx, turn, snapshot)
             await TurnStore(tx).begin(thread, number, route)
-        marks = await ConversationStore(tx).snapshot(thread)
-    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
-    return _begun(turn, marks, route)
+            snapshot = await ConversationStore(tx).snapshot(thread)
+    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
+    return _begun(turn, snapshot, route)
 
 
 async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
@@ -132,37 +133,37 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
         if plan.route.agent is Agent.OPERATOR:
             route = plan.route  # an earlier try has passed it on
         else:
-            route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+            route = replace(plan.route, agent=Agent.OPERATOR, prior_steps=request.step)
             await TurnStore(tx).reroute(turn.thread, turn.turn, route)
         return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
 
 async def _choose_route(
-    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationSnapshot
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot
 ) -> TurnRoute:
     """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
-    if marks.stop_due:
-        return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
+    if snapshot.stop_due:
+        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=handover is not None)
     taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if handover and handover.taken_by:
-        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
-    route = await _route_by_rules(deps, tx, turn, marks, taken)
-    overhears = not marks.addressed_due and await ConversationStore(tx).has_several_people(thread)
-    return replace(route, relays=handover is not None, overhears=overhears)
+        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
+    route = await _route_by_rules(deps, tx, turn, snapshot, taken)
+    overhears = not snapshot.addressed_due and await ConversationStore(tx).has_several_people(thread)
+    return replace(route, relays_to_person=handover is not None, overhears=overhears)
 
 
 async def _route_by_rules(
     deps: ConversationDeps,
     tx: Transaction,
     turn: ConversationTurn,
-    marks: ConversationSnapshot,
+    snapshot: ConversationSnapshot,
     taken: Sequence[TurnMessage],
 ) -> TurnRoute:
     """The way of what was taken up, where no person has the thread."""
     thread = turn.thread
-    said = read_input(taken, addressed=marks.addressed_due)
+    said = read_input(taken, addressed=snapshot.addressed_due)
     bound, trouble = await _bound(tx, thread)
     done = await _run_thread_commands(deps, tx, thread, said, bound)
     split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
@@ -177,7 +178,7 @@ async def _route_by_rules(
     words = said.answer if resumes else said.words
     request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
     chosen = routing.choose_route(request)
-    if said.addressed and not done.notes and _wants_help(thread, taken, marks):
+    if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
         told = help_text(available_tools(deps.registry, deps.services))
         return replace(_reply_by_rule(told), missing=chosen.missing)
     if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
@@ -248,19 +249,19 @@ async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str
         return deleted_rfp_text(error)
 
 
-def _begun(turn: ConversationTurn, marks: ConversationSnapshot, route: TurnRoute) -> BegunTurn:
+def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRoute) -> BegunTurn:
     operator = route.agent is Agent.OPERATOR
     return BegunTurn(
-        marks,
+        snapshot,
         route.agent,
         ProtocolState(scope=route.scope.rfp_id) if operator else None,
         route.ends,
         route.branch.falls_through and not operator,
-        route.about,
+        route.summary,
         turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
-        behind=route.behind,
-        relays=route.relays,
+        behind=route.prior_steps,
+        relays=route.relays_to_person,
         overhears=route.overhears,
     )
 
@@ -287,26 +288,26 @@ async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
     before = await TurnStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
-    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes_turn=turn)
 
 
-def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
+def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a greeting, a lone mention.
 
     An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
     what it has said: nobody wants help by it.
     """
     fresh = [each for each in taken if has_content(each) and not each.edit_of]
-    return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
+    return bool(fresh) and not any(each.files or _is_request(thread, each, snapshot) for each in fresh)
 
 
-def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
+def _is_request(thread: Thread, said: TurnMessage, snapshot: ConversationSnapshot) -> bool:
     greets = phrases.is_greeting(said.text)
     wanted = extract_intent(said.text)
     if wanted and not greets:
         return wanted.type is not IntentType.HELP
     named = said.addressed and (greets or not thread.channel.startswith("D"))  # a direct message needs no name
-    return bool(said.text.strip()) and (bool(marks.open_question) or not named)
+    return bool(said.text.strip()) and (bool(snapshot.open_question) or not named)
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:

@@ -47,16 +47,16 @@ async def think(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> 
     """See `ConversationActivities.think`; `attempt` counts from 1."""
     question = await prepare_call(deps, request, attempt)
     request = replace(request, step=question.step)
-    if question.plan and question.asked and not (question.marks.stop_due or _without_model(request, question)):
-        plan, marks = await gather_context(deps, request.turn, question.plan, question.asked, attempt)
-        if marks is None:  # something may have been deleted meanwhile: its words are not asked about
+    if question.plan and question.asked and not (question.snapshot.stop_due or _without_model(request, question)):
+        plan, snapshot = await gather_context(deps, request.turn, question.plan, question.asked, attempt)
+        if snapshot is None:  # something may have been deleted meanwhile: its words are not asked about
             question = await prepare_call(deps, request, attempt)
-            marks = question.marks
-        question = replace(question, plan=plan, marks=marks)
+            snapshot = question.snapshot
+        question = replace(question, plan=plan, snapshot=snapshot)
     if question.kept:
-        return Thought(reply_for_workflow(question.kept), question.marks, question.step)
-    if question.marks.stop_due:  # somebody said so while the question was prepared
-        return Thought(ModelReply(), question.marks, question.step)
+        return Thought(reply_for_workflow(question.kept), question.snapshot, question.step)
+    if question.snapshot.stop_due:  # somebody said so while the question was prepared
+        return Thought(ModelReply(), question.snapshot, question.step)
     if text := _without_model(request, question):
         return await _keep(deps, request, ModelReply(text))
     begun = time.monotonic()
@@ -78,7 +78,7 @@ def _without_model(request: ThinkRequest, question: ModelCallInput) -> str:
         return blocks.DELETED if question.briefing.addressed else NO_REPLY
     if question.briefing.addressed or request.agent is Agent.OPERATOR:
         return ""
-    return "" if any(_is_remark(each, question.marks) for each in there) else NO_REPLY
+    return "" if any(_is_remark(each, question.snapshot) for each in there) else NO_REPLY
 
 
 async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, attempt: int) -> Completion:
@@ -143,18 +143,21 @@ async def _keep(
     thread, turn, step = request.thread, request.turn, request.step
     message: Message = reply_to_message(reply, deps.registry)
     async with deps.database.begin() as tx:
+        transcript, entries = TranscriptStore(tx), [(f"a:{turn}:{step}", message)]
+        if note := skipped_calls_note(reply):
+            entries.append((f"n:{turn}:{step}", note))
         is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
-        if is_open:
-            await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-        kept = await TranscriptStore(tx).get(thread, f"a:{turn}:{step}") or message
-        if is_open and (note := skipped_calls_note(reply)) and kept == message:
-            await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
+        kept = message
+        if not (is_open and await transcript.append(thread, turn, step, entries[:1])):
+            kept = await transcript.get(thread, f"a:{turn}:{step}") or message
+        if is_open and kept == message:
+            await transcript.append(thread, turn, step, entries[1:])
         if answer:
             await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
         return Thought(reply_for_workflow(kept), await ConversationStore(tx).snapshot(thread), step)
 
 
-def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
+def _is_remark(said: TurnMessage, snapshot: ConversationSnapshot) -> bool:
     """Whether people have said something to each other that may be meant for the bot.
 
     An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.
@@ -162,4 +165,4 @@ def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
     wanted = extract_intent(said.text)
     if wanted:
         return bool(said.files) or wanted.type is not IntentType.HELP
-    return bool(said.files or (marks.open_question and said.text.strip()))
+    return bool(said.files or (snapshot.open_question and said.text.strip()))

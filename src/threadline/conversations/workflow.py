@@ -3,7 +3,7 @@
     store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
 
 `ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
-The conversation is in Postgres. Activities return marks of it; those with the highest `rev` count.
+The conversation is in Postgres. Activities return snapshot of it; those with the highest `rev` count.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
     from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id
-    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
+    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
     from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
@@ -114,15 +114,15 @@ class ConversationWorkflow(ThreadHandler):
         self.inbox = Inbox(state.pending, state.seen)
         self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
-        self.doing = ""
+        self.activity_shown = ""
         """What the step under way does, in words."""
-        self._heard = workflow.now().timestamp()
+        self._last_update = workflow.now().timestamp()
         """When the database last answered: silence counts from then."""
         self._unpostable: list[int] = []
         """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
         self._reactions: dict[str, list[tuple[str, str]]] = {}
         """By name: the messages of a burst that are still to get them."""
-        self._dismissed = False
+        self._last_turn_begun = False
         """The last turn of a cancelled run has begun."""
 
     @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in the thread, or said to stop.")
@@ -132,15 +132,15 @@ class ConversationWorkflow(ThreadHandler):
 
     @workflow.query(name="state", description="State, activity, pending messages, last turn, open question, cost.")
     def query_state(self) -> dict[str, Any]:
-        marks = self.marks
+        snapshot = self.snapshot
         return {
             "thread": self.state.thread.key,
             "state": self._state.value,
-            "doing": self.doing,
+            "doing": self.activity_shown,
             "pending": len(self.inbox),
-            "turn": marks.turn,
-            "question": marks.open_question,
-            "cost_usd": marks.cost_usd,
+            "turn": snapshot.turn,
+            "question": snapshot.open_question,
+            "cost_usd": snapshot.cost_usd,
             "ends": format_utc(self._silence_ends),
         }
 
@@ -153,20 +153,20 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def ended(self) -> bool:
-        if self._unsaid or self._turn_due:
+        if self._unposted_turn or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
-        return self.state.cancelled or not self.marks.exists or silent
+        return self.state.cancelled or not self.snapshot.exists or silent
 
     def result(self) -> str:
         if not self.state.cancelled:
-            return "quiet" if self.marks.exists else "ignored"
-        if self.marks.turn_due:
+            return "quiet" if self.snapshot.exists else "ignored"
+        if self.snapshot.turn_due:
             self.continue_as_new()
         return "cancelled"
 
     def continue_as_new(self) -> None:
-        if self._dismissed and (self.marks.turn_due or self.inbox):
+        if self._last_turn_begun and (self.snapshot.turn_due or self.inbox):
             self.state.cancelled = False  # it was said after the last word of the run that was cancelled
         workflow.continue_as_new(self.state)
 
@@ -188,43 +188,43 @@ class ConversationWorkflow(ThreadHandler):
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
         self.state.limits = stored.limits or self.state.limits
-        self.update(stored.marks)
+        self.update(stored.snapshot)
         self._acknowledge(batch, stored)
         for turn in stored.reworded:
             self.state.reworded.append(turn)
             self._show_again(turn)
 
     def next_step(self) -> Step | None:
-        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
-        if turn := self._unsaid:
+        """What is to be done now; decided from the snapshot alone, so that a new run decides the same."""
+        if turn := self._unposted_turn:
             return self.post_answer(turn)
         if self._turn_due:
-            self._dismissed = self.state.cancelled
+            self._last_turn_begun = self.state.cancelled
             return Turn(self).run()
-        self._count_silence()
+        self._keep_quiet_timer()
         return None
 
     @property
-    def _unsaid(self) -> int:
+    def _unposted_turn(self) -> int:
         """The first turn whose answer is still to be posted and may be; 0 for none."""
-        marks, unsayable = self.marks, self._unpostable
-        return next((turn for turn in marks.unposted_turns if turn not in unsayable), 0)
+        snapshot, unpostable = self.snapshot, self._unpostable
+        return next((turn for turn in snapshot.unposted_turns if turn not in unpostable), 0)
 
     @property
     def _turn_due(self) -> bool:
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
-        return self.marks.turn_due and not self._dismissed
+        return self.snapshot.turn_due and not self._last_turn_begun
 
     def _acknowledge(self, batch: Sequence[IncomingMessage], stored: StoredMessages) -> None:
         """Show each writer what became of the message; a burst is marked at once.
 
         What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
         """
-        marks = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
+        signs = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
         for message in batch:
-            if name := _sign(message, stored):
-                marks.setdefault((message.channel, message.ts), name)
-        for place, name in marks.items():
+            if name := _reaction_to(message, stored):
+                signs.setdefault((message.channel, message.ts), name)
+        for place, name in signs.items():
             self._reactions.setdefault(name, []).append(place)
         if not self.inbox:
             seen, self._reactions = self._reactions, {}
@@ -260,28 +260,28 @@ class ConversationWorkflow(ThreadHandler):
     # -- what the steps share ----------------------------------------------------------------------------------------
 
     @property
-    def marks(self) -> ConversationSnapshot:
-        return self.state.marks
+    def snapshot(self) -> ConversationSnapshot:
+        return self.state.snapshot
 
-    def update(self, marks: ConversationSnapshot) -> None:
+    def update(self, snapshot: ConversationSnapshot) -> None:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
-        self._heard = workflow.now().timestamp()
-        if marks.rev >= self.marks.rev:
-            self.state.marks = marks
+        self._last_update = workflow.now().timestamp()
+        if snapshot.rev >= self.snapshot.rev:
+            self.state.snapshot = snapshot
         self._show()
 
-    def does(self, what: str) -> None:
-        self.doing = what
+    def show_activity(self, what: str) -> None:
+        self.activity_shown = what
         self._show()
 
     @property
     def stop_requested(self) -> bool:
-        """The turn under way is to end: a person said so, or whoever runs the house."""
-        return self.marks.stop_due or self.state.cancelled
+        """The turn under way is to end: a person said so, or whoever runs Threadline."""
+        return self.snapshot.stop_due or self.state.cancelled
 
     @property
     def cancelled_by_admin(self) -> bool:
-        return self.state.cancelled and not self.marks.stop_due
+        return self.state.cancelled and not self.snapshot.stop_due
 
     def turn_finished(self, turn: int, finished: FinishedTurn) -> None:
         """Take over what became of a turn."""
@@ -290,25 +290,25 @@ class ConversationWorkflow(ThreadHandler):
             self._unpostable.append(turn)
         elif finished.posted:
             self._unpostable = []
-        self.update(finished.marks)
+        self.update(finished.snapshot)
 
     async def post_answer(self, turn: int) -> None:
         """Post a settled turn's answer that is not posted yet."""
-        self.does(f"posting the answer of turn {turn}")
+        self.show_activity(f"posting the answer of turn {turn}")
         asked, words = ConversationTurn(self.state.thread, turn), f"answer turn {turn}"
         if await attempt(ConversationActivities.post_answer, asked, summary=words, on_result=self.update):
             self._unpostable.append(turn)
         else:
             self._unpostable = []
-        self.does("")
+        self.show_activity("")
 
     # -- the end by silence ------------------------------------------------------------------------------------------
 
     @property
     def _silence_ends(self) -> float:
-        return self._heard + self.state.limits.quiet
+        return self._last_update + self.state.limits.quiet
 
-    def _count_silence(self) -> None:
+    def _keep_quiet_timer(self) -> None:
         """Keep the timer set. What is heard and wants no turn does not move it: once it fired, it is set anew."""
         timer = self.thread_run.timer
         if timer.fired:
@@ -320,17 +320,17 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def _state(self) -> ConversationState:
-        if self.doing:
+        if self.activity_shown:
             return ConversationState.WORKING
-        return ConversationState.AWAITING_PERSON if self.marks.open_question else ConversationState.IDLE
+        return ConversationState.AWAITING_PERSON if self.snapshot.open_question else ConversationState.IDLE
 
     def _show(self) -> None:
         """The one place that says where the workflow is: the sentence in the UI."""
-        since, until = format_utc(self._heard), format_utc(self._silence_ends)
+        since, until = format_utc(self._last_update), format_utc(self._silence_ends)
         workflow.set_current_details(
             {
-                ConversationState.WORKING: f"Working: {self.doing}",
-                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.marks.open_question}",
+                ConversationState.WORKING: f"Working: {self.activity_shown}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.snapshot.open_question}",
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
             + (f"\n\nLast: {self.state.last}" if self.state.last else "")
@@ -341,33 +341,55 @@ class Turn:
     """One turn, from what is unanswered to what is said about it.
 
     A new run begins it again, and finds on record what was done. Meanwhile the run goes on storing messages: a word to
-    stop is seen in the marks.
+    stop is seen in the snapshot.
     """
 
     def __init__(self, conversation: ConversationWorkflow) -> None:
         self._conversation = conversation
         self._thread = conversation.state.thread
-        self._number = conversation.marks.turn + 1
+        self._number = conversation.snapshot.turn + 1
         self._step = 0
         self._addressed = False
         self._executions: list[Execution] = []
         self._away_since: float | None = None
         self._waits = 0
         self._lost = 0
-        self._told: asyncio.Task[str] | None = None
+        self._away_notice: asyncio.Task[str] | None = None
         self._turn = ConversationTurn(self._thread, self._number)
         self._begun: BegunTurn | None = None
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
+        self._model_calls = 0
+        """Of the agent whose turn it is."""
+        self._finished: FinishedTurn | None = None
+        self._posts_later = False
+        """The answer is posted once something that comes before it is there."""
 
     async def run(self) -> None:
         outcome = await self._work()
-        reason = None if self._conversation.stop_requested else self._why_a_person(outcome)
+        finished = self._finished or await self._finish(outcome)
+        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
+            await start_handover(self._turn)
+        if self._away_notice:
+            await self._away_notice
+        if self._posts_later:
+            await self._conversation.post_answer(self._number)
+        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
+            await self._relay(self._begun, left_to_person=finished.left_to_person)
+        self._conversation.show_activity("")
+
+    async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
+        """End the turn; one whose final call is refused has not ended.
+
+        Args:
+            final: the call that has the turn's last words.
+        """
+        reason = None if self._conversation.stop_requested else self._escalation_reason(outcome)
         if reason and outcome.kind in _FAILED:
             done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
-        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+        answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
         request = FinishRequest(
             self._thread,
             self._number,
@@ -375,28 +397,24 @@ class Turn:
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
             model_calls=outcome.model_calls,
-            spoken_by=outcome.spoken_by,
+            final=final,
             protocol=self._protocol,
             failures=self._failures(outcome) if self._protocol else "",
             changed_something=changed_something(outcome.executions),
             escalate=reason,
             status_shown=self._addressed,
             # That the model is away is said before the answer; nobody who is asked for waits for it.
-            post=self._told is None or self._told.done(),
+            post=self._away_notice is None or self._away_notice.done(),
         )
-        self._conversation.does(f"finishing turn {self._number}")
+        self._conversation.show_activity(f"finishing turn {self._number}")
         summary = f"finish turn {self._number}: {outcome.kind}"
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
-        self._conversation.turn_finished(self._number, finished)
-        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            await start_handover(self._turn)
-        if self._told:
-            await self._told
-        if finished.handover or not request.post:
-            await self._conversation.post_answer(self._number)
-        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
-            await self._relay(self._begun, left_to_person=finished.left_to_person)
-        self._conversation.does("")
+        if final and not (finished.final and turn_ending(finished.final)):
+            self._conversation.update(finished.snapshot)
+        else:
+            self._finished, self._posts_later = finished, finished.handover or not request.post
+            self._conversation.turn_finished(self._number, finished)
+        return finished
 
     def _failures(self, outcome: ConversationOutcome) -> str:
         return answers.failed_changes_text(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
@@ -412,7 +430,7 @@ class Turn:
                 return decided
             outcome = await self._loop()
             if self._falls_through(outcome) and not conversation.stop_requested:
-                await self._pass_on()
+                await self._pass_to_operator()
                 outcome = await self._loop()
         except Interrupted:
             outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)
@@ -431,9 +449,9 @@ class Turn:
         return self._begun is not None and self._begun.overhears
 
     async def _begin(self) -> BegunTurn:
-        begun = self._take(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
-        self._conversation.update(begun.marks)
-        self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
+        begun = self._keep_route(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
+        self._conversation.update(begun.snapshot)
+        self._note_addressed()  # who was routed as somebody who asks is answered, whoever writes meanwhile
         self._step = begun.behind
         return begun
 
@@ -464,14 +482,14 @@ class Turn:
         changing = any(not each.read_only for each in outcome.executions)
         return bool(self._begun and self._begun.falls_through and outcome.kind in _FAILED and not changing)
 
-    async def _pass_on(self) -> None:
+    async def _pass_to_operator(self) -> None:
         """Give the turn to the operator, behind the steps that it took so far."""
         request = PassToOperator(self._thread, self._number, self._step)
-        self._take(
+        self._keep_route(
             await call(ConversationActivities.pass_to_operator, request, summary="hand the turn to the operator")
         )
 
-    def _take(self, begun: BegunTurn) -> BegunTurn:
+    def _keep_route(self, begun: BegunTurn) -> BegunTurn:
         self._begun, self._protocol = begun, begun.protocol
         if begun.correlation_id:
             workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
@@ -482,7 +500,7 @@ class Turn:
         conversation = self._conversation
         if self._agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
             return None
-        conversation.does("deciding what to do")
+        conversation.show_activity("deciding what to do")
         request = DecideRequest(self._thread, self._number, self._status("thinking"))
         with suppress(Interrupted):
             decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
@@ -491,7 +509,7 @@ class Turn:
                 return ConversationOutcome(kind, "")
         return None
 
-    def _why_a_person(self, outcome: ConversationOutcome) -> EscalationReason | None:
+    def _escalation_reason(self, outcome: ConversationOutcome) -> EscalationReason | None:
         """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
         if not self._decided:
             return None
@@ -502,6 +520,7 @@ class Turn:
     async def _loop(self) -> ConversationOutcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
+        self._model_calls = 0
         return await react(
             self._think,
             self._act,
@@ -511,11 +530,11 @@ class Turn:
             ends_turn=turn_ending,
         )
 
-    def _hear(self) -> None:
+    def _note_addressed(self) -> None:
         """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
 
         What is addressed to it while it only overhears waits for a turn of its own."""
-        self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._overhears)
+        self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._overhears)
 
     def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
@@ -524,21 +543,22 @@ class Turn:
     # -- think ---------------------------------------------------------------------------------------------------
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
+        self._model_calls += 1
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
-            self._hear()
+            self._note_addressed()
             where = (self._thread, self._number, self._step)
             request = ThinkRequest(*where, choice, self._agent, self._status("thinking"))
-            self._conversation.does(f"thinking (step {self._step})")
+            self._conversation.show_activity(f"thinking (step {self._step})")
             try:
                 thought = await self._ask(request)
             except FailureError as error:
-                await self._bear(error)
+                await self._wait_for_model(error)
             else:
                 self._waits, self._away_since = 0, None
                 self._step = thought.step or self._step
-                self._conversation.update(thought.marks)
-                self._hear()
+                self._conversation.update(thought.snapshot)
+                self._note_addressed()
                 return thought.reply
 
     async def _ask(self, request: ThinkRequest) -> Thought:
@@ -552,7 +572,7 @@ class Turn:
             grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
         )
 
-    async def _bear(self, error: FailureError) -> None:
+    async def _wait_for_model(self, error: FailureError) -> None:
         """Wait for a model that is away, until it may be asked again.
 
         Raises:
@@ -561,61 +581,68 @@ class Turn:
         """
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
-        if fault.kind is FaultKind.PERMANENT or self._lost > MAX_LOST_CALLS or self._called:
+        if fault.kind is FaultKind.PERMANENT or self._lost > MAX_LOST_CALLS or self._addressed_meanwhile:
             raise no_reply(error) from error
         since = self._away_since = self._away_since or now
         until = since + conversation.state.limits.model_patience
         if now >= until:
             raise no_reply(error) from error
-        self._hear()
-        self._tell(until)
-        conversation.does(f"waiting for the model since {format_utc(since)}, until {format_utc(until)}")
+        self._note_addressed()
+        self._tell_model_away(until)
+        conversation.show_activity(f"waiting for the model since {format_utc(since)}, until {format_utc(until)}")
         delay = min(self._delay(fault), until - now)
-        await pause(delay, lambda: conversation.stop_requested or self._called, "wait before the next model call")
+        await pause(
+            delay, lambda: conversation.stop_requested or self._addressed_meanwhile, "wait before the next model call"
+        )
         if conversation.stop_requested:
             raise Interrupted from error
-        if self._called:
+        if self._addressed_meanwhile:
             raise no_reply(error) from error
 
     @property
-    def _called(self) -> bool:
+    def _addressed_meanwhile(self) -> bool:
         """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
-        return self._overhears and self._conversation.marks.addressed_due
+        return self._overhears and self._conversation.snapshot.addressed_due
 
     def _delay(self, fault: Fault) -> float:
         self._waits += 1
         return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
 
-    def _tell(self, until: float) -> None:
+    def _tell_model_away(self, until: float) -> None:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
-        if self._told is None and self._addressed and not self._conversation.stop_requested:
+        if self._away_notice is None and self._addressed and not self._conversation.stop_requested:
             word = ThreadNotice(self._thread, NoticeReason.MODEL_AWAY, about=str(self._number), until=until)
             telling = attempt(
                 ConversationActivities.post_thread_notice, word, summary="post that the model is not answering"
             )
-            self._told = asyncio.create_task(telling)
+            self._away_notice = asyncio.create_task(telling)
 
     # -- act -----------------------------------------------------------------------------------------------------
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
-        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
+        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops. A
+        call that has the turn's last words comes behind the others, and those behind it are not run."""
+        calls = sorted(calls, key=lambda each: each.kind is ToolKind.SPEAK)
         width = MAX_PARALLEL if all(each.read_only and not each.binds_record for each in calls) else 1
         done: list[Execution] = []
         for start in range(0, len(calls), width):
-            if start and self._conversation.stop_requested:
+            if self._finished or (start and self._conversation.stop_requested):
                 break
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            self._conversation.does(f"running {group[0].name[:_MAX_TOOL_NAME]}{more}")
+            self._conversation.show_activity(f"running {group[0].name[:_MAX_TOOL_NAME]}{more}")
             ran = await self._execute(group, more)
             for each in ran:
                 if self._protocol and each.protocol:
-                    self._protocol = self._protocol.joined(each.protocol)
-            done += (replace(each, step=self._step) for each in ran)
-        self._executions += done
+                    self._protocol = self._protocol.merge(each.protocol)
+            ran = [replace(each, step=self._step) for each in ran]
+            done += ran
+            self._executions += ran
         return done
 
     async def _execute(self, group: Sequence[ToolCall], more: str) -> list[Execution]:
+        if group[0].kind is ToolKind.SPEAK:
+            return [await self._speak(group[0])]
         asked, name = tuple(each.reference() for each in group), group[0].name
         status = self._status(f"using {_in_words(name)}{more}")
         request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
@@ -631,6 +658,16 @@ class Turn:
                 break
             ran += await self._execute([each], "")
         return ran
+
+    async def _speak(self, asked: ToolCall) -> Execution:
+        """Run a call that has the turn's last words, with which the turn ends unless it is refused."""
+        kind = OutcomeKind.ASKED if asked.name == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
+        end = ConversationOutcome(kind, "", self._step, self._model_calls, tuple(self._executions))
+        try:
+            finished = await self._finish(end, asked.reference())
+        except FailureError as error:
+            return replace(lost_call(asked, public_message(error)), protocol=self._protocol)
+        return finished.final or replace(lost_call(asked, ""), protocol=self._protocol)
 
 
 async def start_handover(turn: ConversationTurn) -> None:
@@ -724,7 +761,7 @@ class _ReactLoop:
                 return self._stopped()
             done = await self.act(calls)
             self.executions += done
-            if end := self._closed(done):
+            if end := self._end_by_call(done):
                 return end
         return None
 
@@ -762,12 +799,11 @@ class _ReactLoop:
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 
-    def _closed(self, done: Sequence[Execution]) -> ConversationOutcome | None:
+    def _end_by_call(self, done: Sequence[Execution]) -> ConversationOutcome | None:
         """The end that one of these calls is; those behind it were refused."""
         for each in done:
             if kind := self.ends_turn(each):
-                end = self.ended(kind, each.note, self.model_calls)
-                return end if kind is OutcomeKind.PROPOSED else replace(end, spoken_by=each.call_id)
+                return self.ended(kind, each.note, self.model_calls)
         return None
 
     def _stopped(self) -> ConversationOutcome:
@@ -832,10 +868,10 @@ def _critical_failure(executions: Sequence[Execution]) -> bool:
     return bool(broken)
 
 
-def _sign(message: IncomingMessage, stored: StoredMessages) -> str:
+def _reaction_to(message: IncomingMessage, stored: StoredMessages) -> str:
     passed_on = message.id in stored.passed_on
     if message.kind == MessageKind.STOP and not passed_on:
-        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.marks.stop_due else ""
+        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.snapshot.stop_due else ""
     if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
-    return RECEIVED_REACTION if stored.marks.exists else ""
+    return RECEIVED_REACTION if stored.snapshot.exists else ""

@@ -375,10 +375,10 @@ class LiveHandoverActivities(HandoverActivities):
         """The agent knows later what a person has answered in its place."""
         thread = handover.ref.thread
         async with self._database.begin() as tx:
-            marks = await ConversationStore(tx).snapshot(thread)
-            if marks.exists:
+            snapshot = await ConversationStore(tx).snapshot(thread)
+            if snapshot.exists:
                 entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
-                await TranscriptStore(tx).append(thread, marks.turn, 0, [entry])
+                await TranscriptStore(tx).append(thread, snapshot.turn, 0, [entry])
 
     async def _by_card(self, card: Thread) -> Handover | None:
         async with self._database.begin() as tx:

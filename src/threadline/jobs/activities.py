@@ -26,14 +26,14 @@ from threadline.jobs.model import (
     JobRunner,
     JobStatus,
     StatusDigest,
+    find_job_type,
     job_question_id,
-    job_type,
     job_workflow_id,
     read_arguments,
 )
 from threadline.jobs.store import JobStore
 from threadline.jobs.times import FARTHEST, format_time, morning, next_times
-from threadline.rfps.model import OPEN, Rfp, RfpNotFound, find_rfp_ids
+from threadline.rfps.model import OPEN, Rfp, RfpNotFound, find_rfp_ids, status_words
 from threadline.rfps.store import RfpStore
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
@@ -94,7 +94,7 @@ class LiveJobActivities(JobActivities):
         async with self._database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)
             if job and not job.is_finished:
-                given = read_arguments(job_type(job.job_type), job.arguments)
+                given = read_arguments(find_job_type(job.job_type), job.arguments)
                 if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
                     return await self._next_reminder(tx, ref, job, given)
                 return NextRun(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
@@ -125,19 +125,31 @@ class LiveJobActivities(JobActivities):
         _log.info(
             "job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
         )
-        said = await self._do_in_time(ref.team, job)
+        said = await self._do_in_time(job)
         async with self._database.begin() as tx:
             await JobStore(tx).finish(ref.team, ref.job_id, ref.run_key, self._clock(), result={"said": said})
         _log.info("job_run_finished", job=job.job_id, type=job.job_type, run=job.runs)
         return said
 
-    async def _do_in_time(self, team: str, job: AgentJob) -> str:
-        """Raises `Permanent` once what it needs was away for too long. Each attempt tries: its posts have keys, so one
-        whose result was lost is found to be done."""
+    async def _do_in_time(self, job: AgentJob) -> str:
+        """Return a sentence on what was done. Each attempt tries: its posts have keys, so one whose result was lost is
+        found to be done.
+
+        Raises:
+            Permanent: it cannot be done, or what it needs was away for too long.
+            Transient: what it needs is away.
+        """
         late = time.time() - activity.info().scheduled_time.timestamp() > RUN_SECONDS
+        given: JobArguments = read_arguments(find_job_type(job.job_type), job.arguments)
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
-                return await self._do(team, job)
+                match given:
+                    case StatusDigest():
+                        return await self._digest(job, given)
+                    case DeadlineReminder():
+                        return await self._remind(job, given)
+                    case FollowUp():
+                        return await self._follow_up(job, given)
         except (Transient, TimeoutError) as fault:
             said = str(fault) or "There was no answer in time."
             if late:
@@ -173,27 +185,16 @@ class LiveJobActivities(JobActivities):
             if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
                 await JobStore(tx).cancel(ref.team, ref.job_id, self._clock())
 
-    async def _do(self, team: str, job: AgentJob) -> str:
-        """Return a sentence on what was done. Raises `Permanent` or `Transient`."""
-        given: JobArguments = read_arguments(job_type(job.job_type), job.arguments)
-        match given:
-            case StatusDigest():
-                return await self._digest(team, job, given)
-            case DeadlineReminder():
-                return await self._remind(team, job, given)
-            case FollowUp():
-                return await self._follow_up(Thread(team, job.channel, job.thread_ts), job, given)
-
     async def _say(self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
         """Post in a channel, or else in the job's thread; returns the `ts`."""
         place, thread_ts = (channel, None) if channel else (job.channel, job.thread_ts)
         return await self._outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
 
-    async def _digest(self, team: str, job: AgentJob, given: StatusDigest) -> str:
+    async def _digest(self, job: AgentJob, given: StatusDigest) -> str:
         channel = await self._channels.admit(given.channel or job.channel, job.author.user_id)
         async with self._database.begin() as tx:
-            found = await RfpStore(tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
-            user = await UserStore(tx).get(team, job.author.user_id)
+            found = await RfpStore(tx).listed(job.team, open_only=True, limit=MAX_LISTED + 1)
+            user = await UserStore(tx).get(job.team, job.author.user_id)
         lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
         text = blocks.digest(lines, more=len(found) > MAX_LISTED)
         footer = blocks.digest_footer(job.job_id, user.display_name if user else "")
@@ -201,14 +202,14 @@ class LiveJobActivities(JobActivities):
         await self._say(job, STATUS_DIGEST, rendered, channel)
         return f"Posted a digest of {len(lines)} open RFPs in {channel}."
 
-    async def _remind(self, team: str, job: AgentJob, given: DeadlineReminder) -> str:
+    async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:
         try:
             async with self._database.begin() as tx:
-                rfp = await RfpStore(tx).get(team, given.rfp_id)
+                rfp = await RfpStore(tx).get(job.team, given.rfp_id)
         except RfpNotFound as gone:
             return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:
-            why = f"is {blocks.humanise(rfp.status)}" if rfp.due_date else "has no due date"
+            why = f"is {status_words(rfp.status)}" if rfp.due_date else "has no due date"
             return f"Posted no reminder: {rfp.rfp_id} {why}."
         user, channel = job.author.user_id, ""
         if given.channel:
@@ -218,14 +219,14 @@ class LiveJobActivities(JobActivities):
         await self._say(job, DEADLINE_REMINDER, rendered, channel)
         return f"Posted a reminder: {rfp.rfp_id} is due on {rfp.due_date.isoformat()}."
 
-    async def _follow_up(self, thread: Thread, job: AgentJob, given: FollowUp) -> str:
+    async def _follow_up(self, job: AgentJob, given: FollowUp) -> str:
         """First say what is asked and for whom, then ask: the question stands at that post in the thread."""
-        user = job.author.user_id
+        user, thread = job.author.user_id, Thread(job.team, job.channel, job.thread_ts)
         await self._channels.admit(job.channel, user)  # who has asked may have left since
         await self._asker.may_ask(thread, user)  # nothing is announced that is then not done
         text = blocks.follow_up(given.question, job.job_id)
         ts = await self._say(job, FOLLOW_UP, formatting.notice(text, mentions=(user,), headline="A follow-up"))
-        identity = job_question_id(thread.team, job.job_id, job.runs)
+        identity = job_question_id(job.team, job.job_id, job.runs)
         words = clean_text(_question(given))
         message = IncomingMessage(
             identity, MessageKind.MESSAGE, SenderType.UNKNOWN, user, words, job.channel, ts, addressed=True
@@ -251,7 +252,7 @@ def _question(given: FollowUp) -> str:
 
 
 def _line(rfp: Rfp, today: date) -> str:
-    facts: Sequence[str] = [blocks.due_text(rfp.due_date, today), blocks.humanise(rfp.status)]
+    facts: Sequence[str] = [blocks.due_text(rfp.due_date, today), status_words(rfp.status)]
     if rfp.owner:
         facts = [*facts, f"owner {blocks.escape_inline(rfp.owner)}"]
     client = f" for {blocks.escape_inline(rfp.client)}" if rfp.client else ""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from threadline.jobs.model import AgentJob
+from threadline.rfps.model import status_words
 
 _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
@@ -35,15 +36,16 @@ def follow_up(question: str, job_id: str) -> str:
 def failure_text(job: AgentJob, error: str, following: str) -> str:
     """Why a run failed. `following`: when it is tried again; empty when it is not."""
     then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
-    return f"**{job.job_id}** ({humanise(job.job_type)}) failed: {error.rstrip('.')}. {then}"
+    return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {error.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:
     """For who has asked for a job that somebody else has ended elsewhere."""
     at_work = " The current run still finishes." if job.is_running else ""
     who = escape_inline(name) or "Somebody"
+    named = f"**{job.job_id}** ({status_words(job.job_type)})"
     return (
-        f"{who} has cancelled **{job.job_id}** ({humanise(job.job_type)}), which you asked for. It will not run again."
+        f"{who} has cancelled {named}, which you asked for. It will not run again."
         f"{at_work} Ask me to schedule it again if you still need it."
     )
 
@@ -57,11 +59,6 @@ def due_text(day: date | None, today: date) -> str:
         return f"**was due on {day.isoformat()}, {_days(-left)} ago**"
     distance = {0: "today", 1: "tomorrow"}.get(left, f"in {_days(left)}")
     return f"due on {day.isoformat()}, {distance}"
-
-
-def humanise(word: str) -> str:
-    """`proposal_submitted` as people write it."""
-    return word.replace("_", " ")
 
 
 def escape_inline(text: str) -> str:

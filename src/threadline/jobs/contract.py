@@ -87,13 +87,13 @@ class JobActivities(ABC):
         """Record that somebody has cancelled it while it waited."""
 
 
-def job_start(team: str, job: AgentJob) -> WorkflowStart:
+def job_start(job: AgentJob) -> WorkflowStart:
     """The workflow of a job; of a cron, what its schedule starts at each of its times."""
     memo = {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
     return WorkflowStart(
         AGENT_JOB_WORKFLOW,
         job.workflow_id,
-        JobRef(team, job.job_id, job.job_type),
+        JobRef(job.team, job.job_id, job.job_type),
         channel=job.channel,
         memo=memo,
         title=f"{job.job_id}: {job.job_type}",

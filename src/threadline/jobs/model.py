@@ -44,18 +44,18 @@ class JobSchedule:
     time_zone: str = "UTC"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NewJob:
     """A job that may be put on record: everything in it is checked."""
 
     job_type: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = field(repr=False)
     schedule: JobSchedule
     rfp_id: str = ""
 
 
-@dataclass(frozen=True)
-class AgentJob:
+@dataclass(frozen=True, kw_only=True)
+class AgentJob(NewJob):
     """`author` is who asked. `runs`, `result`, `error` and the last two moments are of the runs so far, the latest one.
 
     `workflow_id` names the workflow, or of a cron the schedule; `run_key` its latest run; `id` its place among the
@@ -66,11 +66,7 @@ class AgentJob:
     team: str
     job_id: str
     workflow_id: str
-    job_type: str
-    arguments: dict[str, Any] = field(repr=False)
-    schedule: JobSchedule
     status: JobStatus
-    rfp_id: str
     author: Author
     channel: str
     thread_ts: str
@@ -93,20 +89,6 @@ class AgentJob:
 
 
 @dataclass(frozen=True)
-class JobQuery:
-    """What is not given does not narrow it. `since` and `until` are about when a job last began to run, is to run at
-    its one moment, or was asked for: the first of these that it has.
-    """
-
-    status: JobStatus | None = None
-    open_only: bool = False
-    job_type: str = ""
-    rfp_id: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass(frozen=True)
 class TemporalJobStatus:
     """A job in Temporal. `exists`: as a workflow or a schedule of its own; `state`: Temporal's word for it.
 
@@ -120,7 +102,8 @@ class TemporalJobStatus:
 
 
 class JobRunner(ABC):
-    """What runs jobs. Each call is safe to repeat, and raises `Permanent` or `Transient`."""
+    """What runs jobs, for tools, which know no Temporal. Each call is safe to repeat, and raises `Permanent` or
+    `Transient`."""
 
     setup_hint = "The core worker brings it."
 
@@ -214,12 +197,11 @@ JobArguments = StatusDigest | DeadlineReminder | FollowUp
 
 @dataclass(frozen=True)
 class JobType:
-    """`description` completes "a … job …"; `schedules_itself`: it knows by itself when it is to run."""
+    """`description` completes "a … job …"."""
 
     name: str
     description: str
     arguments: type[JobArguments]
-    schedules_itself: bool = False
 
 
 JOB_TYPES: Mapping[str, JobType] = {
@@ -230,7 +212,6 @@ JOB_TYPES: Mapping[str, JobType] = {
             DEADLINE_REMINDER,
             "reminds some days before an RFP is due, also when its due date moves, unless it is closed by then",
             DeadlineReminder,
-            schedules_itself=True,
         ),
         JobType(FOLLOW_UP, "asks the operator a question in this thread, for whoever asks for it now", FollowUp),
     )
@@ -239,7 +220,7 @@ DESCRIBED_TYPES = "; ".join(f"{each.name} {each.description}" for each in JOB_TY
 """All types in words."""
 
 
-def job_type(name: str) -> JobType:
+def find_job_type(name: str) -> JobType:
     """Raises `JobRefused`, which lists them all."""
     known = JOB_TYPES.get("_".join(name.strip().lower().replace("-", "_").split()))
     if known is None:

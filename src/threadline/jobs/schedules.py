@@ -24,7 +24,7 @@ from threadline.jobs import blocks
 from threadline.jobs.contract import job_start
 from threadline.jobs.model import AgentJob, JobRunner, JobSchedule, JobStatus, TemporalJobStatus
 from threadline.jobs.store import JobStore
-from threadline.jobs.times import Calendar, Cron, parse_cron, ranges
+from threadline.jobs.times import Cron, parse_cron, ranges
 from threadline.slack import formatting
 from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
@@ -57,7 +57,7 @@ class JobSchedules(JobRunner):
         return job
 
     async def _start(self, job: AgentJob) -> None:
-        start = job_start(job.team, job)
+        start = job_start(job)
         if not job.schedule.cron:
             await self._workflows.start(start)
             return
@@ -86,7 +86,15 @@ class JobSchedules(JobRunner):
 
     async def describe(self, job: AgentJob) -> TemporalJobStatus:
         try:
-            return await (self._of_schedule(job) if job.schedule.cron else self._of_workflow(job))
+            if job.schedule.cron:
+                found = await self._client.get_schedule_handle(job.workflow_id).describe()
+                running = tuple(str(getattr(each, "workflow_id", "")) for each in found.info.running_actions)
+                state = "paused" if found.schedule.state.paused else "scheduled"
+                return TemporalJobStatus(True, state, tuple(found.info.next_action_times), running)
+            status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
+            exists = status is WorkflowExecutionStatus.RUNNING
+            running = (job.workflow_id,) if exists else ()
+            return TemporalJobStatus(exists, status.name.lower() if status else "unknown", running=running)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return TemporalJobStatus(exists=False)
@@ -101,19 +109,6 @@ class JobSchedules(JobRunner):
             await self._outbox.publish(Post(f"job:{job.job_id}:cancelled", job.channel, job.thread_ts, rendered))
         except (Permanent, Transient) as error:
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
-
-    async def _of_workflow(self, job: AgentJob) -> TemporalJobStatus:
-        status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
-        exists = status is WorkflowExecutionStatus.RUNNING
-        return TemporalJobStatus(
-            exists, status.name.lower() if status else "unknown", running=(job.workflow_id,) * exists
-        )
-
-    async def _of_schedule(self, job: AgentJob) -> TemporalJobStatus:
-        found = await self._client.get_schedule_handle(job.workflow_id).describe()
-        running = tuple(str(getattr(each, "workflow_id", "")) for each in found.info.running_actions)
-        state = "paused" if found.schedule.state.paused else "scheduled"
-        return TemporalJobStatus(True, state, tuple(found.info.next_action_times), running)
 
 
 class MissingJobWorkflows(Sweep[AgentJob]):
@@ -154,18 +149,18 @@ def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
 
 def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
     """The times that a cron was read as: Temporal reads a text differently that names two kinds of days."""
-    return ScheduleSpec(calendars=[_calendar(each, cron.text) for each in cron.calendars], time_zone_name=time_zone)
-
-
-def _calendar(times: Calendar, text: str) -> ScheduleCalendarSpec:
-    return ScheduleCalendarSpec(
-        minute=_ranges(times.minutes),
-        hour=_ranges(times.hours),
-        day_of_month=_ranges(times.days),
-        month=_ranges(times.months),
-        day_of_week=_ranges(times.weekdays),
-        comment=text,
-    )
+    calendars = [
+        ScheduleCalendarSpec(
+            minute=_ranges(each.minutes),
+            hour=_ranges(each.hours),
+            day_of_month=_ranges(each.days),
+            month=_ranges(each.months),
+            day_of_week=_ranges(each.weekdays),
+            comment=cron.text,
+        )
+        for each in cron.calendars
+    ]
+    return ScheduleSpec(calendars=calendars, time_zone_name=time_zone)
 
 
 def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:

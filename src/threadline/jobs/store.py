@@ -1,9 +1,10 @@
 """JobStore: jobs, and how far each is. A cancelled job stays cancelled, whatever a run of it still reports."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,7 +14,6 @@ from threadline.jobs.model import (
     MAX_ARGUMENTS,
     MAX_OPEN_JOBS,
     AgentJob,
-    JobQuery,
     JobRefused,
     JobSchedule,
     JobStatus,
@@ -50,12 +50,26 @@ class JobStore:
         at, cron = new.schedule.at, storable(new.schedule.cron).strip()
         if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
             raise JobRefused("a job needs either one time with a time zone, or a cron")
-        row = _row(change, new, author) | {"job_type": type_, "cron": cron}
+        if fault := json_problem(new.arguments, MAX_ARGUMENTS):
+            raise JobRefused(f"the input of a job {fault}")
+        row = audit_values(change) | {
+            "team": change.team,
+            "job_type": type_,
+            "arguments": new.arguments,
+            "run_at": at,
+            "cron": cron,
+            "time_zone": new.schedule.time_zone,
+            "rfp_id": new.rfp_id,
+            "requested_by": author.user_id,
+            "correlation_id": author.correlation_id,
+            "created_at": datetime.fromtimestamp(change.now, UTC),
+        }
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"agent_jobs:{change.team}", 0))
         await self._tx.execute(select(lock))
         if known := await self.find_by_operation(change):
             return known
-        if await self.count_open(change.team) >= MAX_OPEN_JOBS:
+        open_jobs = select(func.count()).where(agent_jobs.c.team == change.team, agent_jobs.c.status.in_(_OPEN))
+        if (await self._tx.execute(open_jobs)).scalar_one() >= MAX_OPEN_JOBS:
             raise JobRefused(f"{MAX_OPEN_JOBS} jobs are open already: cancel some before you schedule another one")
         made = insert(agent_jobs).values(row).returning(*agent_jobs.c)
         return _job((await self._tx.execute(made)).one())
@@ -78,16 +92,37 @@ class JobStore:
         row = (await self._tx.execute(mine)).one_or_none()
         return _job(row) if row else None
 
-    async def search(self, team: str, query: JobQuery, limit: int = 50) -> list[AgentJob]:
-        """The newest first."""
-        rows = await self._tx.execute(_select(team, query).order_by(agent_jobs.c.id.desc()).limit(limit))
-        return [_job(row) for row in rows]
+    async def search(
+        self,
+        team: str,
+        *,
+        status: JobStatus | None = None,
+        open_only: bool = False,
+        job_type: str = "",
+        rfp_id: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+    ) -> list[AgentJob]:
+        """The newest first. What is not given does not narrow it.
 
-    async def count_open(self, team: str) -> int:
-        """Jobs of a team that are not finished."""
+        Args:
+            since: about when a job last began to run, is to run at its one moment, or was asked for: the first of
+                these that it has. So is `until`, which is exclusive.
+        """
         job = agent_jobs.c
-        query = select(func.count()).where(job.team == team, job.status.in_(_OPEN))
-        return int((await self._tx.execute(query)).scalar_one())
+        at = func.coalesce(job.started_at, job.run_at, job.created_at)
+        wanted = [
+            job.team == team,
+            *([job.status == status] if status else ()),
+            *([job.status.in_(_OPEN)] if open_only else ()),
+            *([job.job_type == job_type] if job_type else ()),
+            *([job.rfp_id != "", job.rfp_id == rfp_id] if rfp_id else ()),  # the first condition is the index's own
+            *([at >= since] if since else ()),
+            *([at < until] if until else ()),
+        ]
+        found = select(agent_jobs).where(*wanted).order_by(job.id.desc()).limit(limit)
+        return [_job(row) for row in await self._tx.execute(found)]
 
     async def open_jobs(self, after: int, limit: int) -> list[AgentJob]:
         """Jobs of all teams that are not finished, behind the one with this `id`, in the order of their ids."""
@@ -153,24 +188,6 @@ class JobStore:
         return (await self._tx.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
 
 
-def _select(team: str, asked: JobQuery) -> Select[Any]:
-    job = agent_jobs.c
-    query = select(agent_jobs).where(job.team == team)
-    if asked.status:
-        query = query.where(job.status == asked.status)
-    if asked.open_only:
-        query = query.where(job.status.in_(_OPEN))
-    if asked.job_type:
-        query = query.where(job.job_type == asked.job_type)
-    if asked.rfp_id:
-        # The first condition is the index's own.
-        query = query.where(job.rfp_id != "", job.rfp_id == asked.rfp_id)
-    at = func.coalesce(job.started_at, job.run_at, job.created_at)
-    if asked.since:
-        query = query.where(at >= asked.since)
-    return query.where(at < asked.until) if asked.until else query
-
-
 def _is_running() -> ColumnElement[bool]:
     job = agent_jobs.c
     return job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
@@ -180,41 +197,8 @@ def _plain(job_id: str) -> str:
     return storable(job_id).strip().upper()[:40]
 
 
-def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
-    if fault := json_problem(new.arguments, MAX_ARGUMENTS):
-        raise JobRefused(f"the input of a job {fault}")
-    return {
-        "team": change.team,
-        **audit_values(change),
-        "arguments": new.arguments,
-        "run_at": new.schedule.at,
-        "time_zone": new.schedule.time_zone,
-        "rfp_id": new.rfp_id,
-        "asked_by": author.user_id,
-        "correlation_id": author.correlation_id,
-        "created_at": datetime.fromtimestamp(change.now, UTC),
-    }
-
-
 def _job(row: Row[Any]) -> AgentJob:
-    return AgentJob(
-        id=row.id,
-        team=row.team,
-        job_id=row.job_id,
-        workflow_id=row.workflow_id,
-        job_type=row.job_type,
-        arguments=row.arguments,
-        schedule=JobSchedule(row.run_at, row.cron, row.time_zone),
-        status=JobStatus(row.status),
-        rfp_id=row.rfp_id,
-        author=Author(row.asked_by, row.correlation_id),
-        channel=row.channel,
-        thread_ts=row.thread_ts,
-        runs=row.runs,
-        run_key=row.run_key,
-        result=row.result,
-        error=row.error,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-    )
+    columns = row._asdict()
+    given = {each.name: columns[each.name] for each in fields(AgentJob) if each.name in columns}
+    schedule, author = JobSchedule(row.run_at, row.cron, row.time_zone), Author(row.requested_by, row.correlation_id)
+    return AgentJob(**given | {"status": JobStatus(row.status), "schedule": schedule, "author": author})

@@ -19,7 +19,7 @@ agent_jobs = Table(
     required("arguments", JSON),
     Column("run_at", MOMENT),
     *(required(name, TEXT) for name in ("cron", "time_zone", "status", "rfp_id", "channel", "thread_ts")),
-    *(required(name, TEXT) for name in ("asked_by", "correlation_id", "operation_key", "run_key")),
+    *(required(name, TEXT) for name in ("requested_by", "correlation_id", "operation_key", "run_key")),
     required("runs", Integer()),
     Column("result", JSON_OR_NULL),
     required("error", TEXT),

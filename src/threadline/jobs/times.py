@@ -109,14 +109,8 @@ def _calendars(text: str, parsed: CronSim) -> tuple[Calendar, ...]:
     of_week = {each % 7 for each in weekdays if isinstance(each, int)}
     every_day, every_weekday = set(range(1, 32)), set(range(7))
     pairs = [(days, of_week)] if parsed.day_and else [(days, every_weekday), (every_day, of_week)]
-    return tuple(
-        Calendar(_sorted(parsed.minutes), _sorted(parsed.hours), _sorted(day), _sorted(parsed.months), _sorted(weekday))
-        for day, weekday in pairs
-    )
-
-
-def _sorted(numbers: set[int]) -> tuple[int, ...]:
-    return tuple(sorted(numbers))
+    fields = ((parsed.minutes, parsed.hours, day, parsed.months, weekday) for day, weekday in pairs)
+    return tuple(Calendar(*(tuple(sorted(numbers)) for numbers in each)) for each in fields)
 
 
 def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -148,7 +142,11 @@ _LATE = timedelta(seconds=60)
 
 
 def schedule_of(
-    now: datetime, *, after_minutes: int | None = None, at: str = "", cron: str = "", time_zone: str = ""
+    now: datetime,
+    after_minutes: int | None = None,
+    at: str | None = None,
+    cron: str | None = None,
+    time_zone: str | None = None,
 ) -> JobSchedule:
     """Return when a job is to run, as somebody wants it in one of three ways.
 
@@ -163,18 +161,18 @@ def schedule_of(
         raise JobRefused("give exactly one of after_minutes (0 is now), at and cron")
     if after_minutes is not None:
         return _one(now + timedelta(minutes=after_minutes), parse_time_zone(time_zone or "UTC"), now)
-    if cron.strip():
-        zone = parse_time_zone(time_zone)
+    if cron and cron.strip():
+        zone = parse_time_zone(time_zone or "")
         parsed = parse_cron(cron)
         if not parsed.after(now, zone, 1):
             raise JobRefused(f"`{parsed.text}` never runs in the time zone {zone}")
         return JobSchedule(cron=parsed.text, time_zone=zone)
-    return _one(*_moment(at, time_zone), now)
+    return _one(*_moment(at or "", time_zone or ""), now)
 
 
-def ways_given(after_minutes: int | None, at: str, cron: str) -> int:
+def ways_given(after_minutes: int | None, at: str | None, cron: str | None) -> int:
     """How many of the three ways to say when are used."""
-    return (after_minutes is not None) + bool(at.strip()) + bool(cron.strip())
+    return (after_minutes is not None) + sum(bool(each and each.strip()) for each in (at, cron))
 
 
 def parse_time_zone(name: str) -> str:

@@ -19,7 +19,6 @@ from threadline.jobs.model import (
     ChannelAdmission,
     DeadlineReminder,
     FollowUp,
-    JobQuery,
     JobRefused,
     JobRunner,
     JobSchedule,
@@ -27,7 +26,7 @@ from threadline.jobs.model import (
     NewJob,
     StatusDigest,
     TemporalJobStatus,
-    job_type,
+    find_job_type,
     read_arguments,
 )
 from threadline.jobs.store import JobStore
@@ -72,17 +71,6 @@ class ScheduleJob(PlanJob):
     correlation_id: str = ""
 
 
-class QueryJobs(BaseModel):
-    job_type: Annotated[str | None, Field(max_length=100, description="Only of this type.")] = None
-    status: Annotated[JobStatus | None, Field(description="Only of this status.")] = None
-    rfp_id: Annotated[str | None, Field(max_length=60, description="Only about this RFP.")] = None
-    since: Annotated[
-        str | None,
-        Field(max_length=60, description="Only those that last ran, or are to run once, then or later; ISO 8601."),
-    ] = None
-    until: Annotated[str | None, Field(max_length=60, description="The same: only those before it.")] = None
-
-
 @tool(
     "job.plan",
     "Show what a job would do and when, the next five times, without scheduling it.",
@@ -125,15 +113,33 @@ async def schedule(context: ToolContext, given: ScheduleJob) -> ToolResult:
 
 @tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.")
 async def list_jobs(context: ToolContext) -> ToolResult:
-    return await _search(context, JobQuery(open_only=True), "No job is scheduled.")
+    found = await JobStore(context.tx).search(context.team, open_only=True, limit=MAX_LISTED + 1)
+    return _listed(context, found, "No job is scheduled.")
 
 
 @tool("agent.job.query", "Jobs of all times, also those that are over: by type, status, RFP and time.")
-async def query(context: ToolContext, given: QueryJobs) -> ToolResult:
-    type_ = job_type(given.job_type).name if given.job_type else ""
-    since, until = (job_times.parse_time(each) if each else None for each in (given.since, given.until))
-    asked = JobQuery(given.status, False, type_, (given.rfp_id or "").strip().lower(), since, until)
-    return await _search(context, asked, "There is no such job.")
+async def query(
+    context: ToolContext,
+    *,
+    job_type: Annotated[str | None, Field(max_length=100, description="Only of this type.")] = None,
+    status: Annotated[JobStatus | None, Field(description="Only of this status.")] = None,
+    rfp_id: Annotated[str | None, Field(max_length=60, description="Only about this RFP.")] = None,
+    since: Annotated[
+        str | None,
+        Field(max_length=60, description="Only those that last ran, or are to run once, then or later; ISO 8601."),
+    ] = None,
+    until: Annotated[str | None, Field(max_length=60, description="The same: only those before it.")] = None,
+) -> ToolResult:
+    found = await JobStore(context.tx).search(
+        context.team,
+        status=status,
+        job_type=find_job_type(job_type).name if job_type else "",
+        rfp_id=(rfp_id or "").strip().lower(),
+        since=job_times.parse_time(since) if since else None,
+        until=job_times.parse_time(until) if until else None,
+        limit=MAX_LISTED + 1,
+    )
+    return _listed(context, found, "There is no such job.")
 
 
 @tool(
@@ -145,7 +151,12 @@ async def query(context: ToolContext, given: QueryJobs) -> ToolResult:
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).get(context.team, job_id)
-    in_temporal = await _describe(context, job)
+    in_temporal = None
+    if not job.is_finished:
+        try:
+            in_temporal = await context.services[JobRunner].describe(job)
+        except (Permanent, Transient) as error:
+            _log.warning("job_describe_failed", job=job.job_id, reason=str(error))
     data = _data(context, job, in_temporal)
     return ToolResult(data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data]))
 
@@ -203,7 +214,7 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
     Raises:
         JobRefused, RfpNotFound, Permanent, Transient: it cannot be scheduled as it is, or nobody knows for now.
     """
-    type_ = job_type(given.job_type)
+    type_ = find_job_type(given.job_type)
     wanted = read_arguments(type_, given.arguments.model_dump(exclude_unset=True))
     # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
     arguments = read_arguments(type_, redact_value(wanted.model_dump())).model_dump()
@@ -215,21 +226,15 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
     if rfp and isinstance(wanted, DeadlineReminder):
         when = _before_due_date(rfp, wanted.days_before, given, context.clock())
     else:
-        when = job_times.schedule_of(
-            context.clock(),
-            after_minutes=given.after_minutes,
-            at=given.at or "",
-            cron=given.cron or "",
-            time_zone=given.time_zone or "",
-        )
+        when = job_times.schedule_of(context.clock(), given.after_minutes, given.at, given.cron, given.time_zone)
     if channel := arguments.get("channel") or (type_.name == STATUS_DIGEST and context.channel):
         arguments["channel"] = await context.services[ChannelAdmission].admit(channel, context.user_id)
-    return NewJob(type_.name, arguments, when, arguments.get("rfp_id") or "")
+    return NewJob(job_type=type_.name, arguments=arguments, schedule=when, rfp_id=arguments.get("rfp_id") or "")
 
 
 def _before_due_date(rfp: Rfp, days: int, given: PlanJob, now: datetime) -> JobSchedule:
     """Some days before an RFP is due. Raises `JobRefused`."""
-    if job_times.ways_given(given.after_minutes, given.at or "", given.cron or ""):
+    if job_times.ways_given(given.after_minutes, given.at, given.cron):
         raise JobRefused(
             "a deadline_reminder runs before the RFP's due date: give days_before and time_zone, but no time"
         )
@@ -275,24 +280,13 @@ def _require_access(context: ToolContext, job: AgentJob) -> None:
     )
 
 
-async def _search(context: ToolContext, asked: JobQuery, none: str) -> ToolResult:
-    found = await JobStore(context.tx).search(context.team, asked, MAX_LISTED + 1)
+def _listed(context: ToolContext, found: Sequence[AgentJob], none: str) -> ToolResult:
     shown = [_data(context, job) for job in found[:MAX_LISTED]]
     return ToolResult(
         data={"jobs": shown, "more": len(found) > MAX_LISTED},
         display_text="" if shown else none,
         structured=_records(shown),
     )
-
-
-async def _describe(context: ToolContext, job: AgentJob) -> TemporalJobStatus | None:
-    if job.is_finished:
-        return None
-    try:
-        return await context.services[JobRunner].describe(job)
-    except (Permanent, Transient) as error:
-        _log.warning("job_describe_failed", job=job.job_id, reason=str(error))
-        return None
 
 
 def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
@@ -312,7 +306,7 @@ def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | 
     data: dict[str, Any] = {
         "job_id": job.job_id,
         "status": job.status.value,
-        **_planned(NewJob(job.job_type, job.arguments, job.schedule, job.rfp_id), context.clock()),
+        **_planned(job, context.clock()),
         "asked_by": job.author.user_id,
         "asked_at": job.created_at.astimezone(UTC).isoformat(timespec="minutes"),
         "runs": job.runs,

@@ -5,6 +5,7 @@ One transaction reads the records; Slack is asked beside it. What cannot be had 
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -32,8 +33,9 @@ from threadline.rfps.model import (
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
+from threadline.slack.store import UserStore
 from threadline.slack.text import text_of
-from threadline.slack.users import UserProfiles
+from threadline.slack.users import UserDirectory, current_profile
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
 
@@ -96,14 +98,12 @@ WEIGHTS: Mapping[LayerName, int] = {
 
 @dataclass(frozen=True)
 class RelatedThread:
-    """A thread about the same RFP. `answered`: what was last answered there, where this thread's readers read it too.
-
-    `at`: when, in seconds since 1970.
-    """
+    """A thread about the same RFP. `answered`: what was last answered there, and when, where this thread's readers read
+    it too; empty elsewhere."""
 
     channel: str
     answered: str = ""
-    at: float = 0.0
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ class ContextRequest:
 
 @dataclass(frozen=True)
 class PriorMessage:
-    """A message in Slack. `author`: with the id, as `name_with_id` names them; `at`: seconds since 1970."""
+    """A message in Slack. `author`: with the id, as `name_with_id` names them."""
 
     author: str
-    at: float
+    at: datetime
     text: str
     files: tuple[str, ...] = ()
 
@@ -136,10 +136,13 @@ class PriorMessage:
 class Records:
     """What Postgres knows of a request. What was not asked for is None. `not_found` says why there is no RFP.
 
+    `profile`: of who asks, as it was stored last.
+
     `patterns`: how tools succeeded, for whoever asks before those of others.
     """
 
     member: TeamMember | None = None
+    profile: UserProfile | None = None
     state: OpportunityState | None = None
     journal: Sequence[JournalEntry] = ()
     events: Sequence[Event] = ()
@@ -184,11 +187,14 @@ class LayerReport:
 @dataclass(frozen=True)
 class Context:
     """`text` is for the system prompt, in fences; it says itself what it does not hold. `patterns`: past successful
-    tool patterns, a line each. Either may be empty."""
+    tool patterns, a line each. Either may be empty. `new_profile`: what Slack has said of who asks, which is to be
+    stored; None where it has said nothing new.
+    """
 
     text: str
     layers: tuple[LayerReport, ...]
     patterns: str = ""
+    new_profile: UserProfile | None = None
 
 
 async def read_records(tx: Transaction, request: ContextRequest) -> Records:
@@ -210,7 +216,8 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
     patterns = [each for each in recalled if each.is_pattern]
     others = [each for each in recalled if not each.is_pattern]
     known = Records(
-        member=(await members.of(team, [request.user_id])).get(request.user_id),
+        member=await members.get(team, request.user_id),
+        profile=await UserStore(tx).get(team, request.user_id),
         memories={kind: [each for each in others if each.kind is kind] for kind in MemoryKind},
         team=await members.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
         patterns=sorted(patterns, key=lambda each: each.user_id != request.user_id),
@@ -233,13 +240,13 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
 class SlackContext:
     """What Slack knows of a request. Args: `authors` says what counts of the messages that `history` shows."""
 
-    def __init__(self, profiles: UserProfiles, history: History, authors: AuthorPolicy) -> None:
-        self._profiles = profiles
+    def __init__(self, users: UserDirectory, history: History, authors: AuthorPolicy) -> None:
+        self._users = users
         self._history = history
         self._authors = authors
 
-    async def profile(self, request: ContextRequest) -> UserProfile:
-        return await self._profiles.get(request.thread.team, request.user_id)
+    async def profile(self, request: ContextRequest, stored: UserProfile | None) -> UserProfile:
+        return await current_profile(self._users, request.user_id, stored, time.time())
 
     async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
         """What was said in the thread before the bot was called, oldest first: the dialogue does not hold it."""
@@ -268,9 +275,21 @@ async def build_context(
     Returns:
         always something: what cannot be had is left out and named.
     """
+    stored, member = (None, None) if isinstance(records, str) else (records.profile, records.member)
+    profile = stored
+
+    async def user() -> Layer:
+        nonlocal profile
+        profile = await slack.profile(request, stored)
+        return user_layer(profile, member)
+
+    async def thread() -> Layer:
+        # In a thread: to search much text for secrets takes a while, in which others are to be served.
+        return await asyncio.to_thread(thread_layer, await slack.messages_before(request))
+
     makers = {
-        LayerName.USER: _user(request, records, slack),
-        LayerName.THREAD: _thread(request, slack),
+        LayerName.USER: user(),
+        LayerName.THREAD: thread(),
         **{name: asyncio.to_thread(make) for name, make in _record_layers(request, records).items()},
     }
     made = await asyncio.gather(*(_within(timeout, name, layer) for name, layer in makers.items()))
@@ -279,17 +298,8 @@ async def build_context(
         text,
         tuple(reports.get(name) or LayerReport(name, missing=NOT_ASKED) for name in LayerName),
         "" if isinstance(records, str) else format_tool_patterns(records.patterns, offered),
+        profile if profile and profile.fetched_at and profile != stored else None,
     )
-
-
-async def _user(request: ContextRequest, records: Records | str, slack: SlackContext) -> Layer:
-    profile = await slack.profile(request)
-    return user_layer(profile, None if isinstance(records, str) else records.member)
-
-
-async def _thread(request: ContextRequest, slack: SlackContext) -> Layer:
-    # In a thread: to search much text for secrets takes a while, in which others are to be served.
-    return await asyncio.to_thread(thread_layer, await slack.messages_before(request))
 
 
 async def _within(timeout: float, name: LayerName, layer: Awaitable[Layer]) -> Layer:
@@ -371,7 +381,7 @@ def rfp_layer(state: OpportunityState) -> Layer:
 
 def journal_layer(entries: Sequence[JournalEntry]) -> Layer:
     pieces = [
-        f"- {_format_time(each.at)} {each.kind} by {redacted_line(each.author.user_id, _NAME)}: "
+        f"- {_format_time(each.created_at)} {each.kind} by {redacted_line(each.author.user_id, _NAME)}: "
         f"{redacted_line(each.text, MAX_PIECE)}"
         for each in entries
     ]
@@ -380,7 +390,7 @@ def journal_layer(entries: Sequence[JournalEntry]) -> Layer:
 
 def events_layer(found: Sequence[Event]) -> Layer:
     pieces = [
-        f"- {_format_time(each.at)} {redacted_line(each.event_type, _NAME)} by "
+        f"- {_format_time(each.created_at)} {redacted_line(each.event_type, _NAME)} by "
         f"{redacted_line(each.author.user_id, _NAME)}: {redacted_json(each.payload, MAX_PIECE)}"
         for each in found
     ]
@@ -394,10 +404,9 @@ def related_layer(found: Sequence[Rfp]) -> Layer:
 def other_threads_layer(found: Sequence[RelatedThread]) -> Layer:
     """Of threads whose words are not for the readers here, only the channel is named."""
     answers = [
-        f"- in <#{each.channel}>, answered last at {_format_seconds(each.at)}: "
-        f"{redacted_line(each.answered, MAX_PIECE)}"
+        f"- in <#{each.channel}>, answered last at {_format_time(each.at)}: {redacted_line(each.answered, MAX_PIECE)}"
         for each in found
-        if each.answered
+        if each.answered and each.at
     ]
     silent = list(dict.fromkeys(f"- in <#{each.channel}>" for each in found if not each.answered))
     heading = "Other threads about the same RFP; what was said in other channels is not shown here:"
@@ -426,7 +435,7 @@ def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0
 def _said(said: PriorMessage) -> str:
     files = "".join(f" [attached: {redacted_line(name, _NAME)}]" for name in said.files)
     author, text = redacted_line(said.author, _NAME), redacted_line(said.text, MAX_PIECE)
-    return f"- {_format_seconds(said.at)} {author}: {text}{files}"
+    return f"- {_format_time(said.at)} {author}: {text}{files}"
 
 
 def _rfp(found: Rfp) -> str:
@@ -442,7 +451,7 @@ def _rfp(found: Rfp) -> str:
 
 def _memory(memory: Memory) -> str:
     about = f" ({redacted_line(memory.rfp_id, _NAME)})" if memory.rfp_id else ""
-    return f"- {_format_time(memory.at)} {memory.kind}{about}: {redacted_line(memory.text, MAX_PIECE)}"
+    return f"- {_format_time(memory.created_at)} {memory.kind}{about}: {redacted_line(memory.text, MAX_PIECE)}"
 
 
 def _member(member: TeamMember, *, asks: bool = False) -> str:
@@ -460,50 +469,26 @@ def _format_time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def _format_seconds(at: float) -> str:
-    return _format_time(datetime.fromtimestamp(at, UTC))
-
-
 def fit_to_budget(layers: Sequence[Layer], room: int) -> tuple[str, dict[LayerName, LayerReport]]:
     """Return the layers in at most `room` bytes together, with what is missing in words, and a report of each."""
     there = [each for each in layers if each.pieces]
     missing = _missing_sentence([f"{each.name} ({each.missing})" for each in layers if each.missing])
     # The names of all layers may have to be said as left out.
     no_room = _missing_sentence([f"{each.name} (no room)" for each in there])
-    shown = _fitted(there, room - byte_size(missing) - byte_size(no_room) - 2)
-    left_out = _missing_sentence([f"{each.name} (no room)" for each in shown if not each.text])
-    text = "\n".join(filter(None, [*(each.text for each in shown), missing, left_out]))
-    if byte_size(text) > room:
-        text = ""  # a budget in which not even that can be said; the report says it
-    reports = {each.name: LayerReport(each.name, missing=each.missing or NOTHING) for each in layers}
-    for each in shown:
-        tokens = -(-byte_size(each.text) // 4)
-        reports[each.name] = LayerReport(each.name, tokens, each.pieces, each.cut, "" if each.text else "no room")
-    return text, reports
+    shown = {each.name: _fenced(each, each.pieces, 0) for each in there}
+    sizes = {name: byte_size(text) + 1 for name, (text, _) in shown.items()}  # with the end of its last line
+    given = shares(sizes, WEIGHTS, room - byte_size(missing) - byte_size(no_room) - 2)
+    shown |= {each.name: _cut(each, given[each.name] - 1) for each in there if sizes[each.name] > given[each.name]}
+    left_out = _missing_sentence([f"{name} (no room)" for name, (text, _) in shown.items() if not text])
+    whole = "\n".join(filter(None, [*(text for text, _ in shown.values()), missing, left_out]))
+    if byte_size(whole) > room:
+        whole = ""  # a budget in which not even that can be said; the report says it
+    absent = {each.name: LayerReport(each.name, missing=each.missing or NOTHING) for each in layers}
+    return whole, absent | {name: report for name, (_, report) in shown.items()}
 
 
 def _missing_sentence(missing: list[str]) -> str:
     return f"Missing here: {'; '.join(missing)}." if missing else ""
-
-
-@dataclass(frozen=True)
-class _Fenced:
-    """A layer in its fence; empty where there was no room for any of it. `cut`: pieces that are left out."""
-
-    name: LayerName
-    text: str
-    pieces: int = 0
-    cut: int = 0
-
-
-def _fitted(layers: Sequence[Layer], room: int) -> list[_Fenced]:
-    """The layers in at most `room` bytes together, a line's end behind each counted."""
-    whole = {each.name: _fenced(each, each.pieces, 0) for each in layers}
-    given = shares({name: byte_size(each.text) + 1 for name, each in whole.items()}, WEIGHTS, room)
-    return [
-        whole[each.name] if byte_size(whole[each.name].text) < given[each.name] else _cut(each, given[each.name] - 1)
-        for each in layers
-    ]
 
 
 def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], room: int) -> dict[LayerName, int]:
@@ -520,11 +505,11 @@ def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], ro
     return given
 
 
-def _cut(layer: Layer, room: int) -> _Fenced:
+def _cut(layer: Layer, room: int) -> tuple[str, LayerReport]:
     """As many pieces as there is room for, the most telling ones; of the first at least its beginning."""
     ranked = layer.pieces[::-1] if layer.oldest_first else layer.pieces
-    frame = byte_size(_fenced(layer, (), len(ranked)).text)
-    kept, left = list[str](), room - frame
+    frame, _ = _fenced(layer, (), len(ranked))
+    kept, left = list[str](), room - byte_size(frame)
     for piece in ranked:
         if (needed := byte_size(piece) + 1) > left:
             break
@@ -533,14 +518,16 @@ def _cut(layer: Layer, room: int) -> _Fenced:
     if not kept and left > _LEAST:
         kept.append(truncate_bytes(ranked[0], left - 1))
     if not kept:
-        return _Fenced(layer.name, "", cut=len(ranked) + layer.left_out)
-    return _fenced(layer, tuple(kept[::-1] if layer.oldest_first else kept), len(ranked) - len(kept))
+        return "", LayerReport(layer.name, cut=len(ranked) + layer.left_out, missing="no room")
+    return _fenced(layer, kept[::-1] if layer.oldest_first else kept, len(ranked) - len(kept))
 
 
-def _fenced(layer: Layer, pieces: Sequence[str], cut: int) -> _Fenced:
+def _fenced(layer: Layer, pieces: Sequence[str], cut: int) -> tuple[str, LayerReport]:
+    """These pieces of a layer in its fence; `cut`: how many of them are left out."""
     missing = cut + layer.left_out
     body = [layer.heading, *pieces, *([_note(missing, layer)] if missing else [])]
-    return _Fenced(layer.name, wrap_in_tag("context", "\n".join(body), layer.name), len(pieces), missing)
+    text = wrap_in_tag("context", "\n".join(body), layer.name)
+    return text, LayerReport(layer.name, -(-byte_size(text) // 4), len(pieces), missing)
 
 
 def _note(missing: int, layer: Layer) -> str:
@@ -554,7 +541,7 @@ def _prior_message(message: RawMessage, users: Mapping[str, User | None]) -> Pri
     user = users.get(user_id)
     author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
     files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
-    return PriorMessage(author, float(message["ts"]), text_of(message), tuple(files))
+    return PriorMessage(author, datetime.fromtimestamp(float(message["ts"]), UTC), text_of(message), tuple(files))
 
 
 _TEAM_PATTERN = re.compile(

@@ -1,47 +1,29 @@
 """The operator's protocol where tools are executed: the rules are the domain's, and here calls are held to them.
 
-The state comes with the call and is not changed here: `after` gives the next one, which goes back to the turn with the
-result. A call that is tried again meets the state that it met at first, and so the same verdict. See
+The state comes with the call and is not changed here: `record_result` gives the next one, which goes back to the turn
+with the result. A call that is tried again meets the state that it met at first, and so the same verdict. See
 docs/adr/0005-the-protocol-where-tools-run.md.
 """
 
 import json
-from collections.abc import Awaitable, Callable
 
 import structlog
-from pydantic import BaseModel
 
 from threadline.db.errors import translate_errors
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
-from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, NewEntry, named_rfp
+from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, named_rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments, with_value
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import CORRELATION_ID, Tool, ToolRegistry
+from threadline.tools.registry import CORRELATION_ID, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 SPEECH = ("text", "question")
 """The parameters that hold what a speaking tool is to say; each has one of them."""
-Journal = Callable[[ToolContext, str, str], Awaitable[None]]
-"""Write an RFP's id and the words about it into its journal, once for each call.
-
-Raises `Permanent` when there is no such journal, and `Transient` when it cannot be reached.
-"""
-
-
-async def journal_words(context: ToolContext, rfp_id: str, words: str) -> None:
-    """Write into an RFP's journal what is about to be said, in the transaction of the call that says it.
-
-    Raises:
-        RfpNotFound, InvalidEntry: nothing was written.
-    """
-    entry, author = NewEntry(words[:MAX_ENTRY], EntryKind.SAID), context.author
-    with translate_errors():
-        await RfpStore(context.tx).append_entry(context.change, rfp_id, entry, author)
 
 
 def check_tool_declarations(registry: ToolRegistry) -> None:
@@ -58,7 +40,7 @@ def check_tool_declarations(registry: ToolRegistry) -> None:
             raise InvalidTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
 
 
-def asked(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
+def tool_request(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
     """The call as the protocol sees it; None for a tool that does not exist, and so can neither do nor say anything."""
     tool = registry.get(call.name)
     if tool is None:
@@ -67,18 +49,14 @@ def asked(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
     if CORRELATION_ID in tool.parameters.model_fields:  # the runner sets it; which one it is does not matter here
         text = with_value(text, CORRELATION_ID, "turn")
     try:
-        return _asked(tool, parse_arguments(tool.parameters, text))
+        return ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, text)))
     except InvalidArguments:
         return ToolRequest(tool.kind)
 
 
-def _asked(tool: Tool, given: BaseModel) -> ToolRequest:
-    return ToolRequest(tool.kind, named_rfp(given))
-
-
-def after(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
+def record_result(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
     """The turn's state once the call has come to its result, also one that was found on record."""
-    seen = asked(registry, call)
+    seen = tool_request(registry, call)
     if seen is None:
         return state
     unknown = result.error is not None and result.error.code in _UNKNOWN
@@ -93,12 +71,12 @@ class OperatorProtocol(ToolPolicy):
         state: of the turn, as it was before the call.
     """
 
-    def __init__(self, state: ProtocolState, journal: Journal = journal_words) -> None:
+    def __init__(self, state: ProtocolState) -> None:
         self._state = state
-        self._journal = journal
 
     def check(self, invocation: Invocation) -> ToolResult | None:
-        refusal = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
+        call = ToolRequest(invocation.tool.kind, named_rfp(invocation.arguments))
+        refusal = protocol.check(self._state, call)
         return error_result(ErrorCode.PROTOCOL, refusal.message, refusal.suggestion) if refusal else None
 
     async def prepare(self, invocation: Invocation) -> ToolResult | None:
@@ -108,7 +86,7 @@ class OperatorProtocol(ToolPolicy):
         given, context = invocation.arguments, invocation.context
         words = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
         try:
-            await self._journal(context, rfp_id, words)
+            await self.write_journal(context, rfp_id, words)
         except Permanent as refusal:
             return error_result(ErrorCode.REFUSED, f"{_UNSAID} {refusal}")
         except Transient as fault:
@@ -121,6 +99,17 @@ class OperatorProtocol(ToolPolicy):
         else:
             return None
         return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
+
+    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
+        """Write into an RFP's journal what is about to be said, in the transaction of the call that says it.
+
+        Raises:
+            RfpNotFound, RfpRefused: nothing was written.
+            Transient: the database is away.
+        """
+        said, author = words[:MAX_ENTRY], context.author
+        with translate_errors():
+            await RfpStore(context.tx).append_entry(context.change, rfp_id, said, author, EntryKind.SAID)
 
 
 def approved_call_policies(rfp_id: str) -> list[ToolPolicy]:

@@ -7,7 +7,6 @@ failure its class. What was said is recalled in its own channel alone.
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
 from threadline.models.model import ToolKind
@@ -36,61 +35,17 @@ _SPOKEN, _LEAST = 10, 50
 _WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
 
 _WORDS = {
-    "append": "append",
-    "approve": "approv",
-    "assign": "assign",
-    "book": "book",
-    "build": "build",
-    "cancel": "cancel",
-    "case": "case",
-    "change": "chang",
-    "client": "client",
-    "close": "close",
-    "compare": "compar",
-    "create": "creat",
-    "deadline": "dead due",
-    "decision": "deci",
-    "delete": "delet",
-    "digest": "digest",
-    "estimate": "estimat",
-    "event": "event",
-    "file": "attach document file",
-    "find": "find search",
-    "follow": "follow",
-    "history": "histor",
-    "hours": "hour",
-    "job": "job",
-    "journal": "journal",
-    "link": "bind link",
-    "list": "list",
-    "log": "log",
-    "lost": "lost",
-    "new": "new",
-    "note": "note",
-    "open": "open",
-    "owner": "owner",
-    "plan": "plan",
-    "project": "project",
-    "proposal": "propos",
-    "remember": "remember",
-    "reminder": "remind",
-    "report": "report",
-    "rfp": "bid brief opportunit rfp",
-    "run": "run",
-    "schedule": "cron schedul",
-    "show": "show",
-    "skill": "skill",
-    "status": "stat",
-    "submit": "submit",
-    "summary": "summar",
-    "task": "task",
-    "team": "member team who",
-    "ticket": "issue ticket",
-    "title": "titl",
-    "update": "patch set updat",
-    "upload": "upload",
-    "won": "win won",
-}
+    "append": "append", "approve": "approv", "assign": "assign", "book": "book", "build": "build", "cancel": "cancel",
+    "case": "case", "change": "chang", "client": "client", "close": "close", "compare": "compar", "create": "creat",
+    "deadline": "dead due", "decision": "deci", "delete": "delet", "digest": "digest", "estimate": "estimat",
+    "event": "event", "file": "attach document file", "find": "find search", "follow": "follow", "history": "histor",
+    "hours": "hour", "job": "job", "journal": "journal", "link": "bind link", "list": "list", "log": "log",
+    "lost": "lost", "new": "new", "note": "note", "open": "open", "owner": "owner", "plan": "plan",
+    "project": "project", "proposal": "propos", "remember": "remember", "reminder": "remind", "report": "report",
+    "rfp": "bid brief opportunit rfp", "run": "run", "schedule": "cron schedul", "show": "show", "skill": "skill",
+    "status": "stat", "submit": "submit", "summary": "summar", "task": "task", "team": "member team who",
+    "ticket": "issue ticket", "title": "titl", "update": "patch set updat", "upload": "upload", "won": "win won",
+}  # fmt: skip
 """The words that say the kind of a request, each with the beginnings of the words that it stands for."""
 _KINDS = {beginning: word for word, beginnings in _WORDS.items() for beginning in beginnings.split()}
 _MAX_BEGINNING = max(map(len, _KINDS))
@@ -221,8 +176,8 @@ _ADVICE = {
 
 
 def _procedural(end: EndedTurn, text: str, tools: str, failure: str = "") -> NewMemory:
-    cue = f"{request_kind(end.request)} | {tools}"
-    return NewMemory(MemoryKind.PROCEDURAL, cue, text, user_id=end.user_id, error_class=failure)
+    search_text = f"{request_kind(end.request)} | {tools}"
+    return NewMemory(MemoryKind.PROCEDURAL, search_text, text, user_id=end.user_id, error_class=failure)
 
 
 def _episode(end: EndedTurn) -> NewMemory:
@@ -274,38 +229,24 @@ def _said(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-@dataclass(frozen=True)
-class ToolPattern:
-    """`kind` is the kind of request that `tools`, in their order, have served `times` times, the last time at `at`."""
-
-    kind: str
-    tools: tuple[str, ...]
-    times: int
-    at: datetime
-
-
 def format_tool_patterns(patterns: Sequence[Memory], offered: Collection[str]) -> str:
-    """The likest patterns, a line each; empty when there is none.
+    """The likest patterns, a line each: the kind of request, the tools in their order, how often, and when last.
 
     Args:
-        patterns: memories of tools that succeeded, the likest first.
+        patterns: memories of tools that succeeded, the likest first; the same pattern may be there more than once.
         offered: the tools' names, as the model sees them: what names another one is of no use any more.
+
+    Returns:
+        empty when there is none.
     """
+    same: dict[str, list[Memory]] = {}
+    for each in patterns:
+        if set(each.text.split(ARROW)) <= set(offered):
+            same.setdefault(each.text, []).append(each)
     lines = []
-    for each in _together(patterns):
-        if set(each.tools) <= set(offered):
-            often = "once" if each.times == 1 else f"{each.times} times"
-            line = f"{each.kind}: {ARROW.join(each.tools)} ({often}, the last time on {each.at:%Y-%m-%d})"
-            lines.append(f"- {redacted_line(line, _PATTERN)}")
-    return "\n".join(lines[:MAX_PATTERNS])
-
-
-def _together(memories: Sequence[Memory]) -> list[ToolPattern]:
-    """Each pattern once, where it came first."""
-    found: dict[str, list[Memory]] = {}
-    for each in memories:
-        found.setdefault(each.text, []).append(each)
-    return [
-        ToolPattern(same[0].cue.split(" | ", 1)[0], tuple(text.split(ARROW)), len(same), max(each.at for each in same))
-        for text, same in found.items()
-    ]
+    for tools, found in list(same.items())[:MAX_PATTERNS]:
+        kind, last = found[0].search_text.split(" | ", 1)[0], max(each.created_at for each in found)
+        often = "once" if len(found) == 1 else f"{len(found)} times"
+        line = f"{kind}: {tools} ({often}, the last time on {last:%Y-%m-%d})"
+        lines.append(f"- {redacted_line(line, _PATTERN)}")
+    return "\n".join(lines)

@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from string import Template
@@ -55,19 +55,11 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class JobTypeInfo:
-    """`description` is a sentence that says what such a job does."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True)
 class OperatorProfile:
-    """What is the same for all turns: the bot's name, the tools on offer, the types of jobs."""
+    """What is the same for all turns: the bot's name, the tools on offer, and what each type of job does, in words."""
 
     tools: Sequence[Tool]
-    job_types: Sequence[JobTypeInfo] = ()
+    job_types: Mapping[str, str] = field(default_factory=dict)
     bot_name: str = BOT_NAME
 
 
@@ -111,11 +103,12 @@ def build_system_prompt(
 
 def stable_part(house: OperatorProfile) -> str:
     """The part that all turns share, byte for byte, as long as the same tools are on offer."""
+    job_types = "\n".join(f"- {name}: {description}" for name, description in house.job_types.items())
     given = {
         "bot_name": house.bot_name,
         "no_reply": NO_REPLY,
         "categories": categories(house.tools),
-        "job_types": _job_types(house.job_types),
+        "job_types": job_types or "- none are set up here",
     }
     return Template(_text("system")).substitute(given)
 
@@ -130,10 +123,6 @@ def categories(tools: Sequence[Tool]) -> str:
         if names := sorted(name for kind in kinds for name in by_kind.get(kind, ())):
             lines.append(f"- {label}: {', '.join(names)}")
     return "\n".join(lines) or "- none: say what you would have looked up or done, and that you cannot."
-
-
-def _job_types(types: Sequence[JobTypeInfo]) -> str:
-    return "\n".join(f"- {each.name}: {each.description}" for each in types) or "- none are set up here"
 
 
 def _headed(heading: str, text: str) -> str:
@@ -243,11 +232,8 @@ def _hidden(data: Any, field: str, depth: int = 0) -> Any:
         return {str(name): _hidden(each, str(name), depth + 1) for name, each in data.items()}
     if isinstance(data, list | tuple):
         return [_hidden(each, field, depth + 1) for each in data]
-    return redact_value("x", field=field) if isinstance(data, str) and _names_a_secret(field) else data
-
-
-def _names_a_secret(field: str) -> bool:
-    return bool(redact_value("x", field=field) != "x")
+    mark = redact_value("x", field=field)
+    return mark if isinstance(data, str) and mark != "x" else data
 
 
 def truncate_bytes(text: str, longest: int) -> str:

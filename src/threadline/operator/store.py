@@ -16,7 +16,7 @@ from threadline.operator.tables import memories
 
 MAX_FACTS = 10
 """That are remembered of one turn."""
-MAX_CUE, MAX_MEMORY_TEXT = 1_000, 4_000
+MAX_SEARCH_TEXT, MAX_MEMORY_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
 
 _ASKED = any_word(":question")
@@ -28,14 +28,16 @@ def _recall(partition: str, room: str) -> TextClause:
     """The more of the question's words a memory has, the sooner it comes; of those that are as good, the newest."""
     return text(f"""
 WITH found AS (
-    SELECT m.kind, m.cue, m.text, m.error_class, m.user_id, m.rfp_id, m.at, {room} AS room, row_number() OVER (
+    SELECT m.*, {room} AS room, row_number() OVER (
         PARTITION BY {partition}
-        ORDER BY {words_shared("m.words", ":question")} DESC, ts_rank(m.words, {_ASKED}, 1) DESC, m.at DESC, m.id DESC
+        ORDER BY {words_shared("m.search_vector", ":question")} DESC,
+                 ts_rank(m.search_vector, {_ASKED}, 1) DESC, m.created_at DESC, m.id DESC
         ) AS place
     FROM memories m
-    WHERE m.words @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
+    WHERE m.search_vector @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
 )
-SELECT * FROM found WHERE place <= room ORDER BY kind, place
+SELECT kind, search_text, text, error_class, user_id, rfp_id, created_at
+FROM found WHERE place <= room ORDER BY kind, place
 """)  # noqa: S608 - all parts are written in this package
 
 
@@ -57,14 +59,14 @@ class MemoryKind(StrEnum):
 
 @dataclass(frozen=True)
 class NewMemory:
-    """`cue` is what it is found by first, such as the question.
+    """`search_text` is what it is found by first, such as the question.
 
     `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
     it may be told; empty for any in the team. `rfp_id`: what it is about, if anything.
     """
 
     kind: MemoryKind
-    cue: str
+    search_text: str
     text: str
     user_id: str = ""
     channel: str = ""
@@ -75,12 +77,12 @@ class NewMemory:
 @dataclass(frozen=True)
 class Memory:
     kind: MemoryKind
-    cue: str
+    search_text: str
     text: str
     error_class: str
     user_id: str
     rfp_id: str
-    at: datetime
+    created_at: datetime
 
     @property
     def is_pattern(self) -> bool:
@@ -109,8 +111,8 @@ class MemoryStore:
         when = datetime.fromtimestamp(now, UTC)
         rows = [
             vars(memory)
-            | {"cue": storable(memory.cue).strip()[:MAX_CUE], "text": told}
-            | {"team": team, "key": storable_key(key), "at": when}
+            | {"search_text": storable(memory.search_text).strip()[:MAX_SEARCH_TEXT], "text": told}
+            | {"team": team, "key": storable_key(key), "created_at": when}
             for key, memory in new
             if (told := storable(memory.text).strip()[:MAX_MEMORY_TEXT])
         ]
@@ -167,7 +169,7 @@ class MemoryStore:
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget what is from before a moment (seconds since 1970), at most `limit`; returns how many."""
-        old = select(memories.c.id).where(memories.c.at < datetime.fromtimestamp(before, UTC)).limit(limit)
+        old = select(memories.c.id).where(memories.c.created_at < datetime.fromtimestamp(before, UTC)).limit(limit)
         return (await self._connection.execute(delete(memories).where(memories.c.id.in_(old)))).rowcount
 
 
@@ -177,4 +179,6 @@ def _told_of_rfp(team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _memory(row: Row[Any]) -> Memory:
-    return Memory(MemoryKind(row.kind), row.cue, row.text, row.error_class, row.user_id, row.rfp_id, row.at)
+    return Memory(
+        MemoryKind(row.kind), row.search_text, row.text, row.error_class, row.user_id, row.rfp_id, row.created_at
+    )

@@ -9,19 +9,19 @@ memories = Table(
     "memories",
     metadata,
     identity(),
-    *(required(name, TEXT) for name in ("team", "kind", "cue", "text", "error_class")),
+    *(required(name, TEXT) for name in ("team", "kind", "search_text", "text", "error_class")),
     *(required(name, TEXT) for name in ("user_id", "channel", "rfp_id", "key")),
     Column(
-        "words",
+        "search_vector",
         TSVECTOR,
         Computed(
-            "(setweight(to_tsvector('english'::regconfig, cue), 'A'::\"char\")"
+            "(setweight(to_tsvector('english'::regconfig, search_text), 'A'::\"char\")"
             " || setweight(to_tsvector('english'::regconfig, text), 'B'::\"char\"))",
             persisted=True,
         ),
     ),
-    required("at", MOMENT),
+    required("created_at", MOMENT),
     UniqueConstraint("team", "kind", "key"),
-    Index("memories_words_idx", "words", postgresql_using="gin"),
-    Index("memories_age_idx", "at"),
+    Index("memories_search_idx", "search_vector", postgresql_using="gin"),
+    Index("memories_age_idx", "created_at"),
 )

@@ -5,7 +5,7 @@ The speaking tools only take the words: the turn posts them as its answer, once,
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from threadline.models.model import ToolKind
 from threadline.operator.store import Memory, MemoryKind, MemoryStore
@@ -49,12 +49,12 @@ async def search(
 def _record(memory: Memory) -> JsonObject:
     """Only what there is to tell."""
     told = {
-        "about": memory.cue,
+        "about": memory.search_text,
         "text": memory.text,
         "failed_with": memory.error_class,
         "user_id": memory.user_id,
         "rfp_id": memory.rfp_id,
-        "at": moment(memory.at),
+        "at": moment(memory.created_at),
     }
     return {name: value for name, value in told.items() if value}
 
@@ -68,35 +68,25 @@ def _words(text: str) -> str:
 Words = Annotated[str, AfterValidator(_words), Field(min_length=1, max_length=MAX_WORDS)]
 
 
-class Summary(BaseModel):
-    text: Annotated[
-        Words,
-        Field(
-            description="What was done, found or decided, for people: short, in Slack's mrkdwn, at most "
-            f"{MAX_WORDS:,} characters."
-        ),
-    ]
-    rfp_id: Annotated[RfpId | None, Field(description="The RFP that it is about, if any.")] = None
-    correlation_id: CorrelationId
-
-
-class ClarifyingQuestion(BaseModel):
-    question: Annotated[
-        Words,
-        Field(
-            description="One question that its reader can answer without asking back, at most "
-            f"{MAX_WORDS:,} characters."
-        ),
-    ]
-
-
 @tool(
     "slack.post.summary",
     "Post the answer into the thread; this ends the turn. Once in a turn, behind everything else: with an RFP, after "
     "what was done is written down.",
     kind=ToolKind.SPEAK,
 )
-async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
+async def post_summary(
+    context: ToolContext,
+    *,
+    text: Annotated[
+        Words,
+        Field(
+            description="What was done, found or decided, for people: short, in Slack's mrkdwn, at most "
+            f"{MAX_WORDS:,} characters."
+        ),
+    ],
+    rfp_id: Annotated[RfpId | None, Field(description="The RFP that it is about, if any.")] = None,
+    correlation_id: CorrelationId,
+) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
 
 
@@ -106,7 +96,17 @@ async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     "the next.",
     kind=ToolKind.SPEAK,
 )
-async def ask_clarifying_question(context: ToolContext, given: ClarifyingQuestion) -> ToolResult:
+async def ask_clarifying_question(
+    context: ToolContext,
+    *,
+    question: Annotated[
+        Words,
+        Field(
+            description="One question that its reader can answer without asking back, at most "
+            f"{MAX_WORDS:,} characters."
+        ),
+    ],
+) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
 
 

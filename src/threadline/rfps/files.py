@@ -24,9 +24,6 @@ from threadline.rfps.model import (
     MAX_TITLE,
     Event,
     JsonObject,
-    NewEvent,
-    NewRfp,
-    Rfp,
     RfpFacts,
     RfpNotFound,
     SourceFile,
@@ -72,47 +69,18 @@ _MIN_TITLE = 8
 _NO_TITLE = re.compile(r"(?:page|seite)\b|\d[\d./ -]*$|(?:draft|confidential|final|version)\b", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s_-]+")
 
-
-@dataclass(frozen=True)
-class FileRequest:
-    """A file in Slack, and what is known of the RFP in it; what is empty is read from the file."""
-
-    file_id: str
-    title: str = ""
-    client: str = ""
-    due_date: date | None = None
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """`kind`: by its content. `pages`: of a PDF, else 0. `cut`: more stood in it than `characters` were kept."""
-
-    name: str
-    kind: str
-    pages: int
-    characters: int
-    cut: bool
-
-
-@dataclass(frozen=True)
-class RfpFromFile:
-    """What became of a file: `new` is False where the RFP was there already, made from the same file.
-
-    `about`: the RFP that the thread is about now. `beginning`: the first words of the file.
-    """
-
-    rfp: Rfp
-    new: bool
-    file: FileInfo
-    about: str
-    beginning: str
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class _LoadedFile:
-    """`text` and the file's name are without secrets; `sha256` is of the bytes as they came."""
+    """`info` and `text` are without secrets; `sha256` is of the bytes as they came.
 
-    info: FileInfo
+    `info`: the file's `name`, its `kind` by its content, the `pages` of a PDF (else 0), the `characters` of its text,
+    and whether it was `cut`: more stood in it than was kept.
+    """
+
+    info: JsonObject
     sha256: str
     text: str
 
@@ -131,10 +99,19 @@ class RfpFiles:
         self._rate = rate
         self._reader = DocumentReader()
 
-    async def create(self, change: Change, author: Author, request: FileRequest) -> RfpFromFile:
+    async def create(
+        self,
+        change: Change,
+        author: Author,
+        file_id: str,
+        *,
+        title: str = "",
+        client: str = "",
+        due_date: date | None = None,
+    ) -> ToolResult:
         """Make the RFP, with its state and an event; a thread that is about none is about it from now on.
 
-        Once for each operation, and once in a team for each file.
+        Once for each operation, and once in a team for each file. An empty title is read from the file.
 
         Raises:
             Permanent: the file is not shown where `change` comes from, is by somebody external whose words do not count
@@ -143,31 +120,24 @@ class RfpFiles:
             Transient: Slack or the database did not answer; `NotDone` when surely nothing was made.
         """
         with before_a_change():
-            file = await self._load_in_time(change.operation.thread, request.file_id)
+            try:
+                async with asyncio.timeout(_PREPARING):
+                    file = await self._load(change.operation.thread, file_id)
+            except TimeoutError as exc:
+                raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
+        facts = RfpFacts(title.strip() or guess_title(file.text, file.info["name"]), client, due_date)
         async with self._database.begin() as tx:
-            event = await self._store(tx, change, author, request, file)
-            made = await _made_by(tx, change.team, event)
-        structlog.get_logger().info(
-            "rfp_file_stored",
-            rfp=made.rfp.rfp_id,
-            file=request.file_id,
-            new=made.new,
-            correlation_id=author.correlation_id,
-        )
-        return made
+            event = await self._store(tx, change, author, file_id, file, facts)
+            result = await _result(tx, change.team, event)
+        new, correlation = event.event_type == CREATED, author.correlation_id
+        _log.info("rfp_file_stored", rfp=event.rfp_id, file=file_id, new=new, correlation_id=correlation)
+        return result
 
-    async def find(self, operation: Operation) -> RfpFromFile | None:
+    async def find(self, operation: Operation) -> ToolResult | None:
         """What the operation has made; None when it made nothing."""
         async with self._database.begin() as tx:
             event = await RfpStore(tx).event_of(operation)
-            return await _made_by(tx, operation.thread.team, event) if event else None
-
-    async def _load_in_time(self, thread: Thread, file_id: str) -> _LoadedFile:
-        try:
-            async with asyncio.timeout(_PREPARING):
-                return await self._load(thread, file_id)
-        except TimeoutError as exc:
-            raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
+            return await _result(tx, operation.thread.team, event) if event else None
 
     async def _load(self, thread: Thread, file_id: str) -> _LoadedFile:
         shared = await files.file_info(self._slack.client, file_id)
@@ -181,8 +151,8 @@ class RfpFiles:
         # In threads: both take a while, in which others are to be served.
         text = await asyncio.to_thread(redact, document.text)
         digest = await asyncio.to_thread(hashlib.sha256, content)
-        info = FileInfo(redact(shared.name), document.kind, document.pages, len(text), document.cut)
-        return _LoadedFile(info, digest.hexdigest(), text)
+        info = {"name": redact(shared.name), "kind": document.kind.value, "pages": document.pages}
+        return _LoadedFile(info | {"characters": len(text), "cut": document.cut}, digest.hexdigest(), text)
 
     async def _is_shown(self, thread: Thread, file: SharedFile) -> bool:
         """Whether everybody who reads the thread can open the file: the bot itself sees those of other channels too."""
@@ -207,24 +177,22 @@ class RfpFiles:
                     yield message
 
     async def _store(
-        self, tx: Transaction, change: Change, author: Author, request: FileRequest, file: _LoadedFile
+        self, tx: Transaction, change: Change, author: Author, file_id: str, file: _LoadedFile, facts: RfpFacts
     ) -> Event:
         """The event tells what the call has made: an attempt that comes later finds it under the same operation."""
-        store, thread = RfpStore(tx), change.operation.thread
-        title = request.title.strip() or guess_title(file.text, file.info.name)
-        facts = RfpFacts(title, request.client, request.due_date)
-        created = await store.create(change, NewRfp(facts, SourceFile(file.info.name, file.sha256, file.text)), author)
+        store, source = RfpStore(tx), SourceFile(file.info["name"], file.sha256, file.text)
+        created = await store.create(change, facts, author, source=source)
+        rfp_id = created.rfp.rfp_id
         payload = {
-            "file_id": request.file_id,
+            "file_id": file_id,
             "sha256": file.sha256,
-            "file": vars(file.info),
-            "thread_is_about": await _bind_thread(tx, thread, created.rfp.rfp_id, author.user_id),
+            "file": file.info,
+            "thread_is_about": await _bind_thread(tx, change.operation.thread, rfp_id, author.user_id),
         }
         if self._rate:
-            record, key = f"events:{created.rfp.rfp_id}", change.operation.key
-            await RateLimits(tx).count_change(change.team, record, key, change.now, self._rate)
-        event = NewEvent(CREATED if created.new else AGAIN, payload)
-        return await store.append_event(change, created.rfp.rfp_id, event, author)
+            key = change.operation.key
+            await RateLimits(tx).count_change(change.team, f"events:{rfp_id}", key, change.now, self._rate)
+        return await store.append_event(change, rfp_id, CREATED if created.new else AGAIN, payload, author)
 
 
 def guess_title(text: str, name: str) -> str:
@@ -249,19 +217,38 @@ async def _bind_thread(tx: Transaction, thread: Thread, rfp_id: str, user_id: st
         return (await store.bind(thread, rfp_id, user_id)).rfp.rfp_id
 
 
-async def _made_by(tx: Transaction, team: str, event: Event) -> RfpFromFile:
-    """What the call has made that logged this event, as the RFP is now, also when it is deleted."""
+async def _result(tx: Transaction, team: str, event: Event) -> ToolResult:
+    """What the call has made that logged this event, with the RFP as it is now, also when it is deleted."""
     rfp, beginning = await RfpStore(tx).with_beginning(team, event.rfp_id, _SHOWN_TEXT)
-    info, about = FileInfo(**event.payload["file"]), str(event.payload["thread_is_about"])
-    return RfpFromFile(rfp, event.event_type == CREATED, info, about, beginning)
+    record, new = rfp_record(rfp), event.event_type == CREATED
+    file, about = event.payload["file"], event.payload["thread_is_about"]
+    data = {"existed_already": not new, "file": file, "thread_is_about": about, "file_begins": beginning}
+    made = (
+        f"{file['name']} has become {title_line(record)}: {_extent(file)}. What stands in it can be read in "
+        "every channel now, wherever it was uploaded, and stays when the file is deleted in Slack."
+        if new
+        else f"{file['name']} was uploaded before: it is {title_line(record)}. Nothing new was made, and its facts "
+        "stay as they are."
+    )
+    thread = (
+        "This thread is about it."
+        if about == rfp.rfp_id
+        else f"This thread stays about {about}; “link {rfp.rfp_id}” changes that."
+    )
+    return ToolResult(data={**record, **data}, display_text=f"{made} {thread}", structured=rfp_group([record]))
+
+
+def _extent(file: JsonObject) -> str:
+    pages = f"{file['pages']:,} page{'' if file['pages'] == 1 else 's'}, " if file["pages"] else ""
+    rest = "; not all of its text could be kept" if file["cut"] else ""
+    return f"{pages}{file['characters']:,} characters of text{rest}"
 
 
 # ---- The tool --------------------------------------------------------------------------------------------------------
 
 
 async def _find_created(context: ToolContext, _: Any) -> ToolResult | None:
-    made = await context.services[RfpFiles].find(context.operation)
-    return _from_file(made) if made else None
+    return await context.services[RfpFiles].find(context.operation)
 
 
 @tool(
@@ -292,48 +279,10 @@ async def create_from_slack_file(
     ] = None,
     correlation_id: CorrelationId,
 ) -> ToolResult:
-    request = FileRequest(file_id, title or "", client or "", due_date)
     author = Author(context.user_id, correlation_id)
-    return _from_file(await context.services[RfpFiles].create(context.change, author, request))
+    return await context.services[RfpFiles].create(
+        context.change, author, file_id, title=title or "", client=client or "", due_date=due_date
+    )
 
 
 TOOLS = [create_from_slack_file]
-
-
-def _from_file(made: RfpFromFile) -> ToolResult:
-    record = rfp_record(made.rfp)
-    return ToolResult(
-        data={
-            **record,
-            "existed_already": not made.new,
-            "file": vars(made.file),
-            "thread_is_about": made.about,
-            "file_begins": made.beginning,
-        },
-        display_text=f"{_what_was_made(made, record)} {_what_thread_is_about(made)}",
-        structured=rfp_group([record]),
-    )
-
-
-def _what_was_made(made: RfpFromFile, record: JsonObject) -> str:
-    if made.new:
-        return (
-            f"{made.file.name} has become {title_line(record)}: {_extent(made.file)}. What stands in it can be read in "
-            "every channel now, wherever it was uploaded, and stays when the file is deleted in Slack."
-        )
-    return (
-        f"{made.file.name} was uploaded before: it is {title_line(record)}. Nothing new was made, and its facts "
-        "stay as they are."
-    )
-
-
-def _extent(file: FileInfo) -> str:
-    pages = f"{file.pages:,} page{'' if file.pages == 1 else 's'}, " if file.pages else ""
-    rest = "; not all of its text could be kept" if file.cut else ""
-    return f"{pages}{file.characters:,} characters of text{rest}"
-
-
-def _what_thread_is_about(made: RfpFromFile) -> str:
-    if made.about != made.rfp.rfp_id:
-        return f"This thread stays about {made.about}; “link {made.rfp.rfp_id}” changes that."
-    return "This thread is about it."

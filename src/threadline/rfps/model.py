@@ -181,12 +181,6 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class NewRfp:
-    facts: RfpFacts
-    source: SourceFile | None = None
-
-
-@dataclass(frozen=True)
 class CreatedRfp:
     """`new` is False where the team had made an RFP from the same file before: it is that one."""
 
@@ -436,12 +430,6 @@ class EntryKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class NewEntry:
-    text: str
-    kind: EntryKind = EntryKind.NOTE
-
-
-@dataclass(frozen=True)
 class JournalEntry:
     """`channel` and `thread_ts` say in which thread it came about."""
 
@@ -452,13 +440,7 @@ class JournalEntry:
     author: Author
     channel: str
     thread_ts: str
-    at: datetime
-
-
-@dataclass(frozen=True)
-class NewEvent:
-    event_type: str
-    payload: JsonObject
+    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -472,21 +454,13 @@ class Event:
     author: Author
     channel: str
     thread_ts: str
-    at: datetime
+    created_at: datetime
 
 
-class InvalidEntry(Permanent):
-    """There is nothing to write, or too much of it."""
-
-
-def validate_event(new: NewEvent) -> NewEvent:
-    """The event with white space normalised in its type. Raises `InvalidEntry`."""
-    event_type = " ".join(new.event_type.split())
-    if not event_type or len(event_type) > MAX_EVENT_TYPE:
-        raise InvalidEntry(f"an event needs a type of at most {MAX_EVENT_TYPE} characters")
-    if problem := json_problem(new.payload, MAX_PAYLOAD):
-        raise InvalidEntry(f"an event's payload {problem}: nothing was logged")
-    return NewEvent(event_type, new.payload)
+def validate_payload(payload: object) -> None:
+    """Raises `RfpRefused`: it is no JSON object, or is too large or too deep."""
+    if problem := json_problem(payload, MAX_PAYLOAD):
+        raise RfpRefused(f"an event's payload {problem}: nothing was logged")
 
 
 # ---- The team --------------------------------------------------------------------------------------------------------

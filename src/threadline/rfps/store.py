@@ -19,17 +19,15 @@ from threadline.rfps.model import (
     BINDING,
     FACTS,
     MAX_ENTRY,
+    MAX_EVENT_TYPE,
     MAX_SOURCE_TEXT,
     OPEN,
     CreatedRfp,
     EntryKind,
     Event,
-    InvalidEntry,
     JournalEntry,
+    JsonObject,
     MemberNotFound,
-    NewEntry,
-    NewEvent,
-    NewRfp,
     OpportunityState,
     Rfp,
     RfpBinding,
@@ -38,14 +36,15 @@ from threadline.rfps.model import (
     RfpRefused,
     RfpStatus,
     RfpUsage,
+    SourceFile,
     TeamMember,
     apply_patch,
     facts_to_document,
     is_rfp_id,
     same_json,
-    validate_event,
     validate_facts,
     validate_patch,
+    validate_payload,
 )
 from threadline.rfps.tables import events, journal_entries, opportunity_states, rfps, team_members
 from threadline.slack.model import Thread
@@ -106,7 +105,9 @@ class RfpStore:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def create(self, change: Change, new: NewRfp, author: Author, rfp_id: str = "") -> CreatedRfp:
+    async def create(
+        self, change: Change, facts: RfpFacts, author: Author, rfp_id: str = "", *, source: SourceFile | None = None
+    ) -> CreatedRfp:
         """Make an RFP and its state, once in a team for each file.
 
         Args:
@@ -117,7 +118,6 @@ class RfpStore:
         """
         if rfp_id and not is_rfp_id(rfp_id):
             raise RfpRefused(f"{rfp_id!r} is not an RFP id: write rfp_ with lower-case letters and digits")
-        facts, source = new.facts, new.source
         title, client, owner = (storable(each) for each in (facts.title, facts.client, facts.owner))
         row = {
             "team": change.team,
@@ -128,7 +128,7 @@ class RfpStore:
             "created_by": author.user_id,
             "created_at": _time(change),
         }
-        for identity in [rfp_id] if rfp_id else [_generated_id() for _ in range(_ID_TRIES)]:
+        for identity in [rfp_id] if rfp_id else _generated_ids():
             kept = insert(rfps).values(**row, rfp_id=identity).on_conflict_do_nothing().returning(*_COLUMNS)
             if made := (await self._connection.execute(kept)).one_or_none():
                 await self.ensure_state_exists(change.team, identity)
@@ -137,24 +137,36 @@ class RfpStore:
                 return CreatedRfp(known, new=False)
         raise RfpRefused(f"the id {identity} is taken")
 
-    async def get(self, team: str, rfp_id: str) -> Rfp:
-        """The RFP of this id, whatever its letters' case. Raises `RfpNotFound`, which names the nearest ids."""
-        return await self._get(team, rfp_id)
+    async def get(self, team: str, rfp_id: str, *, hold: bool = False) -> Rfp:
+        """The RFP of this id, whatever its letters' case.
+
+        Args:
+            hold: nobody is to delete it before the transaction ends.
+
+        Raises:
+            RfpNotFound: it names the nearest ids.
+        """
+        sought = normalise_id(rfp_id)
+        query: Select[Any] = select(*_COLUMNS, rfps.c.deleted_at).where(*_is(rfps, team, sought))
+        if hold:
+            query = query.with_for_update(key_share=True)
+        row = (await self._connection.execute(query)).one_or_none()
+        if row is None or row.deleted_at:
+            given = {"team": team, "sought": sought.removeprefix("rfp_"), "limit": 3}
+            nearest = (await self._connection.execute(_NEAREST, given)).scalars()
+            raise RfpNotFound(sought, list(nearest), deleted=row is not None)
+        return _rfp(row)
 
     async def is_deleted(self, team: str, rfp_id: str) -> bool:
         """Whether there was such an RFP, and is no more; one that is there is held until the transaction ends."""
         try:
-            await self._get(team, rfp_id, hold=True)
+            await self.get(team, rfp_id, hold=True)
         except RfpNotFound as missing:
             return missing.deleted
         return False
 
-    async def text_of(self, team: str, rfp_id: str) -> str:
-        """What could be read in the file that it was made from. Raises `RfpNotFound`."""
-        return (await self.part_of_text(team, rfp_id, 0, MAX_SOURCE_TEXT))[0]
-
     async def part_of_text(self, team: str, rfp_id: str, start: int, length: int) -> tuple[str, int]:
-        """`length` characters of it from `start` on, and how many it has. Raises `RfpNotFound`."""
+        """`length` characters of its file's text from `start` on, and how many that has. Raises `RfpNotFound`."""
         found = await self.get(team, rfp_id)
         part = func.substr(rfps.c.source_text, start + 1, length)
         query = select(part, func.length(rfps.c.source_text)).where(*_is(rfps, team, found.rfp_id))
@@ -235,7 +247,7 @@ class RfpStore:
         query = _select_state(team, normalise_id(rfp_id))  # a deleted RFP has no state
         if found := (await self._connection.execute(query)).one_or_none():
             return _state(found)
-        rfp = await self._get(team, rfp_id, hold=True)
+        rfp = await self.get(team, rfp_id, hold=True)
         new = insert(opportunity_states).values(team=team, rfp_id=rfp.rfp_id, document=facts_to_document(rfp))
         await self._connection.execute(new.on_conflict_do_nothing())
         return _state((await self._connection.execute(query)).one())
@@ -286,18 +298,20 @@ class RfpStore:
 
     # ---- Journal and events: the database refuses to change or to delete any of it ----
 
-    async def append_entry(self, change: Change, rfp_id: str, new: NewEntry, author: Author) -> JournalEntry:
+    async def append_entry(
+        self, change: Change, rfp_id: str, words: str, author: Author, kind: EntryKind = EntryKind.NOTE
+    ) -> JournalEntry:
         """Write into the journal, once for each operation, for ever.
 
         Raises:
-            RfpNotFound, InvalidEntry: nothing was written; the message says why.
+            RfpNotFound, RfpRefused: nothing was written; the message says why.
         """
-        written = storable(new.text).strip()
+        written = storable(words).strip()
         if not written:
-            raise InvalidEntry("a journal entry needs a text")
+            raise RfpRefused("a journal entry needs a text")
         if len(written) > MAX_ENTRY:
-            raise InvalidEntry(f"a journal entry has at most {MAX_ENTRY:,} characters, and this has {len(written):,}")
-        return _entry(await self._append(journal_entries, change, rfp_id, author, kind=new.kind, text=written))
+            raise RfpRefused(f"a journal entry has at most {MAX_ENTRY:,} characters, and this has {len(written):,}")
+        return _entry(await self._append(journal_entries, change, rfp_id, author, kind=kind, text=written))
 
     async def journal(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[JournalEntry]:
         """The entries, the newest first; `before` an entry's id, for those that are older."""
@@ -307,14 +321,19 @@ class RfpStore:
         """What one turn wrote, in its order."""
         return [_entry(row) for row in await self._of_turn(journal_entries, team, correlation_id)]
 
-    async def append_event(self, change: Change, rfp_id: str, new: NewEvent, author: Author) -> Event:
+    async def append_event(
+        self, change: Change, rfp_id: str, event_type: str, payload: JsonObject, author: Author
+    ) -> Event:
         """Log an event, once for each operation, for ever.
 
         Raises:
-            RfpNotFound, InvalidEntry: nothing was logged; the message says why.
+            RfpNotFound, RfpRefused: nothing was logged; the message says why.
         """
-        event = validate_event(NewEvent(storable(new.event_type), new.payload))
-        return _event(await self._append(events, change, rfp_id, author, **vars(event)))
+        named = " ".join(storable(event_type).split())
+        if not named or len(named) > MAX_EVENT_TYPE:
+            raise RfpRefused(f"an event needs a type of at most {MAX_EVENT_TYPE} characters")
+        validate_payload(payload)
+        return _event(await self._append(events, change, rfp_id, author, event_type=named, payload=payload))
 
     async def events(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[Event]:
         """The events, the newest first; `before` an event's id, for those that are older."""
@@ -337,7 +356,7 @@ class RfpStore:
             "rfp_id": sought,
             "user_id": author.user_id,
             "correlation_id": author.correlation_id,
-            "at": _time(change),
+            "created_at": _time(change),
             **values,
         }
         columns = [literal(value, table.c[name].type) for name, value in row.items()]
@@ -365,19 +384,6 @@ class RfpStore:
         return (await self._connection.execute(query.order_by(table.c.id))).all()
 
     # ----
-
-    async def _get(self, team: str, rfp_id: str, *, hold: bool = False) -> Rfp:
-        """As `get`; with `hold`, nobody is to delete it before the transaction ends."""
-        sought = normalise_id(rfp_id)
-        query: Select[Any] = select(*_COLUMNS, rfps.c.deleted_at).where(*_is(rfps, team, sought))
-        if hold:
-            query = query.with_for_update(key_share=True)
-        row = (await self._connection.execute(query)).one_or_none()
-        if row is None or row.deleted_at:
-            given = {"team": team, "sought": sought.removeprefix("rfp_"), "limit": 3}
-            nearest = (await self._connection.execute(_NEAREST, given)).scalars()
-            raise RfpNotFound(sought, list(nearest), deleted=row is not None)
-        return _rfp(row)
 
     async def _of_file(self, team: str, sha256: str) -> Rfp | None:
         query = select(*_COLUMNS).where(*_not_deleted(team), rfps.c.source_hash == sha256)
@@ -439,11 +445,12 @@ class TeamMemberStore:
         query = select(member.user_id).where(member.team == team, func.lower(member.email) == storable(email)).limit(1)
         return (await self._connection.execute(query)).first() is not None
 
-    async def of(self, team: str, user_ids: Sequence[str]) -> dict[str, TeamMember]:
-        """What is known of these people, by id; who is not there is nobody of the team."""
+    async def get(self, team: str, user_id: str) -> TeamMember | None:
+        """What is known of somebody by this Slack id; None where they are nobody of the team."""
         member = team_members.c
-        query = select(team_members).where(member.team == team, member.user_id.in_([_line(each) for each in user_ids]))
-        return {row.user_id: _member(row) for row in await self._connection.execute(query)}
+        query = select(team_members).where(member.team == team, member.user_id == _line(user_id))
+        row = (await self._connection.execute(query)).one_or_none()
+        return _member(row) if row else None
 
     async def forget(self, team: str, user_id: str) -> bool:
         """Whether somebody was known by this id; nobody is any more."""
@@ -469,8 +476,8 @@ def normalise_id(rfp_id: str) -> str:
     return storable(rfp_id).strip().lower()[:_MAX_SOUGHT_ID]
 
 
-def _generated_id() -> str:
-    return f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))}"
+def _generated_ids() -> list[str]:
+    return [f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))}" for _ in range(_ID_TRIES)]
 
 
 def _time(change: Change) -> datetime:
@@ -500,12 +507,12 @@ def _state(row: Row[Any]) -> OpportunityState:
 
 def _entry(row: Row[Any]) -> JournalEntry:
     author, kind = Author(row.user_id, row.correlation_id), EntryKind(row.kind)
-    return JournalEntry(row.id, row.rfp_id, kind, row.text, author, row.channel, row.thread_ts, row.at)
+    return JournalEntry(row.id, row.rfp_id, kind, row.text, author, row.channel, row.thread_ts, row.created_at)
 
 
 def _event(row: Row[Any]) -> Event:
     author = Author(row.user_id, row.correlation_id)
-    return Event(row.id, row.rfp_id, row.event_type, row.payload, author, row.channel, row.thread_ts, row.at)
+    return Event(row.id, row.rfp_id, row.event_type, row.payload, author, row.channel, row.thread_ts, row.created_at)
 
 
 def _line(words: str) -> str:

@@ -18,8 +18,6 @@ from threadline.rfps.model import (
     Event,
     JournalEntry,
     JsonObject,
-    NewEntry,
-    NewEvent,
     OpportunityState,
     RfpId,
     RfpStatus,
@@ -31,8 +29,8 @@ from threadline.rfps.model import (
     rfp_record,
     status_words,
     title_line,
-    validate_event,
     validate_patch,
+    validate_payload,
 )
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.arguments import CorrelationId, json_object
@@ -70,38 +68,6 @@ _PATCH = (
 )
 
 
-class PatchOpportunity(BaseModel):
-    rfp_id: RfpId
-    patch: Annotated[dict[str, Any], json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)]
-    version: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=10**9,
-            description="The version you have loaded, where the change holds for that one alone, such as a list or a "
-            "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
-        ),
-    ] = None
-    correlation_id: CorrelationId
-
-
-class AppendEntry(BaseModel):
-    rfp_id: RfpId
-    text: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=MAX_ENTRY,
-            description="What was done or decided, and why, as somebody is to read it in a year: whole sentences, at "
-            f"most {MAX_ENTRY:,} characters.",
-        ),
-    ]
-    kind: Annotated[
-        Literal["note", "decision", "failed"], Field(description="failed: what was tried and did not succeed.")
-    ] = "note"
-    correlation_id: CorrelationId
-
-
 class AppendEvent(BaseModel):
     rfp_id: RfpId
     event_type: Annotated[
@@ -109,7 +75,7 @@ class AppendEvent(BaseModel):
     ]
     payload: Annotated[
         dict[str, Any],
-        json_object(lambda payload: validate_event(NewEvent("any", payload)), _PAYLOAD_EXAMPLE),
+        json_object(validate_payload, _PAYLOAD_EXAMPLE),
         Field(default_factory=dict, description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}."),
     ]
     correlation_id: CorrelationId
@@ -213,12 +179,27 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     kind=ToolKind.PATCH,
     risk=lambda given: patch_risk(given.patch),
 )
-async def patch(context: ToolContext, given: PatchOpportunity) -> ToolResult:
-    await context.count_change(f"rfp:{given.rfp_id}")
-    author = Author(context.user_id, given.correlation_id)
-    state = await RfpStore(context.tx).patch_state(context.change, given.rfp_id, given.patch, author, given.version)
+async def patch_opportunity(
+    context: ToolContext,
+    *,
+    rfp_id: RfpId,
+    patch: Annotated[dict[str, Any], json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)],
+    version: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**9,
+            description="The version you have loaded, where the change holds for that one alone, such as a list or a "
+            "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
+        ),
+    ] = None,
+    correlation_id: CorrelationId,
+) -> ToolResult:
+    await context.count_change(f"rfp:{rfp_id}")
+    author = Author(context.user_id, correlation_id)
+    state = await RfpStore(context.tx).patch_state(context.change, rfp_id, patch, author, version)
     record = _state_record(state)
-    changed = {name: state.document.get(name) for name in given.patch}
+    changed = {name: state.document.get(name) for name in patch}
     return ToolResult(
         data={"rfp": record, **_version(state), "now": changed},
         display_text=f"{title_line(record)}: {_changes(changed)}.",
@@ -235,10 +216,27 @@ async def patch(context: ToolContext, given: PatchOpportunity) -> ToolResult:
     kind=ToolKind.JOURNAL,
     risk=Risk.LOW,
 )
-async def append_entry(context: ToolContext, given: AppendEntry) -> ToolResult:
-    await context.count_change(f"journal:{given.rfp_id}")
-    new, author = NewEntry(given.text, EntryKind(given.kind)), Author(context.user_id, given.correlation_id)
-    entry = await RfpStore(context.tx).append_entry(context.change, given.rfp_id, new, author)
+async def append_entry(
+    context: ToolContext,
+    *,
+    rfp_id: RfpId,
+    text: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_ENTRY,
+            description="What was done or decided, and why, as somebody is to read it in a year: whole sentences, at "
+            f"most {MAX_ENTRY:,} characters.",
+        ),
+    ],
+    kind: Annotated[
+        Literal["note", "decision", "failed"], Field(description="failed: what was tried and did not succeed.")
+    ] = "note",
+    correlation_id: CorrelationId,
+) -> ToolResult:
+    await context.count_change(f"journal:{rfp_id}")
+    author = Author(context.user_id, correlation_id)
+    entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, author, EntryKind(kind))
     return ToolResult(
         data={"rfp_id": entry.rfp_id, "entry": entry.id},
         display_text=f"Written into the journal of {entry.rfp_id}.",
@@ -274,8 +272,8 @@ async def list_entries(
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
-    new, author = NewEvent(given.event_type, given.payload), Author(context.user_id, given.correlation_id)
-    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, new, author)
+    what, author = (given.event_type, given.payload), Author(context.user_id, given.correlation_id)
+    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, *what, author)
     return ToolResult(
         data={"rfp_id": event.rfp_id, "event": event.id},
         display_text=f"Logged for {event.rfp_id}: {event.event_type}.",
@@ -338,7 +336,7 @@ async def get_member(
     )
 
 
-TOOLS = [list_rfps, search, get, load, patch]
+TOOLS = [list_rfps, search, get, load, patch_opportunity]
 TOOLS += [append_entry, list_entries, append_event, list_events, list_members, get_member]
 
 
@@ -382,7 +380,7 @@ def _change(name: str, value: object) -> str:
 def _entry(entry: JournalEntry) -> JsonObject:
     return {
         "entry": entry.id,
-        "at": moment(entry.at),
+        "at": moment(entry.created_at),
         "kind": entry.kind.value,
         "text": entry.text,
         "by": entry.author.user_id,
@@ -392,7 +390,7 @@ def _entry(entry: JournalEntry) -> JsonObject:
 def _event(event: Event) -> JsonObject:
     return {
         "event": event.id,
-        "at": moment(event.at),
+        "at": moment(event.created_at),
         "type": event.event_type,
         "payload": event.payload,
         "by": event.author.user_id,

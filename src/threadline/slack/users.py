@@ -1,4 +1,4 @@
-"""Slack users: a directory that asks Slack once an hour, and profiles that the database keeps for a day."""
+"""Slack users: a directory that asks Slack once an hour, and profiles, which are stored for a day."""
 
 import asyncio
 import time
@@ -9,10 +9,8 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
-from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.slack.model import User, UserProfile, refusal_of
-from threadline.slack.store import UserStore
 
 CACHE_SECONDS = 3600.0
 """How long an answer counts. Somebody who becomes a guest is noticed after that."""
@@ -91,46 +89,24 @@ class UserDirectory:
             self._cache.popitem(last=False)
 
 
-class UserProfiles:
-    """Users as the table `users` keeps them, so that one is known while Slack is away and after a restart.
+async def current_profile(users: UserDirectory, user_id: str, stored: UserProfile | None, now: float) -> UserProfile:
+    """A user's profile: as it is stored while that is fresh or Slack does not answer, else as Slack describes them.
+
+    Never raises: without any answer, it has only the id, and 0 as the time when it was fetched.
 
     Args:
-        clock: seconds since 1970.
+        stored: the one in the table `users`, so that one is known while Slack is away and after a restart.
+        now: seconds since 1970.
     """
-
-    def __init__(self, database: Database, users: UserDirectory, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
-        self._users = users
-        self._clock = clock
-
-    async def get(self, team: str, user_id: str) -> UserProfile:
-        """The user's profile, as far as it is known. Never raises: without any answer, it has only the id."""
-        stored = await self._read(team, user_id)
-        if stored and self._clock() - stored.fetched_at < PROFILE_SECONDS:
-            return stored
-        old = stored or UserProfile(user_id, "", "", "", 0.0)
-        try:
-            user = await self._users.get(user_id)
-        except (Permanent, Transient) as error:
-            _log.warning("user_lookup_failed", user=user_id, reason=str(error))
-            return old
-        return await self._save(team, _profile(user_id, user, self._clock())) if user else old
-
-    async def _read(self, team: str, user_id: str) -> UserProfile | None:
-        try:
-            async with self._database.begin() as tx:
-                return await UserStore(tx).get(team, user_id)
-        except (Permanent, Transient) as error:
-            _log.warning("user_read_failed", user=user_id, reason=str(error))
-            return None
-
-    async def _save(self, team: str, profile: UserProfile) -> UserProfile:
-        try:
-            async with self._database.begin() as tx:
-                await UserStore(tx).save(team, profile)
-        except (Permanent, Transient) as error:
-            _log.warning("user_save_failed", user=profile.user_id, reason=str(error))
-        return profile
+    if stored and now - stored.fetched_at < PROFILE_SECONDS:
+        return stored
+    old = stored or UserProfile(user_id, "", "", "", 0.0)
+    try:
+        user = await users.get(user_id)
+    except (Permanent, Transient) as error:
+        _log.warning("user_lookup_failed", user=user_id, reason=str(error))
+        return old
+    return _profile(user_id, user, now) if user else old
 
 
 def display_name(user: User | None, user_id: str) -> str:

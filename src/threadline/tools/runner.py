@@ -4,10 +4,11 @@ import asyncio
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import NamedTuple
 
 import structlog
 from pydantic import BaseModel
@@ -79,6 +80,13 @@ class ToolPolicy(ABC):
 OnResult = Callable[[Transaction, ToolResult], Awaitable[None]]
 
 
+class OpenTransaction(NamedTuple):
+    """A transaction in which the caller has read what it needed for the call; leaving `end` ends it."""
+
+    tx: Transaction
+    end: AsyncExitStack
+
+
 class ToolRunner:
     """Args: `allowed` are the tools that may be called here. `policies` are asked in their order."""
 
@@ -101,7 +109,13 @@ class ToolRunner:
         """
         return await _identify(self._check(self._parse(call, context), call))
 
-    async def run(self, call: ToolCall, context: ToolContext, on_result: OnResult | None = None) -> ToolResult:
+    async def run(
+        self,
+        call: ToolCall,
+        context: ToolContext,
+        on_result: OnResult | None = None,
+        opened: OpenTransaction | None = None,
+    ) -> ToolResult:
         """Make the call and record it. A call that is on record already is not made again: its result is returned.
 
         Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB.
@@ -109,21 +123,26 @@ class ToolRunner:
         Args:
             on_result: told of the result, also of one that was on record, in the transaction that records it. Where
                 the tool has side effects, in a second one behind them.
+            opened: the first transaction of the call. It is ended before Slack is asked who asks.
 
         Raises:
             Transient: only where trying the whole call again is safe, which Temporal does.
         """
         tell = on_result or _nothing
         parsed = self._parse(call, context)
-        checked = await _identify(self._check(parsed, call))
+        checked = self._check(parsed, call)
+        if opened and not _is_known(checked):
+            await opened.end.aclose()
+            opened = None
+        checked = await _identify(checked)
         logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
         record = _Record(self._ledger, logged, context, refusal, tell)
         try:
             if isinstance(checked, Invocation) and not checked.tool.remote:
-                result = await self._run_local(checked, record)
+                result = await self._run_local(checked, record, opened)
             else:
-                result = await self._run_remote(parsed, checked, record)
+                result = await self._run_remote(parsed, checked, record, opened)
         except CallIdReused:
             result = error_result(ErrorCode.REPEATED_CALL_ID)
             async with self._ledger.transaction() as tx:
@@ -156,11 +175,20 @@ class ToolRunner:
         refusals = (policy.check(parsed) for policy in self._policies)
         return next((each for each in refusals if each), None) or parsed
 
-    async def _run_local(self, invocation: Invocation, record: "_Record") -> ToolResult:
+    @asynccontextmanager
+    async def _first_transaction(self, opened: OpenTransaction | None) -> AsyncIterator[Transaction]:
+        if opened is None:
+            async with self._ledger.transaction() as tx:
+                yield tx
+        else:
+            async with opened.end.pop_all():
+                yield opened.tx
+
+    async def _run_local(self, invocation: Invocation, record: "_Record", opened: OpenTransaction | None) -> ToolResult:
         """What the tool does, its record and what `on_result` does are one transaction."""
         tool, context = invocation.tool, invocation.context
         try:
-            async with self._ledger.transaction() as tx:
+            async with self._first_transaction(opened) as tx:
                 begun = await record.begin(tx, tool.timeout + _OVERTIME)
                 if isinstance(begun, ToolResult):
                     return begun
@@ -182,10 +210,14 @@ class ToolRunner:
             return await record.finish(tx, result)
 
     async def _run_remote(
-        self, parsed: Invocation | ToolResult, checked: Invocation | ToolResult, record: "_Record"
+        self,
+        parsed: Invocation | ToolResult,
+        checked: Invocation | ToolResult,
+        record: "_Record",
+        opened: OpenTransaction | None,
     ) -> ToolResult:
         """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
-        async with self._ledger.transaction() as tx:
+        async with self._first_transaction(opened) as tx:
             begun = await record.begin(tx)
         if isinstance(begun, CallIntent) and not begun.new:
             if found := await _find_effect(parsed, record.context, begun):
@@ -353,6 +385,14 @@ def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
     if CORRELATION_ID not in tool.parameters.model_fields:
         return call.arguments
     return with_value(call.arguments, CORRELATION_ID, context.correlation_id)
+
+
+def _is_known(checked: Invocation | ToolResult) -> bool:
+    """Whether Slack need not be asked who asks."""
+    if isinstance(checked, ToolResult) or not checked.tool.identifies:
+        return True
+    users, context = checked.context.services[UserDirectory], checked.context
+    return all(users.is_cached(each) for each in (context.user_id, *context.co_requesters))
 
 
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:

@@ -31,7 +31,6 @@ from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.context import SlackContext
-from threadline.operator.prompt import JobTypeInfo
 from threadline.rfps.files import RfpFiles
 from threadline.sales.email import EmailSettings
 from threadline.sales.store import LeadStore
@@ -47,7 +46,7 @@ from threadline.settings import (
 from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
@@ -148,9 +147,7 @@ async def open_conversations(
             services = services.with_service(Proposals, PostgresProposals(database, approving, options.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
-        types = (
-            [JobTypeInfo(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
-        )
+        types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}
         deps = ConversationDeps(
             database,
             slack,
@@ -162,7 +159,7 @@ async def open_conversations(
             services,
             ledger,
             DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
-            SlackContext(UserProfiles(database, users), history, authors),
+            SlackContext(users, history, authors),
             given.operator_context_tokens,
             _limits(given),
             ContextBudget(tokens=given.conversation_context_tokens),

@@ -291,7 +291,7 @@ class Verbs:
         result, route = plan.result or {}, plan.route
         _require(tools is None or result["tools"] == list(tools), f"these tools were called: {result['tools']}")
         _require(steps_taken in (None, result["steps"]), f"it took {result['steps']} steps")
-        _require(branch in ("", route.branch) and agent in ("", route.agent), f"it went by {route.about}")
+        _require(branch in ("", route.branch) and agent in ("", route.agent), f"it went by {route.summary}")
 
     def _thread(self, name: str) -> tuple[str, str]:
         known = {"report": (REPORTS, self._scene.report), "summary": (SUMMARIES, self._scene.summary)}

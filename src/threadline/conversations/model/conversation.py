@@ -129,7 +129,7 @@ class OutcomeKind(StrEnum):
     ASKED = "asked"
     """A person's answer goes on with the request: by rule for the RFP, or by the operator's clarifying question."""
     SPOKEN = "spoken"
-    """By the operator's summary, in the words of its call."""
+    """By the operator's summary, in the words of its final call."""
     PROPOSED = "proposed"
     """With an action that the operator proposes."""
     CLARIFIED = "clarified"
@@ -148,8 +148,6 @@ class ConversationOutcome:
     """The model call, counted from 1, whose reply the text is; 0: it is no model's."""
     model_calls: int = 0
     executions: tuple[Execution, ...] = ()
-    spoken_by: str = ""
-    """The id of the call that has the words; empty where they are a reply's own, or no model's."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ class ConversationInput:
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
-    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, func, select, text
 
 from threadline.conversations.model.conversation import CONVERSATION, OutcomeKind, Refusal, conversation_workflow_id
-from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore
+from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore, thread_key
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
@@ -114,12 +114,14 @@ WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
                     AND later.correction_of = e.correction_of AND later.version > e.version)
 """  # noqa: S608 - both parts are written here
 """An edit is shown when its original was shown before; else the original has its wording."""
-_TAKEN = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step ORDER BY said_at, seq")  # noqa: S608 - as above
-_UNREAD = text(f"""
-SELECT * FROM ({_TAKEN_UP}) t
-WHERE NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
-ORDER BY said_at, seq
+_IS_UNREAD = """
+NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
+"""
+_TAKEN = text(f"""
+SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UNREAD} ORDER BY said_at, seq
 """)  # noqa: S608 - as above
+"""An earlier step may have been lost before it read anything."""
+_UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
 _UNUSED = text(f"""
 SELECT {_AS_IT_READS}, '' AS edit_of FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wants_turn AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
@@ -132,7 +134,9 @@ _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
     FROM conversation_messages m
-    WHERE m.conversation_id = :id AND m.turn = :turn AND m.step <= :step AND m.message_type = 'message'
+    WHERE m.conversation_id = (SELECT c.id FROM conversations c
+                               WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts)
+      AND m.turn = :turn AND m.step <= :step AND m.message_type = 'message'
     ORDER BY m.sender_id, m.addressed DESC, m.said_at DESC, m.seq DESC
 ) newest ORDER BY addressed, said_at, seq
 """)
@@ -209,8 +213,8 @@ class Asker:
 class MessageStore:
     """What changes messages holds their conversation's row until the transaction ends; all of it is safe to repeat.
 
-    Where nothing is stored in a thread, `store`, `find`, `between`, `first_said_at` and `deletion_count` say so, and
-    everything else raises `ConversationNotFound`.
+    Where nothing is stored in a thread, `store`, `find`, `between`, `askers`, `first_said_at` and `deletion_count` say
+    so, and everything else raises `ConversationNotFound`.
     """
 
     def __init__(self, tx: Transaction) -> None:
@@ -280,7 +284,8 @@ class MessageStore:
     async def take_up(
         self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
     ) -> list[TurnMessage]:
-        """What a call of the model is to read first, in the order in which it was said.
+        """What a call of the model is to read first, in the order in which it was said. It includes what a lost step of
+        the turn was to read.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
         would else answer for messages that it has not seen.
@@ -310,9 +315,11 @@ class MessageStore:
         return [_taken(each) for each in await self._tx.execute(_UNUSED, {"id": row.id, "turn": row.turn})]
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
-        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""
-        row = await self._conversations.lock(thread)
-        found = await self._tx.execute(_ASKERS, {"id": row.id, "turn": turn, "step": step})
+        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end.
+
+        It locks nothing: a tool may run in the same transaction, for which the thread's messages are not to wait.
+        """
+        found = await self._tx.execute(_ASKERS, thread_key(thread) | {"turn": turn, "step": step})
         return [Asker(each.sender_id, each.message_id) for each in found]
 
     # -- deletions ---------------------------------------------------------------------------------------------------

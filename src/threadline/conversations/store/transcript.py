@@ -90,9 +90,14 @@ class TranscriptStore:
 
     async def get(self, thread: Thread, key: str) -> Message | None:
         """The message under a key; None when there is none."""
-        query = select(_row.body).join(conversations, conversations.c.id == _row.conversation_id)
-        body = (await self._tx.execute(query.where(in_thread(thread), _row.key == storable_key(key)))).scalar()
-        return None if body is None else decode_message(body)
+        return (await self.find(thread, [key])).get(key)
+
+    async def find(self, thread: Thread, keys: Collection[str]) -> dict[str, Message]:
+        """The messages under these keys, as far as there are any."""
+        asked = {storable_key(key): key for key in keys}
+        query = select(_row.key, _row.body).join(conversations, conversations.c.id == _row.conversation_id)
+        rows = await self._tx.execute(query.where(in_thread(thread), _row.key.in_(asked)))
+        return {asked[row.key]: decode_message(row.body) for row in rows}
 
     async def read(self, thread: Thread, *, since: int = 0) -> Transcript:
         """All that no summary tells yet, in order, from a position on; nothing when the thread has no conversation."""

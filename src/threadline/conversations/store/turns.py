@@ -269,20 +269,23 @@ class TurnStore:
         row = await self._conversations.lock(thread)
         return list((await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})).scalars())
 
-    async def request_texts(self, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
+    async def request_texts(
+        self, thread: Thread, turn: int, *, plan: TurnPlan | None = None, whole: bool = False
+    ) -> list[str]:
         """What somebody asks of a turn: each message of it and of the turns that it resumes, the earliest turn first,
         as far as the operator reads it; what was deleted is left out.
 
         Args:
+            plan: the turn's, where it was read already.
             whole: to the end.
         """
         texts: list[str] = []
         for _ in range(MAX_RESUMED_TURNS):
             texts = [*await self.texts(thread, turn), *texts]
-            plan = await self.plan(thread, turn)
-            if plan is None or not plan.route.resumes:
+            plan = plan or await self.plan(thread, turn)
+            if plan is None or not plan.route.resumes_turn:
                 break
-            turn = plan.route.resumes
+            turn, plan = plan.route.resumes_turn, None
         asked = [normalise_question(each) for each in texts]
         return asked if whole else [truncate_question(each) for each in asked]
 

@@ -2,7 +2,7 @@
 
 `check` is asked before a call runs, `record_outcome` makes the next state of what came of it, `final_text_rule` is
 asked when words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside
-another one leads to the same state, and `joined` puts together what calls have learnt side by side.
+another one leads to the same state, and `merge` puts together what calls have learnt side by side.
 """
 
 from collections.abc import Sequence
@@ -67,14 +67,14 @@ class ProtocolState:
         """Nothing is run any more, and nothing more is said."""
         return self.did_post or self.proposed
 
-    def joined(self, other: "ProtocolState") -> "ProtocolState":
+    def merge(self, other: "ProtocolState") -> "ProtocolState":
         """What both know; the order does not matter, nor how often.
 
         Raises:
             ValueError: the other is of a turn about another RFP.
         """
         if other.scope != self.scope:
-            raise ValueError("states of turns about different RFPs cannot be joined")
+            raise ValueError("states of turns about different RFPs cannot be merged")
         return ProtocolState(
             scope=self.scope,
             loaded=_union(self.loaded, other.loaded),
@@ -121,7 +121,10 @@ def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
     if call.kind is ToolKind.SPEAK:
         return _speech(state)
     if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MAX_LOADED:
-        return _too_many_loaded(MAX_LOADED)
+        return ProtocolRefusal(
+            f"This turn has loaded {MAX_LOADED} RFPs, and cannot load more.",
+            "Look others up with rfp_get or rfp_search, or ask which one is meant.",
+        )
     return None
 
 
@@ -178,19 +181,49 @@ def final_text_rule(state: ProtocolState) -> FinalTextRule:
 
 
 def _scoped(state: ProtocolState, rfp_id: str) -> ProtocolRefusal | None:
-    if rfp_id and rfp_id in state.loaded and rfp_id == (state.scope or rfp_id):
+    """Why a change of this RFP is refused, which the turn must be about and have loaded."""
+    scope = state.scope
+    if rfp_id and rfp_id in state.loaded and rfp_id == (scope or rfp_id):
         return None
-    if state.scope:
-        return _load_first(state.scope) if rfp_id == state.scope else _name_the_scope(state.scope, state.did_load)
-    return _not_loaded(state.loaded) if state.loaded else LOAD_ANY
+    if scope and rfp_id == scope:
+        return ProtocolRefusal(
+            f"{scope} was not loaded in this turn yet, so it cannot be changed.", f"{_load(scope)} Then try again."
+        )
+    if scope:
+        first = "" if state.did_load else f"{_load(scope)} "
+        return ProtocolRefusal(
+            f"This turn is about {scope}, so a change must name {scope}.",
+            f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
+        )
+    if state.loaded:
+        return ProtocolRefusal(
+            f"Only what was loaded in this turn can be changed: {_listed(state.loaded)}.",
+            "Name one of these, or call opportunity_load with the id you mean, then make this call again.",
+        )
+    return LOAD_ANY
 
 
 def _speech(state: ProtocolState) -> ProtocolRefusal | None:
+    """Why nothing may be said yet: it is written down before."""
     if state.written or journal_before_speech(state):
         return None
     if state.attempted:
-        return _nothing_succeeded(state.attempted, state.loaded)
-    return _write_first(state.scope, state.did_load) if state.scope else None
+        missing = [each for each in state.attempted if each not in state.loaded]
+        first = f"{_load(missing[0])} " if missing else ""
+        return ProtocolRefusal(
+            "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be "
+            "posted.",
+            f"{first}Correct the change and make it again, or write down with journal_append for "
+            f"{_listed(state.attempted)} what failed. Then speak.",
+        )
+    if not state.scope:
+        return None
+    first = "" if state.did_load else f"{_load(state.scope)} "
+    return ProtocolRefusal(
+        "Nothing of this turn is written down yet, so nothing can be posted.",
+        f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
+        f"both for {state.scope}. Then speak.",
+    )
 
 
 def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
@@ -219,53 +252,6 @@ def _tried(state: ProtocolState, rfp_id: str) -> tuple[str, ...]:
 
 def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({*one, *other}))
-
-
-def _load_first(scope: str) -> ProtocolRefusal:
-    return ProtocolRefusal(
-        f"{scope} was not loaded in this turn yet, so it cannot be changed.", f"{_load(scope)} Then try again."
-    )
-
-
-def _name_the_scope(scope: str, did_load: bool) -> ProtocolRefusal:
-    first = "" if did_load else f"{_load(scope)} "
-    return ProtocolRefusal(
-        f"This turn is about {scope}, so a change must name {scope}.",
-        f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
-    )
-
-
-def _not_loaded(loaded: Sequence[str]) -> ProtocolRefusal:
-    return ProtocolRefusal(
-        f"Only what was loaded in this turn can be changed: {_listed(loaded)}.",
-        "Name one of these, or call opportunity_load with the id you mean, then make this call again.",
-    )
-
-
-def _too_many_loaded(most: int) -> ProtocolRefusal:
-    return ProtocolRefusal(
-        f"This turn has loaded {most} RFPs, and cannot load more.",
-        "Look others up with rfp_get or rfp_search, or ask which one is meant.",
-    )
-
-
-def _write_first(scope: str, did_load: bool) -> ProtocolRefusal:
-    first = "" if did_load else f"{_load(scope)} "
-    return ProtocolRefusal(
-        "Nothing of this turn is written down yet, so nothing can be posted.",
-        f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
-        f"both for {scope}. Then speak.",
-    )
-
-
-def _nothing_succeeded(attempted: Sequence[str], loaded: Sequence[str]) -> ProtocolRefusal:
-    missing = [each for each in attempted if each not in loaded]
-    first = f"{_load(missing[0])} " if missing else ""
-    return ProtocolRefusal(
-        "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be posted.",
-        f"{first}Correct the change and make it again, or write down with journal_append for {_listed(attempted)} what "
-        "failed. Then speak.",
-    )
 
 
 def _load(rfp_id: str) -> str:

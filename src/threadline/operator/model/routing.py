@@ -279,7 +279,7 @@ class TurnRoute:
     """How a turn goes.
 
     `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is over before the loop,
-    with `reply`. `notes` stand before the answer. `resumes`: the turn whose request goes on here; 0 for none.
+    with `reply`. `notes` stand before the answer. `resumes_turn`: the turn whose request goes on here; 0 for none.
     `missing`: what the question lacked.
     """
 
@@ -290,19 +290,19 @@ class TurnRoute:
     ends: OutcomeKind | None = None
     reply: str = ""
     notes: tuple[str, ...] = ()
-    resumes: int = 0
+    resumes_turn: int = 0
     missing: str = ""
-    behind: int = 0
+    prior_steps: int = 0
     """Steps that the conversational agent took before the operator went on."""
     remembers: bool = False
     """Somebody asks to have something remembered."""
-    relays: bool = False
+    relays_to_person: bool = False
     """A person takes the thread over, or may: they are shown what was said."""
     overhears: bool = False
     """Nothing that it was begun with was addressed to the bot."""
 
     @property
-    def about(self) -> str:
+    def summary(self) -> str:
         """In a few words, for Temporal's UI."""
         where = f"{self.scope.rfp_id} (from the {self.scope.origin})" if self.scope.rfp_id else "no RFP"
         return f"branch {self.branch}, {self.agent}, {where}"
@@ -312,15 +312,15 @@ class TurnRoute:
 class RouteRequest:
     """What a turn begins with: the words of people without what they said about the thread itself.
 
-    `pending` is an earlier request of the same person, of the turn `resumes`, to which this is the answer. `bound`: the
-    RFP of the thread, if there is one. `addressed`: the bot was spoken to.
+    `pending` is an earlier request of the same person, of the turn `resumes_turn`, to which this is the answer.
+    `bound`: the RFP of the thread, if there is one. `addressed`: the bot was spoken to.
     """
 
     text: str
     channel: str
     thread_ts: str
     pending: str = ""
-    resumes: int = 0
+    resumes_turn: int = 0
     bound: str = ""
     addressed: bool = True
 
@@ -341,9 +341,9 @@ def choose_route(request: RouteRequest) -> TurnRoute:
     if not found.rfp_id:
         found = resolve_scope(request.pending, request.bound)
     requirement = detect_scope_requirement(asked)
-    branch = Branch.D if request.resumes else choose_branch(found.rfp_id, requirement.required)
+    branch = Branch.D if request.resumes_turn else choose_branch(found.rfp_id, requirement.required)
     agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
-    return TurnRoute(agent, branch, found, requirement, resumes=request.resumes)
+    return TurnRoute(agent, branch, found, requirement, resumes_turn=request.resumes_turn)
 
 
 def is_new_request(text: str, asked: str = "") -> bool:
