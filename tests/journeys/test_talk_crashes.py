@@ -43,7 +43,7 @@ class ProjectScene(CrashScene):
 
     async def items(self, project: str) -> list[str]:
         async with self._database.begin() as tx:
-            return [item.title for item in await EstimateStore(tx).items(TEAM, project)]
+            return [item.title for item in (await EstimateStore(tx).details(TEAM, project)).items]
 
     async def only_answer(self, root: str) -> str:
         [answer] = await self.answered(root)

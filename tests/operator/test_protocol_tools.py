@@ -9,9 +9,10 @@ from structlog.testing import capture_logs
 from tests.operator.protocol_scene import CORRELATION, TOOLS, Goes, Office, Turn
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
+from threadline.tools.arguments import InvalidTool
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult
-from threadline.tools.registry import InvalidTool, ToolRegistry, tool
+from threadline.tools.registry import ToolRegistry, tool
 
 A = "rfp_a"
 _count = iter(range(10_000))

@@ -22,9 +22,10 @@ from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
+from threadline.tools.arguments import InvalidTool
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import InvalidTool, ToolRegistry, allowed_tools, tool
+from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 _then: list[Callable[[ToolContext], Any]] = []

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tests.support.tool_fakes import context
 from threadline.models.model import ToolKind
+from threadline.tools.arguments import InvalidTool
 from threadline.tools.context import ToolContext
-from threadline.tools.registry import Cache, InvalidTool, Tool, ToolRegistry, tool, wire_name
+from threadline.tools.registry import Cache, Tool, ToolRegistry, tool, wire_name
 
 PART = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,40}", fullmatch=True)
 NAMES = st.lists(PART, min_size=1, max_size=4).map(".".join).filter(lambda name: len(name) <= 100)

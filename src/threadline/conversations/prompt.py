@@ -311,7 +311,7 @@ def build_prompt(
     return Prompt(
         instructions,
         tuple(_by_wire_names(each, registry) for each in [*first, *pair_tool_results(dialogue)]),
-        tuple(allowed.definitions(registry)),
+        tuple(registry.definitions(allowed.names)),
         choice,
         cache_key=hashlib.sha256(thread.key.encode()).hexdigest()[:32],
     )

@@ -108,10 +108,6 @@ class EstimateStore:
         """By name. Raises `ProjectNotFound`."""
         return await self._roles((await self.project(team, project_id)).project_id)
 
-    async def items(self, team: str, project_id: str) -> list[WbsItem]:
-        """By number. Raises `ProjectNotFound`."""
-        return await self._items((await self.project(team, project_id)).project_id)
-
     async def create_items(self, team: str, project_id: str, new: Sequence[NewWbsItem]) -> list[WbsItem]:
         """Add work items, all or none; they are numbered on from the last one.
 

@@ -6,7 +6,7 @@ Stores what is new or changed, deletes what is gone, and keeps the stored text o
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -118,7 +118,9 @@ async def ingest(
             )
             finish(root, SourceOutcome.REFUSED)
             continue
-        for source in await _delete_missing(database, team, root, kept):
+        async with database.begin() as tx:
+            removed = await KnowledgeStore(tx).delete_missing(team, root, kept)
+        for source in removed:
             report.removed.append(source)
             finish(source, SourceOutcome.REMOVED)
     return report
@@ -139,11 +141,6 @@ async def _ingest_file(
         new = StoredSource(file.root, content_hash, model)
         await KnowledgeStore(tx).save(team, document, chunks, new, vectors)
     return SourceOutcome.CHANGED if stored else SourceOutcome.NEW
-
-
-async def _delete_missing(database: Database, team: str, root: str, kept: Collection[str]) -> Sequence[str]:
-    async with database.begin() as tx:
-        return await KnowledgeStore(tx).delete_missing(team, root, kept)
 
 
 def _is_emptied(root: str, files: Sequence[DocumentSource], stored: Mapping[str, StoredSource]) -> bool:

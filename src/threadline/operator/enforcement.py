@@ -16,10 +16,10 @@ from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, named_rfp
 from threadline.rfps.store import RfpStore
-from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
+from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments, with_value
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import CORRELATION_ID, InvalidTool, ToolRegistry
+from threadline.tools.registry import CORRELATION_ID, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 SPEECH = ("text", "question")

@@ -32,8 +32,6 @@ from threadline.sales.model import (
     NewEmail,
     Tls,
     check_email,
-    domain_refusal,
-    email_risk,
 )
 from threadline.sales.store import EmailDraftStore, LeadStore
 from threadline.tools.context import ToolContext
@@ -45,7 +43,8 @@ _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
 
 @dataclass(frozen=True)
 class EmailSettings:
-    """Who sends, to which domains, and up to which risk unasked. Without a sender, drafts may be to anybody.
+    """Who sends, to which domains but not their subdomains, and up to which risk unasked. Without a sender, drafts may
+    be to anybody.
 
     `fits_approval`: whether an approval shows all of an email; what nobody can read as a whole is not drafted.
     `rate`: how often emails go to one address.
@@ -59,8 +58,11 @@ class EmailSettings:
 
     def check_recipient(self, recipient: str) -> None:
         """Raises `Permanent`."""
-        if self.sender and (refused := domain_refusal(recipient, self.domains)):
-            raise refused
+        if self.sender and recipient.rpartition("@")[2] not in self.domains:
+            raise Permanent(
+                "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
+                "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
+            )
 
 
 async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
@@ -80,13 +82,18 @@ async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
 
 
 async def assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
-    """The risk of an email: high where several people ask; an address is on record if not entered by whoever asks."""
+    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high.
+
+    An address is on record if it was not entered by whoever asks.
+    """
     if context.co_requesters:
         return Risk.HIGH
+    user = context.requester.user
+    if user and user.email and recipient == user.email.strip().lower():
+        return Risk.LOW
     is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
     is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)
-    user = context.requester.user
-    return email_risk(recipient, user.email if user else "", on_record=is_known)
+    return Risk.MEDIUM if is_known else Risk.HIGH
 
 
 async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:

@@ -1,7 +1,7 @@
 """Leads with their companies and interactions, drafts of emails, and the account of the mail server."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import SecretStr
 
 from threadline.errors import Permanent
-from threadline.tools.model import Risk
 
 LEAD_FIELDS: Mapping[str, int] = {"name": 200, "email": 254, "title": 200, "phone": 50, "stage": 40, "notes": 4_000}
 """The columns of a lead that can be changed, with the most characters of each; `company` is a link of its own."""
@@ -224,27 +223,6 @@ def check_email(new: NewEmail) -> NewEmail:
     if not (recipient := normalise_email(new.recipient)):
         raise Permanent("a mail needs a recipient address")
     return NewEmail(recipient, subject, body)
-
-
-def domain_refusal(recipient: str, domains: Collection[str]) -> Permanent | None:
-    """Why nothing may be sent to an address, None if it may. Subdomains of a domain are not included."""
-    if recipient.rpartition("@")[2] in domains:
-        return None
-    return Permanent(
-        "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
-        "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
-    )
-
-
-def email_risk(recipient: str, own: str, *, on_record: bool) -> Risk:
-    """The risk of an email to an address: low to whoever asks, medium to somebody on record, else high.
-
-    Args:
-        own: the address of the only person who asks; empty where it is not known.
-    """
-    if own and recipient == own.strip().lower():
-        return Risk.LOW
-    return Risk.MEDIUM if on_record else Risk.HIGH
 
 
 def parse_mail_account(url: str) -> MailAccount:

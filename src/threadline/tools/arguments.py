@@ -42,8 +42,8 @@ class InvalidArguments(Exception):
         super().__init__(self.error.message)
 
 
-class InvalidSchema(ValueError):
-    """These parameters have no strict form; the message names the place and what to write instead."""
+class InvalidTool(ValueError):
+    """A tool cannot be registered as it is; found at the start, never in a thread."""
 
 
 def parse_arguments(model: type[M], text: str) -> M:
@@ -125,7 +125,7 @@ def json_object(check: Callable[[Any], object], example: str) -> BeforeValidator
     return BeforeValidator(read, json_schema_input_type=str)
 
 
-def strict_schema(schema: Schema) -> dict[str, Any]:
+def strict_schema(schema: Schema, tool: str) -> dict[str, Any]:
     """The form that the provider's strict mode wants of what pydantic gives for a model.
 
     Every object is closed, every property is required, what may be left out is nullable, and only some of JSON
@@ -133,13 +133,13 @@ def strict_schema(schema: Schema) -> dict[str, Any]:
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
 
     Raises:
-        InvalidSchema: an object with free keys, a value of any type, or a tuple is among it.
+        InvalidTool: an object with free keys, a value of any type, or a tuple is among it.
     """
     definitions = schema.get("$defs", {})
     reference = str(schema.get("$ref", "")).rpartition("/")[2]  # of parameters that hold their own kind
-    made = _strict(definitions.get(reference, schema), "the parameters")
+    made = _strict(definitions.get(reference, schema), f"{tool}: the parameters")
     if definitions:
-        made["$defs"] = {name: _strict(each, name) for name, each in definitions.items()}
+        made["$defs"] = {name: _strict(each, f"{tool}: {name}") for name, each in definitions.items()}
     return made
 
 
@@ -245,7 +245,7 @@ def _strict(schema: Schema, place: str) -> dict[str, Any]:
     if options := (schema.get("anyOf") or schema.get("oneOf")):
         return {"anyOf": [_strict(option, place) for option in options]} | described
     if not {"type", "enum", "const"} & schema.keys() or "prefixItems" in schema:
-        raise InvalidSchema(f"{place}: strict mode needs a type here: no Any, no tuple of several types")
+        raise InvalidTool(f"{place}: strict mode needs a type here: no Any, no tuple of several types")
     made = {word: value for word, value in schema.items() if word in _STRICT_KEYWORDS and _is_supported(word, value)}
     if schema.get("type") == "array":
         made["items"] = _strict(schema.get("items", {}), f"{place}, each entry")
@@ -256,12 +256,13 @@ def _strict(schema: Schema, place: str) -> dict[str, Any]:
 
 def _strict_object(schema: Schema, place: str) -> dict[str, Any]:
     if schema.get("additionalProperties", False) is not False:
-        raise InvalidSchema(f"{place}: strict mode allows no free keys: use a list of models in place of a dict")
+        raise InvalidTool(f"{place}: strict mode allows no free keys: use a list of models in place of a dict")
     properties, required = schema.get("properties", {}), schema.get("required", ())
     return {
         "properties": {
-            name: _strict(each, name) if name in required else _nullable(_strict(each, name), each)
+            name: made if name in required else _nullable(made, each)
             for name, each in properties.items()
+            for made in [_strict(each, f"{place}, {name}")]
         },
         "required": list(properties),
         "additionalProperties": False,

@@ -66,46 +66,41 @@ class RenderedRecords:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a kind is called, which fields come first, and which together name a record, where all of them are there."""
+    """What a kind is called, which fields come first, and which together name a record, where all of them are there.
+
+    `many`: its plural, where that is not made by an `s`.
+    """
 
     one: str
-    many: str
     first: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
+    many: str = ""
+
+    def title(self, count: int) -> str:
+        return self.one if count == 1 else f"{self.many or f'{self.one}s'} ({count:,})"
 
 
+_APPOINTMENT = ("local", "time_zone", "resource", "title", "attendee", "starts_at", "ends_at")
+_JOB = ("job_id", "job_type", "status", "when", "next", "rfp_id", "asked_by")
 _QUOTE = ("quote", "subtotal", "discount_percent", "discount", "tax_percent", "tax", "total", "currency")
 RECORD_KINDS = {
-    "appointments": _Kind(
-        "Appointment",
-        "Appointments",
-        first=("local", "time_zone", "resource", "title", "attendee", "starts_at", "ends_at"),
-        same=("appointment_id",),
-    ),
-    "slots": _Kind("Free slot", "Free slots", first=("local", "time_zone", "resource", "starts_at", "ends_at")),
-    "orders": _Kind("Order", "Orders", first=("order_id", "number", "status", "customer", "total"), same=("order_id",)),
-    "jobs": _Kind(
-        "Job", "Jobs", first=("job_id", "job_type", "status", "when", "next", "rfp_id", "asked_by"), same=("job_id",)
-    ),
-    "tickets": _Kind("Ticket", "Tickets", first=("key", "summary", "title", "status", "assignee"), same=("key",)),
-    "builds": _Kind("Build", "Builds", first=("workflow", "title", "branch", "status", "conclusion"), same=("id",)),
-    "cases": _Kind("Case", "Cases", first=("bug_id", "title", "status", "severity"), same=("bug_id",)),
-    "projects": _Kind(
-        "Project", "Projects", first=("name", "project_id", "currency", "locked"), same=("project_id", "name")
-    ),
-    "wbs_items": _Kind(
-        "Work item", "Work items", first=("number", "title", "role", "days"), same=("project_id", "number")
-    ),
-    "roles": _Kind("Role", "Roles", first=("role", "name", "day_rate"), same=("project_id", "role")),
-    "quotes": _Kind("Quote", "Quotes", first=_QUOTE, same=("project_id", "quote")),
-    "rfps": _Kind("RFP", "RFPs", first=("rfp_id", "title", "client", "status", "due_date", "owner"), same=("rfp_id",)),
-    "journal_entries": _Kind("Journal entry", "Journal entries", first=("at", "kind", "text"), same=("entry",)),
-    "rfp_events": _Kind("Event", "Events", first=("at", "type", "details"), same=("event",)),
-    "leads": _Kind("Customer", "Customers", first=("name", "company", "stage", "email", "phone"), same=("lead_id",)),
-    "mails": _Kind("Email", "Emails", first=("draft_id", "to", "subject", "body"), same=("draft_id",)),
-    "team_members": _Kind(
-        "Team member", "Team members", first=("name", "role", "skills", "hours_per_week"), same=("user_id",)
-    ),
+    "appointments": _Kind("Appointment", _APPOINTMENT, ("appointment_id",)),
+    "slots": _Kind("Free slot", ("local", "time_zone", "resource", "starts_at", "ends_at")),
+    "orders": _Kind("Order", ("order_id", "number", "status", "customer", "total"), ("order_id",)),
+    "jobs": _Kind("Job", _JOB, ("job_id",)),
+    "tickets": _Kind("Ticket", ("key", "summary", "title", "status", "assignee"), ("key",)),
+    "builds": _Kind("Build", ("workflow", "title", "branch", "status", "conclusion"), ("id",)),
+    "cases": _Kind("Case", ("bug_id", "title", "status", "severity"), ("bug_id",)),
+    "projects": _Kind("Project", ("name", "project_id", "currency", "locked"), ("project_id", "name")),
+    "wbs_items": _Kind("Work item", ("number", "title", "role", "days"), ("project_id", "number")),
+    "roles": _Kind("Role", ("role", "name", "day_rate"), ("project_id", "role")),
+    "quotes": _Kind("Quote", _QUOTE, ("project_id", "quote")),
+    "rfps": _Kind("RFP", ("rfp_id", "title", "client", "status", "due_date", "owner"), ("rfp_id",)),
+    "journal_entries": _Kind("Journal entry", ("at", "kind", "text"), ("entry",), many="Journal entries"),
+    "rfp_events": _Kind("Event", ("at", "type", "details"), ("event",)),
+    "leads": _Kind("Customer", ("name", "company", "stage", "email", "phone"), ("lead_id",)),
+    "mails": _Kind("Email", ("draft_id", "to", "subject", "body"), ("draft_id",)),
+    "team_members": _Kind("Team member", ("name", "role", "skills", "hours_per_week"), ("user_id",)),
 }
 
 
@@ -161,7 +156,7 @@ def render_records(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Rend
 
 def _group(name: str, records: Sequence[object]) -> _Group:
     words = format_label(name)
-    kind = RECORD_KINDS.get(name) or _Kind(words, words)
+    kind = RECORD_KINDS.get(name) or _Kind(words, many=words)
     rows = [_row(record) for record in records[:_LOOKED_AT]]
     more = max(0, len(records) - _LOOKED_AT)
     if kind.same and all(each in row.cells for row in rows for each in kind.same):
@@ -175,7 +170,7 @@ def _shown(group: _Group) -> RenderedRecords:
     kind, rows = group.kind, list(group.rows.values())
     columns, more_columns = _columns(kind, rows)
     count = len(rows) + group.more
-    title = kind.one if count == 1 else f"{kind.many} ({count:,})"
+    title = kind.title(count)
     values = [_values(columns, row) for row in rows]
     text = _text([title, *(" · ".join(each) for each in values)])
     if count == 1:

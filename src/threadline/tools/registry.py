@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from threadline.models.model import ToolKind
 from threadline.slack.users import UserDirectory
-from threadline.tools.arguments import InvalidSchema, strict_schema
+from threadline.tools.arguments import InvalidTool, strict_schema
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
 
@@ -55,10 +55,6 @@ It runs again when the call is tried again and its end is not on record: whateve
 
 FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
-
-
-class InvalidTool(ValueError):
-    """A tool cannot be registered as it is; found at the start, never in a thread."""
 
 
 @dataclass(frozen=True)
@@ -162,15 +158,11 @@ class Tool:
         """OpenAI's function schema in the flat form of the Responses API, strict mode, with what the model may set."""
         schema = self.parameters.model_json_schema()
         schema.get("properties", {}).pop(CORRELATION_ID, None)
-        try:
-            parameters = strict_schema(schema)
-        except InvalidSchema as unsuitable:
-            raise InvalidTool(f"{self.name}: {unsuitable}") from unsuitable
         return {
             "type": "function",
             "name": self.wire_name,
             "description": self.description,
-            "parameters": parameters,
+            "parameters": strict_schema(schema, self.name),
             "strict": True,
         }
 
@@ -284,10 +276,6 @@ class AllowedTools:
             return error_result(ErrorCode.NOT_ALLOWED, f"This would change something, and here {self.reason}.")
         return error_result(ErrorCode.NOT_ALLOWED, "This is not set up here.")
 
-    def definitions(self, registry: ToolRegistry) -> list[dict[str, Any]]:
-        """What the model is offered: the same bytes on every call of the turn."""
-        return registry.definitions(self.names)
-
 
 def allowed_tools(
     registry: ToolRegistry,
@@ -312,11 +300,11 @@ def allowed_tools(
 
 def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool]:
     """Return the tools whose services are all there."""
-    return [each for each in registry.all() if all(kind in services for kind in _needs(each))]
-
-
-def _needs(tool: Tool) -> Sequence[type[Any]]:
-    return (*tool.needs, UserDirectory) if tool.identifies else tool.needs
+    return [
+        each
+        for each in registry.all()
+        if all(kind in services for kind in each.needs) and (UserDirectory in services or not each.identifies)
+    ]
 
 
 def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:

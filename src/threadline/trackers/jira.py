@@ -161,7 +161,8 @@ class JiraClient:
         return [self._ticket(each) for each in page["issues"]]
 
     async def _own_tickets(self, project: str) -> AsyncIterator[Json]:
-        query = {"jql": own_tickets_jql(project, _LOOK_BACK_DAYS), "maxResults": str(_PAGE_SIZE)}
+        ours = f"project = {quote(project)} AND creator = currentUser() AND created >= -{_LOOK_BACK_DAYS}d"
+        query = {"jql": f"{ours} ORDER BY key DESC", "maxResults": str(_PAGE_SIZE)}
         query |= {"fields": ",".join(_SHOWN), "properties": PROPERTY}
         while True:
             page = await self._get("search/jql", **query)
@@ -172,7 +173,7 @@ class JiraClient:
             query["nextPageToken"] = str(page["nextPageToken"])
 
     async def _tickets_after_newest(self, project: str) -> AsyncIterator[Json]:
-        newest = await self._search(newest_jql(project), 1)
+        newest = await self._search(f"project = {quote(project)} ORDER BY key DESC", 1)
         number = int(newest[0].key.rsplit("-", 1)[1]) if newest else 0
         missing = 0
         for ahead in range(number + 1, number + _LOOK_AHEAD + 1):
@@ -285,15 +286,6 @@ def search_jql(query: TicketQuery) -> str:
     if days:
         clauses.append(f"updated >= -{days}d")
     return f"{' AND '.join(clauses)} ORDER BY updated DESC"
-
-
-def own_tickets_jql(project: str, days: int) -> str:
-    """What this account created in a project in the last days."""
-    return f"project = {quote(project)} AND creator = currentUser() AND created >= -{days}d ORDER BY key DESC"
-
-
-def newest_jql(project: str) -> str:
-    return f"project = {quote(project)} ORDER BY key DESC"
 
 
 def quote(text: str) -> str:
