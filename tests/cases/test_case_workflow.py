@@ -35,6 +35,7 @@ async def test_question_waits_for_the_reporter_and_the_ui_says_so(start_case: St
         await scene.until_status("new", "investigating", "awaiting_reporter")
         await scene.until_said("Which browser?")
         assert scene.times_said("BUG-1")
+        await scene.until_quiet()
         details = await _details(scene)
         assert "**BUG-1** (S2) Cart total" in details
         assert f"({REPORTER}), until " in details
