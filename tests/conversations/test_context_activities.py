@@ -93,7 +93,7 @@ async def test_person_without_a_name_in_slack_goes_by_the_id(talk: ConversationA
     await talk.said(talk.message("any news", sender_id="U0NOBODY"), "and from me")
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["U0NOBODY: hello", f"reporter ({REPORTER}): and from me"]
+    assert users == ["U0NOBODY: any news", f"reporter ({REPORTER}): and from me"]
 
 
 async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: ConversationActivityScene) -> None:
