@@ -78,7 +78,7 @@ TOOLS = [search, get]
 
 
 def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
-    """What may be told of a case where somebody asks about it, without what is empty.
+    """What may be told of a case where somebody asks about it, without what is empty, save the title.
 
     `told` is what its reporter was told or asked last, `link` leads to the thread it was reported in. What is for
     developers (`components`, `findings`, `pull_request`) is missing where others read as well.
@@ -101,7 +101,7 @@ def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
             "findings": next(filter(None, (turn.outcome.summary for turn in turns)), ""),
             "pull_request": source.pull_request,
         }
-    return {name: value for name, value in card.items() if value}
+    return {name: value for name, value in card.items() if value or name == "title"}
 
 
 def _title_for_everybody(source: CardSource) -> str:

@@ -10,10 +10,12 @@ import structlog
 
 from threadline.conversations.contract import ACT, ACT_CALL, ActRequest, FinishRequest
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind, lost_call
 from threadline.conversations.prompt import TurnNote, parse_note, tool_message
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import Asker, MessageStore
 from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall, ToolKind
@@ -66,8 +68,11 @@ AfterRun = Callable[[Transaction, Execution], Awaitable[None]]
 """What is done in the transaction that records what a call came to."""
 
 
-async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int, after: AfterRun) -> Execution:
+async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int, after: AfterRun) -> Execution | None:
     """Run the call that ends a turn; where it is on record already, `after` is told of its result all the same.
+
+    Returns:
+        None: somebody has said to stop, so it was not run.
 
     Raises:
         Permanent: the model has not made this call.
@@ -78,8 +83,19 @@ async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int
     asked = ActRequest(request.thread, request.turn, request.answered_at, (request.final,), request.protocol)
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
+        if await _is_stopped(tx, request):
+            return None
         turn = await _read_turn(tx, asked)
         return await _run(deps, asked, turn, request.final.id, attempt, OpenTransaction(tx, end), after)
+
+
+async def _is_stopped(tx: Transaction, request: FinishRequest) -> bool:
+    """Whether somebody has said to stop, also where an earlier attempt has ended the turn for it."""
+    snapshot = await ConversationStore(tx).snapshot(request.thread)
+    if snapshot.turn < request.turn:
+        return snapshot.stop_due
+    ended = await TurnStore(tx).settled(request.thread, request.turn)
+    return ended is not None and ended.kind is OutcomeKind.STOPPED
 
 
 async def _run_with_limit(

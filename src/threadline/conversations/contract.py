@@ -175,7 +175,7 @@ class FinishRequest:
     model_calls: int = 0
     final: ToolCall | None = None
     protocol: ProtocolState | None = None
-    """The operator's, before `final`."""
+    """The operator's, behind its last call, and before `final`."""
     failures: str = ""
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
     changed_something: bool = False

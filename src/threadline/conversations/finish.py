@@ -109,23 +109,37 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
 async def _end_turn(
     deps: ConversationDeps, request: FinishRequest, attempt: int
 ) -> tuple[Execution | None, _Settled | None]:
-    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction."""
+    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction.
+
+    A word to stop wins over the call.
+    """
     settled: _Settled | None = None
 
     async def settle(tx: Transaction, ran: Execution) -> None:
         nonlocal settled
-        if ran.protocol and ran.protocol.over:
-            settled = await _settle(deps, tx, replace(request, protocol=ran.protocol))
+        posted = ran.protocol is not None and ran.protocol.did_post
+        # An earlier transaction may have been rolled back: what it settled counts no more.
+        settled = await _settle(deps, tx, replace(request, protocol=ran.protocol)) if posted else None
 
     final = None
-    if request.final:
-        final = await run_final(deps, request, attempt, settle)
-    else:
+    try:
+        if request.final and (final := await run_final(deps, request, attempt, settle)) is None:
+            request = _without_final(request, OutcomeKind.STOPPED, answers.stopped_text(()))
+    except InternalError:
+        raise
+    except Permanent as error:  # as where its reply is no longer stored
+        _log.warning("final_call_lost", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
+        request = _without_final(request, OutcomeKind.FAILED, "")
+    if request.final is None:
         async with deps.database.begin() as tx:
             settled = await _settle(deps, tx, request)
     if settled and settled.result:
         _log.info("turn_result", slack_thread=request.thread.key, turn=request.turn, **settled.result)
     return final, settled
+
+
+def _without_final(request: FinishRequest, kind: OutcomeKind, text: str) -> FinishRequest:
+    return replace(request, final=None, kind=kind, text=text, answered_at=0)
 
 
 async def _post(

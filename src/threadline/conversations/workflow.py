@@ -3,7 +3,7 @@
     store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
 
 `ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
-The conversation is in Postgres. Activities return snapshot of it; those with the highest `rev` count.
+The conversation is in Postgres. Activities return snapshots of it; the one with the highest `rev` counts.
 """
 
 import asyncio
@@ -362,6 +362,8 @@ class Turn:
         """The decision engine has a say in this turn."""
         self._model_calls = 0
         """Of the agent whose turn it is."""
+        self._before_loop = 0
+        """Executions of the agent that had the turn before it."""
         self._finished: FinishedTurn | None = None
         self._posts_later = False
         """The answer is posted once something that comes before it is there."""
@@ -409,7 +411,7 @@ class Turn:
         self._conversation.show_activity(f"finishing turn {self._number}")
         summary = f"finish turn {self._number}: {outcome.kind}"
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
-        if final and not (finished.final and turn_ending(finished.final)):
+        if finished.snapshot.turn < self._number:  # its final call was refused
             self._conversation.update(finished.snapshot)
         else:
             self._finished, self._posts_later = finished, finished.handover or not request.post
@@ -520,7 +522,7 @@ class Turn:
     async def _loop(self) -> ConversationOutcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
-        self._model_calls = 0
+        self._model_calls, self._before_loop = 0, len(self._executions)
         return await react(
             self._think,
             self._act,
@@ -660,14 +662,17 @@ class Turn:
         return ran
 
     async def _speak(self, asked: ToolCall) -> Execution:
-        """Run a call that has the turn's last words, with which the turn ends unless it is refused."""
-        kind = OutcomeKind.ASKED if asked.name == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
-        end = ConversationOutcome(kind, "", self._step, self._model_calls, tuple(self._executions))
-        try:
-            finished = await self._finish(end, asked.reference())
-        except FailureError as error:
-            return replace(lost_call(asked, public_message(error)), protocol=self._protocol)
-        return finished.final or replace(lost_call(asked, ""), protocol=self._protocol)
+        """Run a call that has the turn's last words, with which the turn ends unless it is refused.
+
+        Raises:
+            Interrupted: the turn has ended without it.
+        """
+        ran = tuple(self._executions[self._before_loop :])
+        end = ConversationOutcome(_speech_ends(asked.name), "", self._step, self._model_calls, ran)
+        finished = await self._finish(end, asked.reference())
+        if finished.final is None:
+            raise Interrupted
+        return finished.final
 
 
 async def start_handover(turn: ConversationTurn) -> None:
@@ -800,7 +805,7 @@ class _ReactLoop:
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 
     def _end_by_call(self, done: Sequence[Execution]) -> ConversationOutcome | None:
-        """The end that one of these calls is; those behind it were refused."""
+        """The end that one of these calls is; those behind it were refused, or not run."""
         for each in done:
             if kind := self.ends_turn(each):
                 return self.ended(kind, each.note, self.model_calls)
@@ -831,7 +836,11 @@ def turn_ending(execution: Execution) -> OutcomeKind | None:
         return None
     if execution.protocol.proposed:
         return OutcomeKind.PROPOSED
-    return OutcomeKind.ASKED if execution.tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
+    return _speech_ends(execution.tool)
+
+
+def _speech_ends(tool: str) -> OutcomeKind:
+    return OutcomeKind.ASKED if tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
 
 
 def no_reply(error: FailureError) -> StepFailed:

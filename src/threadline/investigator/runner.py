@@ -120,6 +120,7 @@ class Investigator:
 
     async def _run(self, turn: TurnInput, usage: SessionUsage, parent: str | None) -> TurnOutcome:
         started = time.monotonic()
+        turn.sessions.begin()
         sandbox = Sandbox(find_cli(), self._environment())
         try:
             monitor = TurnMonitor([self._config.api_key], usage)

@@ -29,6 +29,10 @@ class TurnSessionStore:
         self._failed: list[SessionStoreEntry] | None = None
         self._dropped = False
 
+    def begin(self) -> None:
+        """A session begins: what another one of the turn could not append does not count."""
+        self._failed, self._dropped = None, False
+
     @property
     def incomplete(self) -> bool:
         return self._dropped or self._failed is not None

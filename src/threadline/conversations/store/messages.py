@@ -213,8 +213,8 @@ class Asker:
 class MessageStore:
     """What changes messages holds their conversation's row until the transaction ends; all of it is safe to repeat.
 
-    Where nothing is stored in a thread, `store`, `find`, `between`, `askers`, `first_said_at` and `deletion_count` say
-    so, and everything else raises `ConversationNotFound`.
+    Where nothing is stored in a thread, `store`, `find`, `askers`, `first_said_at` and `deletion_count` say so, and
+    everything else raises `ConversationNotFound`.
     """
 
     def __init__(self, tx: Transaction) -> None:
