@@ -89,6 +89,12 @@ async def test_question_to_the_reporter_is_what_they_were_told_last(desk: ToolSc
     assert (card["told"], card["status"]) == ("Which browser is it?", "awaiting_reporter")
 
 
+async def test_case_without_a_title_is_shown(scene: Scene) -> None:
+    await another(scene, "...")
+    result = await ToolScene(scene.database, cases.TOOLS).ask("cases.get", bug_id="BUG-1")
+    assert (result.success, result.data["title"]) == (True, "")
+
+
 async def test_unsettled_turn_is_not_told(scene: Scene) -> None:
     await scene.opened()
     await scene.claim(1)

@@ -109,6 +109,21 @@ async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationAct
     assert await journal(desk) == []
 
 
+async def test_word_to_stop_wins_over_a_final_call(desk: ConversationActivityScene) -> None:
+    final = await _reply(desk, "slack.post.summary", {"text": "It is new."})
+    await desk.said(desk.message("stop", kind=MessageKind.STOP))
+    said = await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    assert said == answers.stopped_text(())
+    assert await journal(desk) == []
+    assert "t:1:1:call_1" not in dict(await desk.transcript())
+
+
+async def test_turn_fails_where_its_final_call_is_no_longer_stored(desk: ConversationActivityScene) -> None:
+    final = ToolCall("call_1", "slack.post.summary", "", kind=ToolKind.SPEAK)
+    said = await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    assert said == answers.GENERIC_FAILURE
+
+
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     finished = await desk.run(desk.activities.finish_turn, request)

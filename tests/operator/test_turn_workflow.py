@@ -159,6 +159,18 @@ async def test_call_of_unknown_outcome_counts_as_tried(database: Database, name:
         assert POST not in scene.ran
 
 
+async def test_words_behind_a_proposal_of_the_same_reply_are_not_said(database: Database) -> None:
+    async with conversation(database) as scene:
+        rfp_id = await scene.rfp()
+        proposal = calls(LOAD, PROPOSE, rfp_id=rfp_id)
+        scene.model.replies = [ModelReply(calls=(*proposal.calls, *SPOKEN.calls))]
+        await scene.say(f"submit {rfp_id}")
+        settled = await scene.until_settled(1)
+        assert settled.kind is OutcomeKind.PROPOSED
+        assert "It is submitted." not in settled.answer
+        assert POST not in scene.ran
+
+
 @pytest.mark.records("talk_continued_as_new")
 async def test_turn_is_remembered_before_its_run_continues_as_new(database: Database) -> None:
     async with conversation(database, SPOKEN, limits=ConversationLimits(max_history_events=20)) as scene:

@@ -99,7 +99,7 @@ def find_cli() -> Path:
     found = bundled if bundled.is_file() else shutil.which("claude")
     if found is None:
         raise Permanent(
-            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or put claude on PATH."
+            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or put it on PATH."
         )
     return Path(found)
 
