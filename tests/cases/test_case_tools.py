@@ -90,7 +90,7 @@ async def test_question_to_the_reporter_is_what_they_were_told_last(desk: ToolSc
 
 
 async def test_case_without_a_title_is_shown(scene: Scene) -> None:
-    await another(scene, "...")
+    await another(scene, "... the checkout hangs")
     result = await ToolScene(scene.database, cases.TOOLS).ask("cases.get", bug_id="BUG-1")
     assert (result.success, result.data["title"]) == (True, "")
 
