@@ -266,7 +266,7 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
             await EstimateStore(tx).get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")
         ).project_id
         await EstimateStore(tx).save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
-        new = [NewWbsItem(title=title, role="developer", days=Decimal(2)) for title in items]
+        new = [NewWbsItem.model_construct(title=title, role="developer", days=Decimal(2)) for title in items]
         await EstimateStore(tx).create_items(thread.team, project, new)
     return project
 

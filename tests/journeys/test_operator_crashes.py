@@ -181,7 +181,7 @@ MOMENTS = {
     "the journal is written": Moment(waiting_for(ENTRIES), 2, version=2),
     "the event is logged": Moment(waiting_for(EVENTS), 3, version=2),
     "the words are spoken": Moment(speaking(CALLED), 4, version=2),
-    "the turn is settled": Moment(speaking(TURNS), 5, version=2),
+    "the turn is settled": Moment(speaking(TURNS), 4, version=2),
 }
 
 

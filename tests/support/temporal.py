@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Interceptor, Worker, _workflow, _workflow_instance
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
@@ -107,14 +108,17 @@ async def connect(*options: str, **changes: Any) -> Client:
     server = _servers.get(options)
     if server is None or not server.namespaces:
         server = _servers[options] = _start(options)
-    namespace = server.namespaces.pop()
+    namespace = server.namespaces.pop(0)  # in the order in which the server makes them
     given: dict[str, Any] = {"data_converter": pydantic_data_converter} | changes
     async with asyncio.timeout(30):
         while True:
             try:
-                return await Client.connect(server.address, namespace=namespace, **given)
-            except RuntimeError:  # it is starting
+                client = await Client.connect(server.address, namespace=namespace, **given)
+                await client.count_workflows()
+            except (RuntimeError, RPCError):  # it is starting, or does not know the namespace yet
                 await asyncio.sleep(0.05)
+            else:
+                return client
 
 
 @dataclass
