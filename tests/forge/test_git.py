@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import uvloop
 from aiohttp import web
 from pydantic import SecretStr
 
@@ -233,3 +234,18 @@ async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path)
     await Git().init(tmp_path / "r.git")
     found = await Git().run("config", "--get", "user.name", git_dir=tmp_path / "r.git", accept=(1,))
     assert found.code == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"what nobody reads"])
+def test_git_that_ends_before_it_is_written_to_is_no_error(data: bytes) -> None:
+    """On a busy machine, and on the loop that the workers have."""
+
+    async def run() -> int:
+        quiet = subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec("git", "--version", stdin=subprocess.PIPE, stdout=quiet)
+        code = await process.wait()
+        assert process.stdin
+        await git_module.feed(process.stdin, data)
+        return code
+
+    assert uvloop.run(run()) == 0

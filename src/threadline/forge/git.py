@@ -155,7 +155,7 @@ class Git:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - we asked for pipes
         try:
             _, stdout, stderr = await asyncio.gather(
-                _feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read(process.stderr, 65_536)
+                feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read(process.stderr, 65_536)
             )
             return await process.wait(), stdout, stderr
         except BaseException:
@@ -176,8 +176,12 @@ def _tie(path: str | None) -> Sequence[str]:
     return (found, "--pdeathsig", "KILL", "--") if found and shutil.which("git", path=path) else ()
 
 
-async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):
+async def feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
+    """Write all that a process may read, and close its input; one that has ended reads nothing.
+
+    uvloop raises `RuntimeError` once a pipe is closed from the other side, even where nothing is written.
+    """
+    with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         pipe.write(data)
         await pipe.drain()
     pipe.close()
