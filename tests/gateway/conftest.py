@@ -53,10 +53,14 @@ async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) 
 
 
 class TemporalGate(Interceptor):
-    """Stands before Temporal: it breaks off the next `refusals` signals, and holds the others until it is open."""
+    """Stands before Temporal: it breaks off the next `refusals` signals, and holds the others until it is open.
+
+    `refused` is set with the last refusal.
+    """
 
     def __init__(self) -> None:
         self.refusals = 0
+        self.refused = asyncio.Event()
         self.reached = asyncio.Event()
         self.open = asyncio.Event()
 
@@ -75,6 +79,8 @@ class TemporalGate(Interceptor):
             async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002
                 if gate.refusals:
                     gate.refusals -= 1
+                    if not gate.refusals:
+                        gate.refused.set()
                     raise ConnectionResetError("Temporal went away")
                 gate.reached.set()
                 await gate.open.wait()

@@ -73,11 +73,13 @@ async def test_report_with_replies_and_corrections_reaches_one_case(
 async def test_event_that_temporal_does_not_take_comes_again(
     serve: Serve, sandbox: FaultySlack, temporal: Client, gate: Any
 ) -> None:
-    sandbox.deliveries._ack_timeout = 0.2
+    sandbox.deliveries._ack_timeout = 1
     gate.refusals = 2
     gate.open.set()
     async with serve(gate.over(temporal)):
         ts = report(sandbox)
+        await gate.refused.wait()
+        sandbox.deliveries._ack_timeout = 60  # The third is taken, however slow the machine is.
         await sandbox.deliveries.settled()
 
     assert await kept(temporal, ts) == 1
