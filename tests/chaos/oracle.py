@@ -25,6 +25,9 @@ _BY_OPERATOR = answers.stopped_text([], by_operator=True).removesuffix(" Nothing
 _ANSWERING = ("answered", "spoken")
 _JOURNALLED = (*_ANSWERING, "summarised", "failed")
 """Kinds of turns that say something about an RFP. A stopped turn may have nothing to say."""
+_ASKING = ("clarified", "asked")
+_PASSED = ("ok", "answer")
+"""Verdicts with which a message is answered. `answer`: the bot had asked, so that the guards do not judge it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def judge(evidence: Evidence) -> list[Fault]:
     rules = (
         *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired),
         *(_case_ends, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
-        *(_numbers, _use, _verdicts, _order, _turns, _answers, _answer_posts),
+        *(_numbers, _use, _verdicts, _asked, _order, _turns, _answers, _answer_posts),
         *(_tool_effects, _journal, _stops, _handovers),
     )
     return [fault for rule in rules for fault in rule(evidence)]
@@ -310,11 +313,11 @@ def _use(evidence: Evidence) -> Iterator[Fault]:
         match row.message_type:
             case MessageKind.STOP if row.turn is None:
                 yield Fault(row.thread, f"{row.message_id} stopped nothing, and is still to stop something")
-            case MessageKind.MESSAGE if row.verdict != "ok" and (row.turn is not None or row.shown):
+            case MessageKind.MESSAGE if row.verdict not in _PASSED and (row.turn is not None or row.shown):
                 yield Fault(row.thread, f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}")
             case MessageKind.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
                 yield Fault(row.thread, f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}")
-            case MessageKind.MESSAGE if row.verdict == "ok" and not row.redacted:
+            case MessageKind.MESSAGE if row.verdict in _PASSED and not row.redacted:
                 if row.turn is None or row.turn > settled[row.thread]:
                     yield Fault(row.thread, f"{row.message_id} was never answered: it is in turn {row.turn}")
                 elif not row.shown:
@@ -324,13 +327,13 @@ def _use(evidence: Evidence) -> Iterator[Fault]:
 def _verdicts(evidence: Evidence) -> Iterator[Fault]:
     """Of two messages in the same words one is refused, and none is refused for coming too often.
 
-    What people say to each other is not judged.
+    What people say to each other is not judged, and what answers a question of the bot may be the same twice.
     """
     alike, people = defaultdict(list), defaultdict(set)
     for row in evidence.messages:
         if row.message_type in (MessageKind.MESSAGE, MessageKind.STOP):
             people[row.thread].add(row.sender_id)
-        if row.message_type != MessageKind.MESSAGE or row.redacted:
+        if row.message_type != MessageKind.MESSAGE or row.redacted or row.verdict == "answer":
             continue
         if row.verdict not in ("ok", "duplicate"):
             yield Fault(row.thread, f"{row.message_id} was judged {row.verdict}")
@@ -341,6 +344,14 @@ def _verdicts(evidence: Evidence) -> Iterator[Fault]:
         if not passed or (passed > 1 and not (evidence.guards_opened or overheard)):
             same = " and ".join(row.message_id for row in rows)
             yield Fault(rows[0].thread, f"of {same}, which say the same, {passed} passed")
+
+
+def _asked(evidence: Evidence) -> Iterator[Fault]:
+    asking = [(turn.thread, turn.turn) for turn in evidence.turns if turn.kind in _ASKING]
+    for row in evidence.messages:
+        before = (thread == row.thread and turn < (row.turn or 0) for thread, turn in asking)
+        if row.verdict == "answer" and not row.redacted and not any(before):
+            yield Fault(row.thread, f"{row.message_id} was taken for an answer, and nothing was asked before")
 
 
 def _order(evidence: Evidence) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -59,6 +60,8 @@ _CLOSING_PATIENCE = 30.0
 """Seconds for which an author waits for the bot to say that the case is closed."""
 _CARD_PATIENCE = 20.0
 """Seconds for which people wait for a handover's card, and its author for an answer before asking again."""
+_DATABASE_PATIENCE = 60.0
+"""Seconds within which Postgres is back after a fault."""
 _STOP_SIGN = "octagonal_sign"
 
 
@@ -174,9 +177,12 @@ class People:
         return bool(late)
 
     async def close_handovers(self) -> None:
-        """Press each card's button, as a person does in the end. A press that was lost is repeated by the next call."""
-        for handover in self.handovers:
-            for card in self._cards(handover.thread):
+        """Press each card's button, as a person does in the end. A press that was lost is repeated by the next call.
+
+        A decision may have handed over any conversation.
+        """
+        for conversation in self.conversations:
+            for card in self._cards(conversation.thread):
                 try:
                     await self._stack.slack.click(identity.DEVELOPER, card.channel, card.ts, CLOSE)
                 except SlackRefusal:
@@ -207,13 +213,11 @@ class People:
     async def _open_project(self) -> None:
         if not self._plan.conversations:
             return
-        while True:
-            try:
+        async for _ in poll(_DATABASE_PATIENCE, every=0.5):
+            with suppress(Transient):  # a fault has hit Postgres
                 await self._make_project()
-            except Transient:  # a fault has hit Postgres
-                await asyncio.sleep(0.5)
-            else:
                 return
+        raise TimeoutError(f"Postgres did not take the project within {_DATABASE_PATIENCE:.0f} s.")
 
     async def _make_project(self) -> None:
         async with self._stack.database.begin() as tx:

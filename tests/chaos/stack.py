@@ -229,9 +229,6 @@ def _settings(
 ) -> dict[str, str]:
     return {
         **LIMITS,
-        # While Slack does not say who asks, the confidence is lower: no turn is to ask back for that.
-        "THREADLINE_DECISION_HIGH": "0.3",
-        "THREADLINE_DECISION_LOW": "0.1",
         "SLACK_API_URL": slack.api_url,
         "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
         "SLACK_APP_TOKEN": identity.APP_TOKEN,

@@ -118,6 +118,8 @@ SECOND_TURN: Changes = {
     "posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:2")],
 }
 REPEATED = _turn(answer="I have read t00m00.", turn=2)
+ANSWER = _rows(2, verdict="answer", turn=2, step=1, shown=1, position=3)
+ASKED_BACK = _turn(kind="clarified", answer="What is it about?")
 OVERHEARD = _rows(2, verdict="ok", addressed=False)
 OVERHEARD_OF_TWO = [_changed(OVERHEARD[0], sender_id="U2"), *OVERHEARD[1:]]
 LINKED: Changes = {
@@ -155,6 +157,9 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         ("which say the same, 2 passed", {"messages": OVERHEARD}),
         ("was judged throttled", {"messages": _rows(1, verdict="throttled")}),
         ("was judged None", {"messages": _rows(1, verdict=None)}),
+        ("and nothing was asked before", {"messages": _rows(1, verdict="answer")}),
+        ("and nothing was asked before", {**SECOND_TURN, "messages": ANSWER, "turns": [_turn(), REPEATED]}),
+        ("was never answered", {"messages": ANSWER, "turns": [ASKED_BACK]}),
         ("in another order", {"messages": _rows(1, position=0)}),
         ("its answer is not about it", {"turns": [_turn(answer="I have read t00r.")]}),
     ],
@@ -206,6 +211,7 @@ NO_FAULT: dict[str, Changes] = {
         "terminated": TERMINATED,
     },
     "a link, which is answered by rule": LINKED,
+    "a question and its answer": {**SECOND_TURN, "messages": ANSWER, "turns": [ASKED_BACK, REPEATED]},
 }
 ONE_FAULT: dict[str, Changes] = {
     f"{TALK}: turn 1 says that somebody stopped it, and nobody did": {
