@@ -24,7 +24,6 @@ from threadline.approvals.contract import (
     approval_workflow_id,
 )
 from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, button_value
-from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
@@ -32,6 +31,7 @@ from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowClient
+from threadline.wiring.sweeps import open_approvals
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
 from threadline_devstack.slack.model import SandboxMessage
@@ -59,7 +59,7 @@ class ApprovalWorkflows:
 
     async def sweep(self) -> int:
         """Sweep all approvals once; returns how many had to be started again."""
-        sweep = OpenApprovals(self.desk.talk.database, WorkflowClient(self.environment.client))
+        sweep = open_approvals(self.desk.talk.database, WorkflowClient(self.environment.client))
         return await repaired(self.desk.talk.database, sweep)
 
     async def proposed(self) -> SandboxMessage:

@@ -22,7 +22,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from tests.chaos.plan import seeded_random
 from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
 from threadline.cases import contract
-from threadline.cases import sweep as case_sweeps
+from threadline.cases import posts as case_posts
 from threadline.cli import process
 from threadline.cli.main import exit_now
 from threadline.conversations import workflow as conversation_workflow
@@ -78,7 +78,7 @@ def shorten_waits() -> None:
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0
-    case_sweeps.GRACE = ANSWER_GRACE
+    case_posts.ANSWER_GRACE = ANSWER_GRACE
     _replace(core, LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
     _replace(history, BURST=1000.0, PER_SECOND=500.0)

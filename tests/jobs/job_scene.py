@@ -25,7 +25,7 @@ from threadline.jobs import tools
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
-from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
+from threadline.jobs.schedules import JobSchedules
 from threadline.jobs.store import JobStore
 from threadline.rfps.model import RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
@@ -36,6 +36,7 @@ from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
+from threadline.wiring.sweeps import open_jobs
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
@@ -98,7 +99,7 @@ class JobScene:
 
     async def sweep(self) -> int:
         """Sweep all jobs once; returns how many had to be repaired."""
-        return await repaired(self.database, MissingJobWorkflows(self.runner))
+        return await repaired(self.database, open_jobs(self.runner))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = RfpFacts(title, "Harbour", due, status)

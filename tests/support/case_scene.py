@@ -15,7 +15,6 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
-from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
 from threadline.cases.model import (
     BUG_WORKFLOW,
@@ -31,14 +30,12 @@ from threadline.cases.posts import CaseChannels
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.conversations.sweep import OpenConversations
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
-from threadline.handovers.sweep import OpenHandovers
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
-from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
+from threadline.jobs.schedules import JobSchedules
 from threadline.slack.client import BotIdentity, SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -58,6 +55,7 @@ from threadline.threads.model import (
 )
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
+from threadline.wiring import sweeps
 from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
@@ -285,18 +283,18 @@ def core_activities(
     deps = core_deps(database, temporal, slack, tiers)
     of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
-    sweeps = [
+    all_sweeps = [
         *of_cases.sweeps,
-        OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
-        OpenHandovers(database, deps.workflows),
-        OpenApprovals(database, deps.workflows),
-        MissingJobWorkflows(JobSchedules(temporal, database, deps.outbox)),
+        sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_QUIET),
+        sweeps.open_handovers(database, deps.workflows),
+        sweeps.open_approvals(database, deps.workflows),
+        sweeps.open_jobs(JobSchedules(temporal, database, deps.outbox)),
     ]
     return [
         *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),
         *activities_of(threads, ThreadActivities),
         *activities_of(catch_up(database, slack, deps.router), CatchUpActivities),
-        *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
+        *activities_of(LiveSweepActivities(database, all_sweeps), SweepActivities),
     ]
 
 

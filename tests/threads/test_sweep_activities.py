@@ -19,10 +19,9 @@ class Row:
 
 
 @dataclass
-class Rows(Sweep[Row]):
+class Rows:
     """Rows from 1 to 5, of which these fail."""
 
-    name = "rows"
     failing: dict[int, Exception] = field(default_factory=dict)
     repaired: list[int] = field(default_factory=list)
 
@@ -39,7 +38,8 @@ class Rows(Sweep[Row]):
 async def run(database: Database, rows: Rows, after: int = 0, attempt_seconds: float = 60) -> SweepPage | None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, start_to_close_timeout=timedelta(seconds=attempt_seconds))
-    return await environment.run(LiveSweepActivities(database, [rows]).sweep, SweepPage("rows", after))
+    activities = LiveSweepActivities(database, [Sweep("rows", rows.find, rows.repair)])
+    return await environment.run(activities.sweep, SweepPage("rows", after))
 
 
 async def test_pages_hold_every_row_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from threadline.cases.model import (
 )
 from threadline.cases.outcome import TurnPost
 from threadline.cases.store.case import CaseStore
+from threadline.cases.store.lists import CaseLists, MissingAnswer
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
@@ -38,6 +39,8 @@ from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox, Post, add_reactions
 from threadline.threads.store import PostStore
 
+ANSWER_GRACE = 900.0
+"""Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _log = structlog.get_logger(__name__)
@@ -60,6 +63,9 @@ class CaseChannels:
 
     def on_call(self, tier: int) -> Sequence[str]:
         return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
+
+    def escalation(self, bug_id: str, number: int, severity: Severity, started: float = 0.0) -> Escalation:
+        return Escalation(bug_id, number, self.targets[severity], len(self.tiers), started)
 
 
 class LiveCasePostActivities(CasePostActivities):
@@ -167,7 +173,7 @@ class LiveCasePostActivities(CasePostActivities):
             await self._outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
         words = blocks.escalated_text(case.bug_id, told.reporter_text)
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
-        return Escalation(case.bug_id, number, self._channels.targets[case.severity], len(self._channels.tiers))
+        return self._channels.escalation(case.bug_id, number, case.severity)
 
     @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
@@ -220,6 +226,17 @@ class LiveCasePostActivities(CasePostActivities):
                     refusals.append(error)
         if refusals:
             raise refusals[0]
+
+    # -- answers that no workflow is about to post ---------------------------------------------------------------------
+
+    async def find_missing(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:
+        return await CaseLists(tx).missing_answers(ANSWER_GRACE, limit, after, owed=False)
+
+    async def post_missing(self, item: MissingAnswer) -> bool:
+        _log.error("answer_missing", case=item.bug_id, turn=item.turn, kind=item.kind)
+        turn = TurnRef(item.bug_id, item.turn)
+        await (self.post_clarification_question(turn) if item.kind == "question" else self.post_findings(turn))
+        return True
 
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 

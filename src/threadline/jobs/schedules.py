@@ -1,6 +1,5 @@
 """Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
@@ -18,7 +17,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.jobs import blocks
 from threadline.jobs.contract import job_start
@@ -29,7 +28,6 @@ from threadline.slack import formatting
 from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox, Post
-from threadline.threads.sweep import Sweep
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
 
 CATCHUP_WINDOW = timedelta(hours=6)
@@ -109,26 +107,6 @@ class JobSchedules(JobRunner):
             await self._outbox.publish(Post(f"job:{job.job_id}:cancelled", job.channel, job.thread_ts, rendered))
         except (Permanent, Transient) as error:
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
-
-
-class MissingJobWorkflows(Sweep[AgentJob]):
-    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started."""
-
-    name = "jobs"
-
-    def __init__(self, runner: JobRunner) -> None:
-        self._runner = runner
-
-    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[AgentJob]:
-        return await JobStore(tx).open_jobs(after, limit)
-
-    async def repair(self, item: AgentJob) -> bool:
-        """Start it. The workflow of a job that is over by now finds that out, and ends."""
-        if (await self._runner.describe(item)).exists:
-            return False
-        await self._runner.start(item)
-        _log.warning("workflow_restarted", sweep=self.name, workflow_id=item.workflow_id)
-        return True
 
 
 def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:

@@ -1,11 +1,10 @@
 """Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
 
-Each feature has its own in its `sweep.py`; wiring passes them all to `LiveSweepActivities`.
+`wiring/sweeps.py` has those of all features.
 """
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -32,53 +31,66 @@ class SweepItem(Protocol):
 
 
 Item = TypeVar("Item", bound=SweepItem)
+Find = Callable[[Transaction, int, int], Awaitable[Sequence[Item]]]
+"""The rows behind an id, in the order of their ids, and at most how many."""
 
 
-class Sweep(ABC, Generic[Item]):
-    """One thing that must hold."""
+class Sweep(Generic[Item]):
+    """One thing that must hold.
 
-    name: str
-    """In the schedule's input, the activity's summary and the log."""
-    waits_for_slack = False
-    """Such a sweep runs last: the others do not wait for Slack."""
+    Args:
+        name: in the schedule's input, the activity's summary and the log.
+        find: rows of which it must hold, or for which it does not.
+        repair: makes it hold for one; returns whether it did not. Safe to repeat. An item for which it raises is passed
+            over, and found again by the next sweep.
+        waits_for_slack: such a sweep runs last: the others do not wait for Slack.
+    """
 
-    @abstractmethod
-    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[Item]:
-        """Rows of which it must hold, or for which it does not, in the order of their ids."""
-
-    @abstractmethod
-    async def repair(self, item: Item) -> bool:
-        """Make it hold; returns whether it did not. Safe to repeat.
-
-        An item that raises is passed over, and found again by the next sweep.
-        """
+    def __init__(
+        self,
+        name: str,
+        find: Find[Item],
+        repair: Callable[[Item], Awaitable[bool]],
+        *,
+        waits_for_slack: bool = False,
+    ) -> None:
+        self.name, self.find, self.repair, self.waits_for_slack = name, find, repair, waits_for_slack
 
 
 class WorkflowSweep(Sweep[Item]):
-    """Rows that must have a running workflow."""
+    """Rows that must have a running workflow.
 
-    restart_completed = True
-    """Whether a workflow that has ended by itself is started again, too."""
+    Args:
+        start_of: how it is started.
+        restart_completed: whether a workflow that has ended by itself is started again, too.
+    """
 
-    def __init__(self, database: Database, workflows: WorkflowClient) -> None:
-        self._database = database
-        self._workflows = workflows
+    def __init__(
+        self,
+        name: str,
+        find: Find[Item],
+        start_of: Callable[[Item], WorkflowStart],
+        database: Database,
+        workflows: WorkflowClient,
+        *,
+        restart_completed: bool = True,
+    ) -> None:
+        super().__init__(name, find, self._restart)
+        self._database, self._workflows, self._start_of = database, workflows, start_of
+        self._restart_completed = restart_completed
 
-    @abstractmethod
-    def start_of(self, item: Item) -> WorkflowStart: ...
-
-    async def repair(self, item: Item) -> bool:
+    async def _restart(self, item: Item) -> bool:
         """Start the workflow unless it runs. The row may have changed since the page was read: it is read again."""
-        status = await self._workflows.status(self.start_of(item).workflow_id)
+        status = await self._workflows.status(self._start_of(item).workflow_id)
         if status is WorkflowExecutionStatus.RUNNING:
             return False
-        if status is WorkflowExecutionStatus.COMPLETED and not self.restart_completed:
+        if status is WorkflowExecutionStatus.COMPLETED and not self._restart_completed:
             return False
         async with self._database.begin() as tx:
             current = await self.find(tx, item.id - 1, 1)
         if [each.id for each in current] != [item.id]:
             return False  # it ended, and its workflow with it
-        start = self.start_of(current[0])
+        start = self._start_of(current[0])
         await self._workflows.start(start)
         _log.warning("workflow_restarted", sweep=self.name, workflow_id=start.workflow_id)
         return True

@@ -20,14 +20,12 @@ from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.store import ApprovalStore
-from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
 from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.case import CaseStore
-from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.catch_up import ConversationThreads
@@ -37,7 +35,6 @@ from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.db import migrate
@@ -52,11 +49,10 @@ from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.contract import HandoverActivities
-from threadline.handovers.sweep import OpenHandovers
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
-from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
+from threadline.jobs.schedules import JobSchedules
 from threadline.jobs.store import JobStore
 from threadline.knowledge.search import look_up
 from threadline.models.client import OpenAIConfig, OpenAIModel
@@ -103,6 +99,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import PostgresToolLedger, ToolExecutionStore
+from threadline.wiring import sweeps
 from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
 from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrations
 
@@ -260,11 +257,12 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     handover_activities = LiveHandoverActivities(
         deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, handover_settings
     )
+    open_handovers = sweeps.open_handovers(deps.database, deps.workflows)
     async with open_conversations(given, deps, services) as (conversation_activities, approval_activities):
         features = [
             cases(deps, _case_limits(settings.case), pull_requests),
             conversations(deps, conversation_activities, retention),
-            Feature([(handover_activities, HandoverActivities)], [OpenHandovers(deps.database, deps.workflows)]),
+            Feature([(handover_activities, HandoverActivities)], [open_handovers]),
             approvals(deps, approval_activities, retention),
             jobs(deps, channels, runner, retention),
         ]
@@ -347,9 +345,9 @@ def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Fe
     return Feature(
         [(live, CaseActivities), (posts, CasePostActivities)],
         [
-            OpenCases(database, workflows),
-            SlaClocks(database, workflows, channels.targets, len(channels.tiers)),
-            MissingAnswers(posts),
+            sweeps.open_cases(database, workflows),
+            sweeps.sla_clocks(database, workflows, channels),
+            sweeps.missing_answers(posts),
         ],
     )
 
@@ -359,7 +357,7 @@ def conversations(deps: CoreDeps, live: LiveConversationActivities, settings: Co
     kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
     return Feature(
         [(live, ConversationActivities)],
-        [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
+        [sweeps.waiting_conversations(deps.database, deps.workflows, settings.conversation_quiet)],
         [
             Prune("conversations", kept, lambda tx, before: ConversationStore(tx).prune(before)),
             Prune("memories", settings.memory_days * _DAY, lambda tx, before: MemoryStore(tx).prune(before)),
@@ -373,7 +371,7 @@ def approvals(deps: CoreDeps, live: LiveApprovalActivities, settings: Conversati
     kept = settings.conversation_retention_days * _DAY
     return Feature(
         [(live, ApprovalActivities)],
-        sweeps=[OpenApprovals(deps.database, deps.workflows)],
+        sweeps=[sweeps.open_approvals(deps.database, deps.workflows)],
         prune=[Prune("proposed actions", kept, lambda tx, before: ApprovalStore(tx).prune(before))],
     )
 
@@ -383,7 +381,7 @@ def jobs(deps: CoreDeps, channels: ChannelAccess, runner: JobRunner, settings: C
     live = LiveJobActivities(deps.database, deps.outbox, channels, deps.router, runner)
     return Feature(
         [(live, JobActivities)],
-        sweeps=[MissingJobWorkflows(runner)],
+        sweeps=[sweeps.open_jobs(runner)],
         prune=[Prune("jobs", kept, lambda tx, before: JobStore(tx).delete_older_than(before))],
     )
 

@@ -1,0 +1,104 @@
+"""The sweeps of all features: what Postgres says must run has a workflow, and what a turn came to is posted."""
+
+import structlog
+
+from threadline.approvals.contract import approval_start
+from threadline.approvals.model import ProposedAction
+from threadline.approvals.store import ApprovalStore
+from threadline.cases.contract import case_start, clock_start
+from threadline.cases.posts import CaseChannels, LiveCasePostActivities
+from threadline.cases.store.lists import CaseLists, MissingAnswer, OpenCase, OpenEscalation
+from threadline.conversations.contract import conversation_start
+from threadline.conversations.store.conversation import ConversationStore, WaitingConversation
+from threadline.db.engine import Database
+from threadline.handovers.contract import handover_start
+from threadline.handovers.model import Handover
+from threadline.handovers.store import HandoverStore
+from threadline.jobs.model import AgentJob, JobRunner
+from threadline.jobs.store import JobStore
+from threadline.threads.sweep import Sweep, WorkflowSweep
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+
+_log = structlog.get_logger(__name__)
+
+
+def open_cases(database: Database, workflows: WorkflowClient) -> Sweep[OpenCase]:
+    return WorkflowSweep(
+        "cases",
+        lambda tx, after, limit: CaseLists(tx).open_cases(after, limit),
+        lambda case: case_start(case.thread),
+        database,
+        workflows,
+    )
+
+
+def sla_clocks(database: Database, workflows: WorkflowClient, channels: CaseChannels) -> Sweep[OpenEscalation]:
+    """A clock counts from the moment when people were called; its posts have keys, so it repeats none."""
+
+    def start_of(item: OpenEscalation) -> WorkflowStart:
+        escalation = channels.escalation(item.bug_id, item.number, item.severity, item.started)
+        return clock_start(escalation, acknowledged=item.acknowledged)
+
+    return WorkflowSweep(
+        "SLA clocks",
+        lambda tx, after, limit: CaseLists(tx).open_escalations(after, limit),
+        start_of,
+        database,
+        workflows,
+        restart_completed=False,
+    )
+
+
+def missing_answers(posts: LiveCasePostActivities) -> Sweep[MissingAnswer]:
+    """Answers that no workflow is about to post. Each post has a key, so what was posted by now is not posted twice."""
+    return Sweep("missing answers", posts.find_missing, posts.post_missing, waits_for_slack=True)
+
+
+def waiting_conversations(database: Database, workflows: WorkflowClient, quiet: float) -> Sweep[WaitingConversation]:
+    """Those in which something waits. `quiet`: seconds of silence after which a run ends."""
+    return WorkflowSweep(
+        "conversations",
+        lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, quiet),
+        lambda conversation: conversation_start(conversation.thread),
+        database,
+        workflows,
+    )
+
+
+def open_handovers(database: Database, workflows: WorkflowClient) -> Sweep[Handover]:
+    return WorkflowSweep(
+        "handovers",
+        lambda tx, after, limit: HandoverStore(tx).open_page(after, limit),
+        lambda handover: handover_start(handover.ref),
+        database,
+        workflows,
+    )
+
+
+def open_approvals(database: Database, workflows: WorkflowClient) -> Sweep[ProposedAction]:
+    """Actions that are not decided, or that were approved and whose outcome is not posted.
+
+    Otherwise only a click starts such a workflow again. The record of executions keeps the action from being executed
+    twice. An outcome that Slack refuses is tried again for a day.
+    """
+    return WorkflowSweep(
+        "approvals",
+        lambda tx, after, limit: ApprovalStore(tx).unfinished_after(after, limit),
+        lambda action: approval_start(action.team, action.action_id),
+        database,
+        workflows,
+    )
+
+
+def open_jobs(runner: JobRunner) -> Sweep[AgentJob]:
+    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started."""
+
+    async def start(job: AgentJob) -> bool:
+        """The workflow of a job that is over by now finds that out, and ends."""
+        if (await runner.describe(job)).exists:
+            return False
+        await runner.start(job)
+        _log.warning("workflow_restarted", sweep="jobs", workflow_id=job.workflow_id)
+        return True
+
+    return Sweep("jobs", lambda tx, after, limit: JobStore(tx).open_jobs(after, limit), start)
