@@ -16,11 +16,16 @@ from threadline.settings import DatabaseSettings
 
 
 def every_table() -> MetaData:
-    """Import each feature's `tables.py`: autogenerate would drop a table that no import has declared."""
+    """Import each feature's `tables.py`: autogenerate sees no table that no import has declared."""
     package = Path(threadline.__file__).parent
     for path in sorted(package.rglob("tables.py")):
         import_module(".".join(("threadline", *path.relative_to(package).with_suffix("").parts)))
     return metadata
+
+
+def is_compared(_object: object, _name: str | None, kind: str, reflected: bool, declared: object) -> bool:
+    """Whether autogenerate compares something: keys, indexes, and tables that no `tables.py` has are in SQL alone."""
+    return kind == "column" or (kind == "table" and not (reflected and declared is None))
 
 
 @contextmanager
@@ -58,5 +63,7 @@ if context.is_offline_mode():
     run()
 else:
     with connected() as connection:
-        context.configure(connection=connection, target_metadata=every_table(), compare_type=True)
+        context.configure(
+            connection=connection, target_metadata=every_table(), compare_type=True, include_object=is_compared
+        )
         run()

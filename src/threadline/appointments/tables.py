@@ -1,18 +1,7 @@
-"""The tables of appointments. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of appointments. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import (
-    ARRAY,
-    Column,
-    Computed,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    Table,
-    Time,
-    UniqueConstraint,
-    text,
-)
-from sqlalchemy.dialects.postgresql import TSTZRANGE, ExcludeConstraint
+from sqlalchemy import ARRAY, Column, Computed, Integer, Table, Time
+from sqlalchemy.dialects.postgresql import TSTZRANGE
 
 from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
@@ -36,18 +25,4 @@ appointments = Table(
     required("created_at", MOMENT),
     Column("cancelled_at", MOMENT),
     required("revision", Integer()),
-    UniqueConstraint("appointment_id"),
-    ForeignKeyConstraint(
-        ["team", "resource"],
-        ["appointment_resources.team", "appointment_resources.name"],
-        name="appointments_team_resource_fkey",
-    ),
-    ExcludeConstraint(
-        ("team", "="),
-        ("resource", "="),
-        ("during", "&&"),
-        name="appointments_one_at_a_time",
-        where=text("cancelled_at IS NULL"),
-    ),
-    Index("appointments_attendee_idx", "team", "attendee"),
 )

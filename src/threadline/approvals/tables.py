@@ -1,6 +1,6 @@
-"""The table of proposed actions. Checks, defaults and triggers are in `alembic/`."""
+"""The table of proposed actions. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import ARRAY, Column, Computed, Table, UniqueConstraint
+from sqlalchemy import ARRAY, Column, Computed, Table
 
 from threadline.db.columns import JSON, MOMENT, TEXT, identity, metadata, required
 
@@ -19,6 +19,4 @@ proposed_actions = Table(
     Column("decision", TEXT),
     Column("decided_at", MOMENT),
     *(required(name, TEXT) for name in ("decided_by", "decision_key")),
-    UniqueConstraint("action_id"),
-    UniqueConstraint("team", "operation_key"),
 )

@@ -1,25 +1,13 @@
-"""The tables of conversations. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of conversations. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Integer, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
-    whole = ForeignKey("conversations.id", ondelete="CASCADE")
+    whole = ForeignKey("conversations.id")  # for joins
     return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
 
 
@@ -35,8 +23,6 @@ conversations = Table(
     required("summary", TEXT),
     required("summary_until", Integer()),
     *(required(name, MOMENT) for name in ("created_at", "last_at")),
-    UniqueConstraint("team", "channel", "thread_ts", name="conversations_thread_key"),
-    Index("conversations_age_idx", "last_at", postgresql_where=text("stored > 0")),
 )
 
 # `Text` and `JSONB` clean nothing: a message that Postgres refuses is to go into quarantine. If its id were cleaned
@@ -59,16 +45,6 @@ conversation_messages = Table(
     *(Column(name, Integer) for name in ("turn", "step")),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),
     required("created_at", MOMENT),
-    UniqueConstraint("conversation_id", "seq"),
-    UniqueConstraint("conversation_id", "message_id"),
-    Index("conversation_messages_unused_idx", "conversation_id", "turn"),
-    Index("conversation_messages_id_idx", "message_id"),
-    Index(
-        "conversation_messages_correction_idx",
-        "conversation_id",
-        "correction_of",
-        postgresql_where=text("correction_of <> ''"),
-    ),
 )
 
 transcript_entries = Table(
@@ -80,7 +56,6 @@ transcript_entries = Table(
     *(required(name, Integer()) for name in ("turn", "step")),
     required("body", TEXT),
     required("created_at", MOMENT),
-    UniqueConstraint("conversation_id", "key"),
 )
 
 conversation_turns = Table(
@@ -97,12 +72,6 @@ conversation_turns = Table(
     Column("result", JSON_OR_NULL),
     required("created_at", MOMENT),
     *(Column(name, MOMENT) for name in ("settled_at", "posted_at")),
-    Index(
-        "conversation_turns_unposted_idx",
-        "conversation_id",
-        "turn",
-        postgresql_where=text("posted_at IS NULL AND answer <> ''"),
-    ),
 )
 
 ratings = Table(
@@ -125,5 +94,4 @@ model_calls = Table(
     required("cost_usd", Double()),
     required("milliseconds", Integer()),
     required("created_at", MOMENT),
-    Index("model_calls_turn_idx", "conversation_id", "turn"),
 )

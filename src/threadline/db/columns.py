@@ -9,14 +9,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from threadline.db.values import storable, storable_json
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "uq": "%(table_name)s_%(column_0_N_name)s_key",
-        "fk": "%(table_name)s_%(column_0_name)s_fkey",
-    }
-)
-"""Names constraints as Postgres does by default, so that autogenerate finds them in the migrated schema."""
+metadata = MetaData()
 
 MOMENT = DateTime(timezone=True)
 MONEY = Numeric(14, 6)

@@ -1,19 +1,13 @@
-"""The table of decisions. Checks, defaults and triggers are in `alembic/`."""
+"""The table of decisions. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table
+from sqlalchemy import BigInteger, Column, Double, Integer, Table
 
 from threadline.db.columns import JSON, MOMENT, TEXT, metadata, required
 
 decisions = Table(
     "decisions",
     metadata,
-    Column(
-        "conversation_id",
-        BigInteger,
-        ForeignKey("conversations.id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    Column("conversation_id", BigInteger, primary_key=True, autoincrement=False),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("turn", "round")),
     *(required(name, TEXT) for name in ("inputs_hash", "prompt_version", "variant", "type")),
     required("decision", JSON),
@@ -24,5 +18,4 @@ decisions = Table(
     *(required(name, TEXT) for name in ("next_step", "reason", "outcome")),
     required("cost_usd", Double()),
     required("decided_at", MOMENT),
-    Index("decisions_age_idx", "decided_at"),
 )

@@ -1,12 +1,12 @@
-"""The tables of handovers and the answers under their cards. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of handovers and of answers to them. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table
 
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
 
 
 def _conversation() -> Column[int]:
-    whole = ForeignKey("conversations.id", ondelete="CASCADE")
+    whole = ForeignKey("conversations.id")  # for joins
     return Column("conversation_id", BigInteger, whole, primary_key=True, autoincrement=False)
 
 
@@ -19,8 +19,6 @@ handovers = Table(
     required("reminded", Integer()),
     required("opened_at", MOMENT),
     *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
-    Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),
-    Index("handovers_card_idx", "channel", "card_ts"),
 )
 
 handover_answers = Table(
@@ -36,5 +34,4 @@ handover_answers = Table(
     required("version", SLACK_TIME),
     required("files", JSON),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at")),
-    Index("handover_answers_message_idx", "message_id"),
 )

@@ -1,6 +1,6 @@
-"""The table of jobs. Checks, defaults and triggers are in `alembic/`."""
+"""The table of jobs. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Computed, Index, Integer, Table, UniqueConstraint, text
+from sqlalchemy import Column, Computed, Integer, Table
 
 from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, identity, metadata, required
 
@@ -25,9 +25,4 @@ agent_jobs = Table(
     required("error", TEXT),
     required("created_at", MOMENT),
     *(Column(name, MOMENT) for name in ("started_at", "finished_at")),
-    UniqueConstraint("job_id"),
-    UniqueConstraint("team", "operation_key"),
-    Index("agent_jobs_order_idx", "team", "id"),
-    Index("agent_jobs_status_idx", "team", "status", "id"),
-    Index("agent_jobs_rfp_idx", "team", "rfp_id", "id", postgresql_where=text("rfp_id <> ''")),
 )

@@ -1,6 +1,6 @@
-"""The tables of documents. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of documents. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import ARRAY, REAL, Column, Computed, Date, Double, ForeignKey, Index, Integer, Table, UniqueConstraint
+from sqlalchemy import ARRAY, REAL, BigInteger, Column, Computed, Date, Double, Integer, Table
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
@@ -15,13 +15,12 @@ knowledge_documents = Table(
     required("authority", Double()),
     *(Column(name, Date) for name in ("effective", "expires")),
     *(required(name, TEXT) for name in ("ingest_root", "content_hash")),
-    UniqueConstraint("team", "source"),
 )
 
 knowledge_passages = Table(
     "knowledge_passages",
     metadata,
-    Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
+    Column("document_id", BigInteger, primary_key=True, autoincrement=False),
     Column("position", Integer, primary_key=True, autoincrement=False),
     *(required(name, TEXT) for name in ("title", "section", "body")),
     Column(
@@ -36,23 +35,10 @@ knowledge_passages = Table(
     ),
     required("model", TEXT),
     Column("vector", ARRAY(REAL)),
-    Index(
-        "knowledge_passages_search_vector_idx",
-        "search_vector",
-        postgresql_using="gin",
-        postgresql_with={"fastupdate": "off"},
-    ),
 )
 
 knowledge_words = Table(
     "knowledge_words",
     metadata,
     *(Column(name, TEXT, primary_key=True) for name in ("team", "word")),
-    Index(
-        "knowledge_words_letters_idx",
-        "word",
-        postgresql_using="gin",
-        postgresql_ops={"word": "gin_trgm_ops"},
-        postgresql_with={"fastupdate": "off"},
-    ),
 )

@@ -1,6 +1,6 @@
-"""The table of what the operator remembers. Checks, defaults and triggers are in `alembic/`."""
+"""The table of what the operator remembers. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Computed, Index, Table, UniqueConstraint
+from sqlalchemy import Column, Computed, Table
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
@@ -21,7 +21,4 @@ memories = Table(
         ),
     ),
     required("created_at", MOMENT),
-    UniqueConstraint("team", "kind", "key"),
-    Index("memories_search_idx", "search_vector", postgresql_using="gin"),
-    Index("memories_age_idx", "created_at"),
 )

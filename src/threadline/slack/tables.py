@@ -1,4 +1,4 @@
-"""The table of Slack users. Checks, defaults and triggers are in `alembic/`."""
+"""The table of Slack users. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
 from sqlalchemy import Column, Table
 

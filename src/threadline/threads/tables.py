@@ -1,6 +1,6 @@
-"""The tables of threads, posts, quarantine and the catch-up. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of threads, posts and the catch-up. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Boolean, Column, Double, Index, Integer, Table, UniqueConstraint, text
+from sqlalchemy import Boolean, Column, Double, Integer, Table
 
 from threadline.db.columns import MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
@@ -16,8 +16,6 @@ posts = Table(
     *(required(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", TEXT),
     required("record_due", Boolean()),
-    Index("posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
-    Index("posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
 
 quarantine = Table(
@@ -26,7 +24,6 @@ quarantine = Table(
     identity(),
     *(required(name, TEXT) for name in (*_PLACE, "message_id", "message_text", "error")),
     required("created_at", MOMENT),
-    UniqueConstraint("team", "channel", "thread_ts", "message_id"),
 )
 
 threads = Table(
@@ -36,7 +33,6 @@ threads = Table(
     *(required(name, TEXT) for name in ("workflow_id", "kind", "author_id")),
     required("compare_from", SLACK_TIME),
     Column("first_message_at", SLACK_TIME),
-    Index("threads_workflow_idx", "workflow_id"),
 )
 
 catch_up_channels = Table(
@@ -57,8 +53,6 @@ catch_up_threads = Table(
     *(required(name, Double()) for name in ("seen_at", "compared_at")),
     required("is_due", Boolean()),
     required("error", TEXT),
-    Index("catch_up_threads_due_idx", "team", "active_at", postgresql_where=text("is_due")),
-    Index("catch_up_threads_active_idx", "team", "active_at", "compared_at"),
 )
 
 catch_up_messages = Table(
@@ -76,5 +70,4 @@ thread_bindings = Table(
     *(Column(name, TEXT, primary_key=True) for name in (*_PLACE, "kind")),
     *(required(name, TEXT) for name in ("record_id", "bound_by")),
     required("bound_at", MOMENT),
-    Index("thread_bindings_record_idx", "team", "kind", "record_id", "bound_at"),
 )

@@ -1,15 +1,11 @@
-"""The tables of calls of tools. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of calls of tools. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import UUID, Boolean, Column, Computed, Index, Integer, String, Table, UniqueConstraint, func, text
+from sqlalchemy import UUID, Boolean, Column, Computed, Integer, String, Table, func
 
 from threadline.db.columns import JSON_OR_NULL, MOMENT, TEXT, metadata, required
 
 _NAME = String(255)
-
-
-_TOOLSET = text("split_part(tool_name, '.', 1)")
 _PLACE = ("team", "channel", "thread_ts")
-
 
 agent_tool_executions = Table(
     "agent_tool_executions",
@@ -32,11 +28,4 @@ agent_tool_executions = Table(
     Column("execution_time_ms", Integer),
     required("created_at", MOMENT),
     Column("finished_at", MOMENT),
-    UniqueConstraint(*_PLACE, "turn", "step", "call_id", name="agent_tool_executions_call_key"),
-    Index("idx_tool_executions_channel_thread", "channel", "thread_ts"),
-    Index("idx_tool_executions_user", "user_id"),
-    Index("idx_tool_executions_age", "created_at"),
-    Index("idx_tool_executions_answer", "fingerprint", postgresql_where=text("cacheable")),
-    Index("idx_tool_executions_toolset", "team", _TOOLSET, postgresql_where=text("cacheable")),
-    Index("idx_tool_executions_intent", "team", _TOOLSET, postgresql_where=text("status IS NULL")),
 )
