@@ -30,7 +30,8 @@ from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import history
 from threadline.slack.client import make_web_client
-from threadline.threads import outbox, retrying
+from threadline.threads import model as thread_model
+from threadline.threads import outbox
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -75,7 +76,7 @@ def shorten_waits() -> None:
     _replace(outbox, CALL_TIMEOUT=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
     _replace(gateway, make_web_client=partial(make_web_client, timeout=CALL))
     turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
-    retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
+    thread_model.FIRST_DELAY, thread_model.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0
     case_posts.ANSWER_GRACE = ANSWER_GRACE

@@ -4,7 +4,7 @@ from temporalio.exceptions import ApplicationError
 
 from threadline.privacy.encryption import DecryptionFailed
 from threadline.threads.calls import fault_of
-from threadline.threads.retrying import FaultKind
+from threadline.threads.model import FaultKind
 
 
 def test_worker_without_the_key_of_its_input_is_tried_again() -> None:

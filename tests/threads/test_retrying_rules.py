@@ -1,6 +1,6 @@
 """How often an interrupted turn is run again."""
 
-from threadline.threads.retrying import GIVE_UP_AFTER, MAX_LOST_WORKERS, Fault, FaultKind, RetryBudget
+from threadline.threads.model import GIVE_UP_AFTER, MAX_LOST_WORKERS, Fault, FaultKind, RetryBudget
 
 LOST = Fault(FaultKind.LOST, "lost")
 OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")

@@ -50,8 +50,7 @@ with workflow.unsafe.imports_passed_through():
         shown_state,
     )
     from threadline.threads.activity_options import COSMETIC
-    from threadline.threads.model import IncomingMessage, MessageKind, SenderType, format_utc
-    from threadline.threads.retrying import Fault, RetryBudget
+    from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
 
 from threadline.cases.sla import signal_clock, start_clock
 from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, call_unless, fault_of, pause

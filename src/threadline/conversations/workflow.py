@@ -58,8 +58,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
-    from threadline.threads.model import IncomingMessage, MessageKind, format_utc
-    from threadline.threads.retrying import Fault, FaultKind
+    from threadline.threads.model import Fault, FaultKind, IncomingMessage, MessageKind, format_utc
 
 from threadline.threads.calls import (
     BackgroundTasks,

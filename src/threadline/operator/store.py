@@ -10,8 +10,7 @@ from sqlalchemy import ColumnElement, Row, TextClause, delete, func, select, tex
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.text_search import any_word, words_shared
-from threadline.db.values import storable, storable_key
+from threadline.db.values import any_word, storable, storable_key, words_shared
 from threadline.operator.tables import memories
 
 MAX_FACTS = 10

@@ -13,8 +13,7 @@ from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.text_search import any_word, words_shared
-from threadline.db.values import storable, storable_json, storable_key
+from threadline.db.values import any_word, storable, storable_json, storable_key, words_shared
 from threadline.rfps.model import (
     BINDING,
     FACTS,

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.threads.activity_options import ActivityOptions, options_of
-    from threadline.threads.retrying import Fault, FaultKind
+    from threadline.threads.model import Fault, FaultKind
 
 from temporalio import exceptions
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception

@@ -30,7 +30,7 @@ _PACKAGE = Path(__file__).parents[1]
 _MODELS = (path for each in ("model.py", "model/[!_]*.py", "contract.py") for path in _PACKAGE.glob(f"*/{each}"))
 _OTHERS = """
     cases.audience errors jobs.times privacy.redaction privacy.secret_rules slack.text threads.activity_options
-    threads.payload_converter threads.phrases threads.retrying tools.public_text
+    threads.payload_converter threads.phrases tools.public_text
 """
 SHARED_MODULES = frozenset(
     {
