@@ -15,7 +15,7 @@ from temporalio.worker import Replayer
 from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
-from tests.support.temporal import activities_of, real_time, until, worker
+from tests.support.temporal import real_time, until, worker
 from threadline.approvals.contract import (
     ApprovalActivities,
     ApprovalRef,
@@ -28,6 +28,7 @@ from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
+from threadline.threads.activity_options import activities_of
 from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowClient

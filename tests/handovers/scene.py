@@ -13,7 +13,7 @@ from temporalio.worker import Replayer
 
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_activities import Engine
-from tests.support.temporal import activities_of, until, worker
+from tests.support.temporal import until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import ConversationTurn
@@ -27,6 +27,7 @@ from threadline.handovers.workflow import HandoverWorkflow
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities
+from threadline.threads.activity_options import activities_of
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import CORE_QUEUE, ButtonPress, IncomingMessage, MessageKind

@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.sweeps import repaired
-from tests.support.temporal import activities_of, skipping_time, until, worker
+from tests.support.temporal import skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -32,6 +32,7 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import activities_of
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation

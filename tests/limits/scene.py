@@ -20,7 +20,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from tests.support.case_scene import Agent, core_activities
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.temporal import GRACE, activities_of, binary, running
+from tests.support.temporal import GRACE, binary, running
 from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
 from threadline.cases.model import CaseLimits, bug_workflow_id
 from threadline.db.engine import Database
@@ -30,7 +30,7 @@ from threadline.investigator.store import AgentStore
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
-from threadline.threads.activity_options import options_by_name
+from threadline.threads.activity_options import activities_of, options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner

@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.case_scene import Agent, CaseScene, core_activities, outcome
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.temporal import activities_of, worker
+from tests.support.temporal import worker
 from threadline.cases.contract import AgentActivities
 from threadline.cases.model import Action
 from threadline.db.engine import Database
@@ -25,6 +25,7 @@ from threadline.investigator.store import AgentStore
 from threadline.privacy.keys import KeyRing
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import activities_of
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
 from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal

@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.temporal import activities_of, deliver, real_time, until, worker
+from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
 from threadline.cases.model import (
     BUG_WORKFLOW,
@@ -41,6 +41,7 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities
+from threadline.threads.activity_options import activities_of
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities

@@ -22,7 +22,7 @@ from tests.support.decision_activities import Documents
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
-from tests.support.temporal import activities_of, deliver, real_time, until, worker
+from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, FinishRequest, ThinkRequest
@@ -50,6 +50,7 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
+from threadline.threads.activity_options import activities_of
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id

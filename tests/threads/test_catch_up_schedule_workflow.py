@@ -13,8 +13,9 @@ from temporalio.client import (
 )
 from temporalio.workflow import Info
 
-from tests.support.temporal import activities_of, real_time, until, worker
+from tests.support.temporal import real_time, until, worker
 from threadline.errors import InternalError, Permanent
+from threadline.threads.activity_options import activities_of
 from threadline.threads.contract import (
     CATCH_UP_ID,
     CATCH_UP_REQUESTED,

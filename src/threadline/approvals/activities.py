@@ -112,7 +112,6 @@ class LiveApprovalActivities(ApprovalActivities):
         self._deps = deps
         self._database = deps.database
 
-    @activity.defn
     async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
         async with self._database.begin() as tx:
             try:
@@ -121,7 +120,6 @@ class LiveApprovalActivities(ApprovalActivities):
                 return ApprovalState(ApprovalStage.UNKNOWN)
             return await _state(tx, action, self._deps.clock())
 
-    @activity.defn
     async def decide_action(self, request: DecideAction) -> DecideReply:
         ref, press, now = request.ref, request.press, self._deps.clock()
         at = min(press.at or now, now)
@@ -142,13 +140,11 @@ class LiveApprovalActivities(ApprovalActivities):
         already = f"{action.action_id} was already decided, so your click changes nothing. {verdict_text(action)}"
         return DecideReply(state, "" if decided_now else already)
 
-    @activity.defn
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         async with self._database.begin() as tx:
             action = await ApprovalStore(tx).expire(request.ref.team, request.ref.action_id, request.now)
             return await _state(tx, action, self._deps.clock())
 
-    @activity.defn
     async def show_decision(self, ref: ApprovalRef) -> None:
         def is_card(part: Rendered) -> bool:
             return ref.action_id in blocks.action_ids(part)
@@ -170,7 +166,6 @@ class LiveApprovalActivities(ApprovalActivities):
             _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
             shown = rendered
 
-    @activity.defn
     async def execute_action(self, ref: ApprovalRef) -> None:
         deps = self._deps
         async with self._database.begin() as tx:
@@ -203,7 +198,6 @@ class LiveApprovalActivities(ApprovalActivities):
         correlation = action.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
-    @activity.defn
     async def post_outcome(self, ref: ApprovalRef) -> None:
         async with self._database.begin() as tx:
             store = ApprovalStore(tx)

@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from temporalio import activity
-
 from threadline.approvals.model import ApprovalRun, ApprovalStage, parse_button
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
@@ -69,37 +67,31 @@ class ApprovalActivities(ABC):
     """A proposed action in the database, its card in Slack, and its execution. Run in the core worker."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
         """Read how far the action is."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def decide_action(self, request: DecideAction) -> DecideReply:
         """Let a press decide, if it may by the settings of now. The first valid press counts."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         """Close an action that nobody has decided in time."""
 
     @activity_options(replace(POST, start_to_close=60, schedule_to_close=3600))
-    @activity.defn
     @abstractmethod
     async def show_decision(self, ref: ApprovalRef) -> None:
         """Replace the card's buttons by the decision. Does nothing if the message is gone."""
 
     @activity_options(EXECUTE)
-    @activity.defn
     @abstractmethod
     async def execute_action(self, ref: ApprovalRef) -> None:
         """Make the approved call, once. Its outcome is on record afterwards."""
 
     @activity_options(replace(POST, start_to_close=120))
-    @activity.defn
     @abstractmethod
     async def post_outcome(self, ref: ApprovalRef) -> None:
         """Post in the thread what came of an approved action, once."""

@@ -54,14 +54,12 @@ class LiveCaseActivities(CaseActivities):
         self._limits = limits
         self._bot_user = bot_user
 
-    @activity.defn
     async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as tx:
             case = await CaseStore(tx).snapshot_of(thread)
             ended = case.status is CaseStatus.RESOLVED
             return OpenedCase(case, self._limits, ended and await CaseLists(tx).closing_is_unposted(case.bug_id))
 
-    @activity.defn
     async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
         async with self._database.begin() as tx:
             batch = [redact_message(each) for each in request.messages]
@@ -71,7 +69,6 @@ class LiveCaseActivities(CaseActivities):
             _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
         return flushed.case
 
-    @activity.defn
     async def update_status(self, change: StatusChange) -> CaseSnapshot:
         """A step that the status no longer allows is not taken: the snapshot says where the case is."""
         try:
@@ -86,7 +83,6 @@ class LiveCaseActivities(CaseActivities):
         _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
         return snapshot
 
-    @activity.defn
     async def save_investigation_result(self, request: SettleRequest) -> Settled:
         async with self._database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
@@ -112,7 +108,6 @@ class LiveCaseActivities(CaseActivities):
             _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
             return settled
 
-    @activity.defn
     async def end_case(self, request: EndRequest) -> CaseSnapshot:
         async with self._database.begin() as tx:
             snapshot = await CaseStore(tx).end(request.bug_id, request.reason)
@@ -121,7 +116,6 @@ class LiveCaseActivities(CaseActivities):
 
     # -- read from Slack ---------------------------------------------------------------------------------------------
 
-    @activity.defn
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         root = await self._slack.get_message(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self._bot_user:
@@ -137,7 +131,6 @@ class LiveCaseActivities(CaseActivities):
             files=redact_files(root.files),
         )
 
-    @activity.defn
     async def fetch_attachments(self, bug_id: str) -> None:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
         async with self._database.begin() as tx:
@@ -163,7 +156,6 @@ class LiveCaseActivities(CaseActivities):
 
     # -- its fix -----------------------------------------------------------------------------------------------------
 
-    @activity.defn
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
         async with self._database.begin() as tx:
             case = await CaseStore(tx).get(turn.bug_id)
@@ -181,7 +173,6 @@ class LiveCaseActivities(CaseActivities):
         _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)
         return snapshot
 
-    @activity.defn
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
         async with self._database.begin() as tx:
             known = await CaseStore(tx).pull_request(bug_id)

@@ -8,7 +8,6 @@ signature is a type error. Arguments are references: what people wrote stays in 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
-from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from threadline.cases.model import (
@@ -177,55 +176,46 @@ class CaseActivities(ABC):
     """The case in the database, its report in Slack and its fix at the code host. Run in the core worker."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def open_case(self, thread: Thread) -> OpenedCase:
         """Read what is known of a thread, with the limits in force."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
         """Store a batch. A thread's first message opens its case, and its title is read from it. Safe to repeat."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def update_status(self, change: StatusChange) -> CaseSnapshot:
         """Take one step of the case's life and record it."""
 
     @activity_options(replace(STORE, start_to_close=60))
-    @activity.defn
     @abstractmethod
     async def save_investigation_result(self, request: SettleRequest) -> Settled:
         """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def end_case(self, request: EndRequest) -> CaseSnapshot:
         """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
 
     @activity_options(READ_SLACK)
-    @activity.defn
     @abstractmethod
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
 
     @activity_options(FETCH_FILES)
-    @activity.defn
     @abstractmethod
     async def fetch_attachments(self, bug_id: str) -> None:
         """Download what was attached and is not stored yet."""
 
     @activity_options(FORGE)
-    @activity.defn
     @abstractmethod
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
         """Bring the turn's fix to the code host, and say so in the summary thread."""
 
     @activity_options(ActivityOptions(start_to_close=660, retry=retry_policy(2, 60, attempts=5)))
-    @activity.defn
     @abstractmethod
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
         """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
@@ -235,55 +225,46 @@ class CasePostActivities(ABC):
     """What is said in Slack. Run in the core worker."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def post_notice(self, notice: Notice) -> None:
         """Post a short text that belongs to a step of the case."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def post_clarification_question(self, turn: TurnRef) -> None:
         """Ask the reporter in the report's thread."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def create_summary_thread(self, bug_id: str) -> None:
         """Post the case's root in the summaries channel, once, and remember its thread."""
 
     @activity_options(replace(POST, start_to_close=120))
-    @activity.defn
     @abstractmethod
     async def post_investigation_results(self, turn: TurnRef) -> None:
         """Post a turn's findings in the case's summary thread."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         """Call on-call in the escalation channel; returns what the SLA clock needs."""
 
     @activity_options(replace(POST, start_to_close=60))
-    @activity.defn
     @abstractmethod
     async def post_closing(self, bug_id: str) -> None:
         """Say in both threads how the case ended and how to reopen it."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         """Record and post what is due; False when the case needs no clock any more."""
 
     @activity_options(COSMETIC)
-    @activity.defn
     @abstractmethod
     async def add_reactions(self, reactions: CaseReactions) -> None:
         """Cosmetic: may come late or never."""
 
     @activity_options(COSMETIC)
-    @activity.defn
     @abstractmethod
     async def mark_used(self, turn: TurnRef) -> None:
         """Cosmetic: a check mark on each message that a turn used."""
@@ -293,19 +274,16 @@ class AgentActivities(ABC):
     """Run in the agent worker, on a queue of their own."""
 
     @activity_options(AGENT_TURN)
-    @activity.defn
     @abstractmethod
     async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
         """The first turn of a case."""
 
     @activity_options(AGENT_TURN)
-    @activity.defn
     @abstractmethod
     async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
         """A later turn, in the agent's session as of the last settled turn."""
 
     @activity_options(CLEANUP)
-    @activity.defn
     @abstractmethod
     async def cleanup_workspace(self, bug_id: str) -> None:
         """Remove the case's files from this machine, once no turn holds them."""

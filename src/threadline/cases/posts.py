@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
-from temporalio import activity
 
 from threadline.cases import blocks
 from threadline.cases.contract import CasePostActivities, CaseReactions, Escalation, Notice, SlaNotice, TurnRef
@@ -79,7 +78,6 @@ class LiveCasePostActivities(CasePostActivities):
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
-    @activity.defn
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
         if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
@@ -97,7 +95,6 @@ class LiveCasePostActivities(CasePostActivities):
         words = blocks.notice_text(notice.kind, notice.bug_id, detail)
         await self._post(case, where, key, formatting.notice(words))
 
-    @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
         asked = told.outcome.clarification_question
@@ -105,11 +102,9 @@ class LiveCasePostActivities(CasePostActivities):
         key = f"turn:{turn.turn}:question"
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
 
-    @activity.defn
     async def create_summary_thread(self, bug_id: str) -> None:
         await self._open_summary(await self._case(bug_id))
 
-    @activity.defn
     async def post_investigation_results(self, turn: TurnRef) -> None:
         await self.post_findings(turn, open_summary=False)
 
@@ -156,7 +151,6 @@ class LiveCasePostActivities(CasePostActivities):
         for thread, words in said:
             await self._post(case, thread, f"turn:{turn}:fix:{thread.channel}", formatting.notice(words))
 
-    @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
@@ -175,7 +169,6 @@ class LiveCasePostActivities(CasePostActivities):
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
         return self._channels.escalation(case.bug_id, number, case.severity)
 
-    @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         async with self._database.begin() as tx:
             store = CaseStore(tx)
@@ -199,7 +192,6 @@ class LiveCasePostActivities(CasePostActivities):
         post = Post(key, self._channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
         return bool(await self._outbox.publish(post))
 
-    @activity.defn
     async def post_closing(self, bug_id: str) -> None:
         async with self._database.begin() as tx:
             store = CaseStore(tx)
@@ -240,11 +232,9 @@ class LiveCasePostActivities(CasePostActivities):
 
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 
-    @activity.defn
     async def add_reactions(self, reactions: CaseReactions) -> None:
         await add_reactions(self._slack, reactions.name, reactions.items)
 
-    @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
         async with self._database.begin() as tx:
             used = await CaseMessageStore(tx).messages_of_turn(turn.bug_id, turn.turn)

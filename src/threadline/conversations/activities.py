@@ -55,7 +55,6 @@ class LiveConversationActivities(ConversationActivities):
     def __init__(self, deps: ConversationDeps) -> None:
         self.deps = deps
 
-    @activity.defn
     async def store_messages(self, request: StoreRequest) -> StoredMessages:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
         async with self.deps.database.begin() as tx:
@@ -77,47 +76,37 @@ class LiveConversationActivities(ConversationActivities):
             limits=self.deps.limits if request.first else None,
         )
 
-    @activity.defn
     async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
         return await begin_turn(self.deps, turn)
 
-    @activity.defn
     async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         return await pass_to_operator(self.deps, request)
 
-    @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
         async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
             return await decide.decide(self.deps, request, activity.info().attempt)
 
-    @activity.defn
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
         return await decide.decide_without_model(self.deps, request)
 
-    @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
         async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
             return await think(self.deps, request, activity.info().attempt)
 
-    @activity.defn
     async def act(self, request: ActRequest) -> list[Execution]:
         async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
             return await act(self.deps, request, activity.info().attempt)
 
-    @activity.defn
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
             return await finish_turn(self.deps, request, activity.info().attempt)
 
-    @activity.defn
     async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         return await posting.post_answer(self.deps, turn)
 
-    @activity.defn
     async def post_thread_notice(self, word: ThreadNotice) -> None:
         await posting.post_thread_notice(self.deps, word)
 
-    @activity.defn
     async def add_message_reactions(self, marker: ConversationReactions) -> None:
         await add_reactions(self.deps.slack, marker.name, marker.items)
 

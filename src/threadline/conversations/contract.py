@@ -8,8 +8,6 @@ is found again by it, and not done twice.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from temporalio import activity
-
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationInput,
@@ -264,7 +262,6 @@ class ConversationActivities(ABC):
     """The conversation in the database, its model, its tools, and what it says in Slack. Run in the core worker."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def store_messages(self, request: StoreRequest) -> StoredMessages:
         """Store a batch, and let the guards judge each message, whose verdict stays for ever.
@@ -273,19 +270,16 @@ class ConversationActivities(ABC):
         """
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
         """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
     @activity_options(DECIDE)
-    @activity.defn
     @abstractmethod
     async def decide(self, request: DecideRequest) -> TurnDecision:
         """Have the model decide what to do with what the turn has taken up, look up what it wants to know, and judge
@@ -296,13 +290,11 @@ class ConversationActivities(ABC):
         """
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
         """The model could not be asked: a sensitive word alone escalates, and anything else is left to the agent."""
 
     @activity_options(THINK)
-    @activity.defn
     @abstractmethod
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
@@ -316,7 +308,6 @@ class ConversationActivities(ABC):
         """
 
     @activity_options(ACT)
-    @activity.defn
     @abstractmethod
     async def act(self, request: ActRequest) -> list[Execution]:
         """Run the calls, in their order; of one that was made before, return what it came to.
@@ -325,7 +316,6 @@ class ConversationActivities(ABC):
         """
 
     @activity_options(FINISH)
-    @activity.defn
     @abstractmethod
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
@@ -335,19 +325,16 @@ class ConversationActivities(ABC):
         """
 
     @activity_options(replace(POST, start_to_close=120))
-    @activity.defn
     @abstractmethod
     async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))
-    @activity.defn
     @abstractmethod
     async def post_thread_notice(self, word: ThreadNotice) -> None:
         """Post a short text, once."""
 
     @activity_options(COSMETIC)
-    @activity.defn
     @abstractmethod
     async def add_message_reactions(self, marker: ConversationReactions) -> None:
         """Cosmetic: may come late or never."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
-from temporalio import activity
 
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import ConversationTurn
@@ -87,7 +86,6 @@ class LiveHandoverActivities(HandoverActivities):
 
     # -- The card and its buttons ----------------------------------------------------------------------------------
 
-    @activity.defn
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
         handover = await self._get(ref)
         if handover is None:
@@ -101,7 +99,6 @@ class LiveHandoverActivities(HandoverActivities):
             _log.warning("card_not_updated", handover=ref.key, reason=str(refused))
         return self._state(handover)
 
-    @activity.defn
     async def press_handover(self, request: HandoverPress) -> HandoverState:
         ref, user, closes = request.ref, request.press.user_id, request.press.action_id == CLOSE
         before = await self._get(ref)
@@ -127,7 +124,6 @@ class LiveHandoverActivities(HandoverActivities):
         reply = "" if by_answer else f"{formatting.mention(after.taken_by)} has already taken this handover."
         return self._state(after, reply)
 
-    @activity.defn
     async def show_handover(self, ref: HandoverRef) -> None:
         handover = await self._get(ref)
         if handover is None:
@@ -139,7 +135,6 @@ class LiveHandoverActivities(HandoverActivities):
             raise
         await self._notify_asker(handover)
 
-    @activity.defn
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         handover = await self._get(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
@@ -250,7 +245,6 @@ class LiveHandoverActivities(HandoverActivities):
 
     # -- From the asker to the person ------------------------------------------------------------------------------
 
-    @activity.defn
     async def relay_to_person(self, turn: ConversationTurn) -> bool:
         missed, shown = False, None
         while True:

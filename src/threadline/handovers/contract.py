@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from temporalio import activity
-
 from threadline.conversations.contract import ConversationTurn
 from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id, parse_button
 from threadline.threads.activity_options import POST, STORE, activity_options
@@ -45,32 +43,27 @@ class HandoverActivities(ABC):
     """A handover in the database, and what is said of it in both threads. Run in the core worker."""
 
     @activity_options(replace(POST, never_gives_up=True))
-    @activity.defn
     @abstractmethod
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
         """Post the card once: the question, the context, the reason, the sources, the confidence. One that is posted is
         brought up to date."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def press_handover(self, request: HandoverPress) -> HandoverState:
         """Let a press take it or close it; of two who take it the first one has it."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def show_handover(self, ref: HandoverRef) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         """Say once more that nobody has taken it, unless somebody has."""
 
     @activity_options(POST)
-    @activity.defn
     @abstractmethod
     async def relay_to_person(self, turn: ConversationTurn) -> bool:
         """Show what was said in a turn to whoever has taken the thread over, or may.

@@ -48,15 +48,12 @@ class LiveAgentActivities(AgentActivities):
         self._workspaces = workspaces
         self._investigator = investigator
 
-    @activity.defn
     async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
         return await self._run(request)
 
-    @activity.defn
     async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
         return await self._run(request)
 
-    @activity.defn
     async def cleanup_workspace(self, bug_id: str) -> None:
         await self._workspaces.remove(bug_id)
 

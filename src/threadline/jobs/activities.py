@@ -89,7 +89,6 @@ class LiveJobActivities(JobActivities):
         self._runner = runner
         self._clock = clock
 
-    @activity.defn
     async def look_at_job(self, ref: JobRef) -> NextRun:
         async with self._database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)
@@ -116,7 +115,6 @@ class LiveJobActivities(JobActivities):
         await JobStore(tx).postpone(ref.team, ref.job_id, moment)
         return NextRun(run_at=moment.timestamp(), check_again_in=CHECK_SECONDS)
 
-    @activity.defn
     async def run_job(self, ref: JobRef) -> str:
         async with self._database.begin() as tx:
             job = await JobStore(tx).begin(ref.team, ref.job_id, ref.run_key, self._clock())
@@ -156,7 +154,6 @@ class LiveJobActivities(JobActivities):
                 raise Permanent(said) from fault
             raise Transient(said, retry_after=getattr(fault, "retry_after", None)) from fault
 
-    @activity.defn
     async def fail_job(self, failure: JobFailure) -> None:
         ref, now = failure.ref, self._clock()
         async with self._database.begin() as tx:
@@ -178,7 +175,6 @@ class LiveJobActivities(JobActivities):
         except Permanent as refused:
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(refused))
 
-    @activity.defn
     async def mark_cancelled(self, ref: JobRef) -> None:
         async with self._database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)

@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from temporalio import activity
-
 from threadline.jobs.model import AgentJob
 from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.workflow_client import WorkflowStart
@@ -60,13 +58,11 @@ class JobActivities(ABC):
     """
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def look_at_job(self, ref: JobRef) -> NextRun:
         """Return when it is to run: a reminder's time follows the date that it is about."""
 
     @activity_options(RUN)
-    @activity.defn
     @abstractmethod
     async def run_job(self, ref: JobRef) -> str:
         """Record that a run begins, do what it is for, and record that; returns a sentence on what that was.
@@ -75,13 +71,11 @@ class JobActivities(ABC):
         """
 
     @activity_options(FAIL)
-    @activity.defn
     @abstractmethod
     async def fail_job(self, failure: JobFailure) -> None:
         """Record why a run failed, and say so in the job's thread, unless its last run failed for the same reason."""
 
     @activity_options(STORE)
-    @activity.defn
     @abstractmethod
     async def mark_cancelled(self, ref: JobRef) -> None:
         """Record that somebody has cancelled it while it waited."""

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
-from temporalio import activity
 
 from threadline.db.engine import Database
 from threadline.slack.client import SlackClient
@@ -43,7 +42,6 @@ class LiveThreadActivities(ThreadActivities):
         self._starts = starts
         self._relay = relay
 
-    @activity.defn
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         if self._relay and await self._relay(reply.thread, reply.message):
             return True
@@ -59,7 +57,6 @@ class LiveThreadActivities(ThreadActivities):
         await self._workflows.start(self._starts[owner.feature](owner.thread, reply.message))
         return True
 
-    @activity.defn
     async def reply_privately(self, reply: PrivateReply) -> None:
         await self._slack.post_ephemeral(reply.channel, reply.user_id, reply.text, reply.thread_ts)
 

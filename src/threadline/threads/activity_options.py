@@ -2,18 +2,20 @@
 
     class CaseActivities(ABC):
         @activity_options(STORE)
-        @activity.defn
         @abstractmethod
         async def flush_messages(self, request: FlushRequest) -> CaseSnapshot: ...
 
+A live class subclasses the contract, and `activities_of` gives its methods to a worker.
 Options that one feature uses alone stand in its contract.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
+from temporalio import activity
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
@@ -82,13 +84,22 @@ SCAN = ActivityOptions(start_to_close=600, heartbeat=30, retry=retry_policy(1, 6
 
 
 def activity_options(options: ActivityOptions) -> Callable[[Method], Method]:
-    """Give a contract's method its options; stands above `@activity.defn`."""
+    """Declare a contract's method as an activity with these options."""
 
     def declare(method: Method) -> Method:
         setattr(method, _ATTRIBUTE, options)
-        return method
+        return activity.defn(method)
 
     return declare
+
+
+def activities_of(live: object, *contracts: type) -> list[Callable[..., Any]]:
+    """What a worker registers: the activities that the contracts declare, as the live object has them."""
+    methods = [getattr(live, name) for contract in contracts for name in _names(contract)]
+    for method in methods:
+        with suppress(ValueError):  # for another worker it was done before
+            activity.defn(method.__func__)
+    return methods
 
 
 def options_of(method: Callable[..., Any]) -> ActivityOptions:
@@ -98,11 +109,11 @@ def options_of(method: Callable[..., Any]) -> ActivityOptions:
 
 def options_by_name(*contracts: type) -> dict[str, ActivityOptions]:
     """The options of all activities of these contracts, by the activity's name."""
-    return {
-        name: options_of(getattr(contract, name))
-        for contract in contracts
-        for name in contract.__abstractmethods__  # type: ignore[attr-defined]
-    }
+    return {name: options_of(getattr(contract, name)) for contract in contracts for name in _names(contract)}
+
+
+def _names(contract: type) -> list[str]:
+    return sorted(contract.__abstractmethods__)  # type: ignore[attr-defined]
 
 
 def should_alert(options: ActivityOptions | None, attempt: int) -> bool:

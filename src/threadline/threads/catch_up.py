@@ -100,7 +100,6 @@ class LiveCatchUpActivities(CatchUpActivities):
         everywhere = [source.kind for source in self._sources if source.everywhere]
         return CatchUpStore(tx, self._team, self._case_channels, everywhere)
 
-    @activity.defn
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
         now = time.time()
         followed, oldest_roots = await self._follow(now, request.followed)
@@ -146,7 +145,6 @@ class LiveCatchUpActivities(CatchUpActivities):
             _log.error("bot_channels_unknown", reason=str(error), hint="Run `threadline doctor`.")
             return None
 
-    @activity.defn
     async def read_history_page(self, request: PageRequest) -> str:
         window = request.window
         page, more = await self._history.channel_page(window.channel, window.oldest, request.latest)
@@ -169,14 +167,12 @@ class LiveCatchUpActivities(CatchUpActivities):
             return root.get("user") == self._bot_user_id and bool(root.get("metadata"))
         return not root.get("bot_id")
 
-    @activity.defn
     async def record_channel(self, read: ChannelRead) -> None:
         async with self._database.begin() as tx:
             await self._store(tx).record_read(read.channel, deep=read.deep, error=read.error)
         if read.error:
             _log.error("channel_unreadable", channel=read.channel, reason=read.error)
 
-    @activity.defn
     async def select_threads(self, plan: CatchUpPlan) -> int:
         since = plan.began - LOOK_BACK
         count: int | None = MAX_UNCHANGED
@@ -191,7 +187,6 @@ class LiveCatchUpActivities(CatchUpActivities):
             await store.select_unchanged(plan.scope, since, count=count, newest=newest)
             return await store.count_due(plan.scope, plan.began)
 
-    @activity.defn
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
         async with self._database.begin() as tx:
             batch = await self._store(tx).next_batch(plan.scope, BATCH_SIZE, plan.began)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from temporalio import activity
-
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.activity_options import SCAN, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
@@ -159,31 +157,26 @@ class CatchUpActivities(ABC):
     """Each of them may be repeated, by whichever worker: how far it came is in the database."""
 
     @activity_options(PLAN)
-    @activity.defn
     @abstractmethod
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
         """Start to follow channels that are new here, and say what to read."""
 
     @activity_options(SCAN)
-    @activity.defn
     @abstractmethod
     async def read_history_page(self, request: PageRequest) -> str:
         """Record one page; returns where the next one ends, empty after the last."""
 
     @activity_options(PLAN)
-    @activity.defn
     @abstractmethod
     async def record_channel(self, read: ChannelRead) -> None:
         """Record that a channel was read, or why it could not be."""
 
     @activity_options(PLAN)
-    @activity.defn
     @abstractmethod
     async def select_threads(self, plan: CatchUpPlan) -> int:
         """Make some threads due that show no change; returns how many are to be compared."""
 
     @activity_options(SCAN)
-    @activity.defn
     @abstractmethod
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
         """Compare some due threads with what is stored, and signal what is missing, the oldest first."""
@@ -210,7 +203,6 @@ SWEEP = ActivityOptions(start_to_close=120, heartbeat=30, retry=retry_policy(1, 
 
 class SweepActivities(ABC):
     @activity_options(SWEEP)
-    @activity.defn
     @abstractmethod
     async def sweep(self, page: SweepPage) -> SweepPage | None:
         """Repair what a page of a sweep finds; returns the next page, None after the last.
@@ -244,13 +236,11 @@ class ThreadActivities(ABC):
     """What any workflow of a thread may ask for. Run in the core worker."""
 
     @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
-    @activity.defn
     @abstractmethod
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
 
     @activity_options(PRIVATE_REPLY)
-    @activity.defn
     @abstractmethod
     async def reply_privately(self, reply: PrivateReply) -> None:
         """Tell one person something that nobody else sees, such as what became of a press."""

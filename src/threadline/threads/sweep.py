@@ -101,7 +101,6 @@ class LiveSweepActivities(SweepActivities):
         self._database = database
         self._sweeps = {each.name: each for each in sweeps}
 
-    @activity.defn
     async def sweep(self, page: SweepPage) -> SweepPage | None:
         sweep = self._sweeps.get(page.name)
         if sweep is None:

@@ -1,7 +1,7 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -203,9 +203,3 @@ async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]
             await handle.trigger()
     except RPCError as error:
         _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
-
-
-def activities_of(live: object, contract: type) -> list[Callable[..., Any]]:
-    """What the contract names, as the live object has it."""
-    names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
-    return [getattr(live, name) for name in sorted(names)]

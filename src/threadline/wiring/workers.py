@@ -15,7 +15,7 @@ from threadline import telemetry
 from threadline.cases.contract import AgentActivities
 from threadline.settings import AgentSettings, LogSettings, RepositorySettings
 from threadline.threads.activity import ErrorInterceptor
-from threadline.threads.activity_options import options_by_name
+from threadline.threads.activity_options import activities_of, options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.core_worker import (
@@ -30,7 +30,6 @@ from threadline.wiring.core_worker import (
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
-    activities_of,
     check_search_attributes,
     ensure_schedule,
     temporal_client,
