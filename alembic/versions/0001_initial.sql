@@ -188,7 +188,6 @@ CREATE TABLE pull_requests (
     number int,
     state text NOT NULL CHECK (state IN ('open', 'merged', 'closed')),
     commit text NOT NULL,
-    turn int NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT now(),
     merged_at timestamptz,
     CHECK ((state = 'merged') = (merged_at IS NOT NULL))

@@ -59,7 +59,7 @@ async def test_reporters_channel_gets_the_words_for_the_reporter_alone(desk: Too
 async def test_developers_channel_gets_the_findings_too(desk: ToolScene, scene: Scene) -> None:
     url = "https://code.example/pr/7"
     async with scene.database.begin() as tx:
-        await CaseStore(tx).save_pull_request("BUG-1", PullRequest("shop", "fix", url, 7, "0" * 40, 1))
+        await CaseStore(tx).save_pull_request("BUG-1", PullRequest("shop", "fix", url, 7, "0" * 40))
     card = await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES)
     assert (card["findings"], card["components"]) == (FOUND["summary"], ["checkout", "tax-service"])
     assert card["pull_request"] == url

@@ -47,7 +47,7 @@ async def test_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
     assert (await scene.claim(3)).diffs == {"shop": "two", "api": "one"}
 
 
-OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
+OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc")
 
 
 async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Scene) -> None:
@@ -57,7 +57,7 @@ async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Sce
         opened = await CaseStore(tx).save_pull_request("BUG-1", OPEN)
     assert opened.pull_request_open
     assert opened.rev > before.rev
-    later = replace(OPEN, commit="def", turn=2)
+    later = replace(OPEN, commit="def")
     async with scene.database.begin() as tx:
         await CaseStore(tx).save_pull_request("BUG-1", later)
         assert await CaseStore(tx).pull_request("BUG-1") == later

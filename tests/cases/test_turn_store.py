@@ -207,7 +207,7 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     developer = said(2, "please fix it", by=SenderType.DEVELOPER)
     await scene.flush(said(1, "Firefox"), developer)
     async with scene.database.begin() as tx:
-        open_fix = PullRequest("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)
+        open_fix = PullRequest("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc")
         await CaseStore(tx).save_pull_request("BUG-1", open_fix)
     resolved = replace(DONE, action=Action.RESOLVED)
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))

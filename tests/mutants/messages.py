@@ -99,10 +99,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="claim: an attempt that was overtaken is not told so when it renews",
         file="threadline/investigator/store.py",
-        before='        await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n',
+        before='        await agent_rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n',
         after=(
             "        try:\n"
-            '            await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n'
+            '            await agent_rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n'
             "        except ClaimLost:\n"
             "            return\n"
         ),
@@ -111,8 +111,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="claim: a late older attempt takes the turn from a living one",
         file="threadline/investigator/store.py",
-        before='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, attempt, session_id, lease_s)',
-        after='"SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, max(attempt, 10), session_id, lease_s)',
+        before="statement, bug_id, turn, attempt, session_id, lease_s)",
+        after="statement, bug_id, turn, max(attempt, 10), session_id, lease_s)",
         tests=(f"{TURNS}::test_late_older_attempt_does_not_overtake_a_living_one",),
     ),
     Mutant(

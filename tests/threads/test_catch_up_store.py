@@ -6,7 +6,7 @@ from decimal import Decimal
 from threadline.cases.model import REPORT, case_owner
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.threads.catch_up_store import MAX_SENDS, CatchUpStore, RootState
+from threadline.threads.catch_up_store import MAX_SENDS, CatchUpStore
 from threadline.threads.contract import LookScope
 from threadline.threads.store import ThreadStore
 
@@ -20,7 +20,7 @@ async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messa
         ours, others = (CatchUpStore(tx, team, [CHANNEL]) for team in ("T1", "T2"))
         await ours.follow_channels([CHANNEL], began - 200)
         await others.follow_channels([CHANNEL], began)
-        await ours.record_page(CHANNEL, [RootState(root, edited, "1")], began, began - 1000)
+        await ours.record_page(CHANNEL, [(root, Decimal(edited), "1")], began, began - 1000)
         for _ in range(MAX_SENDS):
             await ours.record_sent(f"T1:{CHANNEL}:{root}")
 
@@ -62,5 +62,5 @@ async def test_owner_in_another_workspace_does_not_own_a_thread(database: Databa
         assert await ours.registered_roots(CHANNEL, [root]) == set()
         assert await ours.oldest_roots([CHANNEL]) == {}
         await ours.record_missing_roots(CHANNEL, "0", f"{began:.6f}", began)
-        await ours.record_page(CHANNEL, [RootState(root, root, "1")], began, began - 1000)
+        await ours.record_page(CHANNEL, [(root, Decimal(root), "1")], began, began - 1000)
         assert await ours.next_batch(CASES, 10, began) == [], "it is older than the installation"

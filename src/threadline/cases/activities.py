@@ -164,8 +164,7 @@ class LiveCaseActivities(CaseActivities):
                 return await CaseStore(tx).snapshot(turn.bug_id)
         opened = await self._pull_requests.open(_request(case, record))
         async with self._database.begin() as tx:
-            request = PullRequest(**vars(opened), turn=turn.turn)
-            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, request)
+            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, PullRequest(**vars(opened)))
         try:
             await self._posts.post_pull_request(case, turn.turn, opened.url)
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings

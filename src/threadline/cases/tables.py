@@ -108,7 +108,6 @@ pull_requests = Table(
     *(required(name, TEXT) for name in ("repository", "branch", "url")),
     Column("number", Integer),
     *(required(name, TEXT) for name in ("state", "commit")),
-    required("turn", Integer()),
     required("opened_at", MOMENT),
     Column("merged_at", MOMENT),
 )

@@ -7,7 +7,7 @@ from claude_agent_sdk import SessionKey, SessionStoreEntry
 
 from threadline.db.engine import Database
 from threadline.db.values import storable
-from threadline.investigator.store import TurnClaim
+from threadline.investigator.store import TurnClaim, agent_rows
 
 PROJECT = "threadline"
 """Stands for every project key of the SDK: those name a folder, and would bind a session to one machine's paths."""
@@ -60,20 +60,16 @@ class TurnSessionStore:
     async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
             return
-        held = (self._claim.bug_id, self._claim.turn, self._claim.token)
         uuids = [storable(entry["uuid"]) if "uuid" in entry else None for entry in entries]
-        lines = [json.dumps(entry) for entry in entries]
-        async with self._database.connect() as connection:
-            await connection.exec_driver_sql(
-                "SELECT agent_append_entries($1, $2, $3, $4, $5, $6, $7, $8)",
-                (*held, PROJECT, key["session_id"], key.get("subpath", ""), uuids, lines),
-            )
+        await agent_rows(
+            self._database,
+            "SELECT agent_append_entries($1, $2, $3, $4, $5, $6, $7, $8)",
+            *(self._claim.bug_id, self._claim.turn, self._claim.token),
+            *(PROJECT, key["session_id"], key.get("subpath", ""), uuids, [json.dumps(entry) for entry in entries]),
+        )
 
     async def _read(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        async with self._database.connect() as connection:
-            rows = await connection.exec_driver_sql(
-                "SELECT entry FROM agent_transcripts"
-                " WHERE project_key = $1 AND session_id = $2 AND subpath = $3 ORDER BY id",
-                (PROJECT, key["session_id"], key.get("subpath", "")),
-            )
-            return [cast("SessionStoreEntry", json.loads(entry)) for entry in rows.scalars()] or None
+        query = "SELECT entry FROM agent_transcripts WHERE project_key = $1 AND session_id = $2 AND subpath = $3"
+        where = (PROJECT, key["session_id"], key.get("subpath", ""))
+        rows = await agent_rows(self._database, f"{query} ORDER BY id", *where)
+        return [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows] or None

@@ -16,9 +16,8 @@ from threadline.cases.model import (
     TurnEnded,
     WorkflowState,
     entry_of,
-    page_of,
-    parse_cursor,
 )
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.db.values import jsonb, parsed, storable
 from threadline.errors import ClaimLost
@@ -28,11 +27,6 @@ WITH batch AS MATERIALIZED (SELECT * FROM agent_conversations WHERE bug_id = $1 
 SELECT * FROM batch ORDER BY said_at, version, id
 """
 """Filtered before it is ordered: Postgres would walk through all of the case in that order."""
-_PAGE = """
-SELECT * FROM agent_conversations
-WHERE bug_id = $1 AND message_type <> 'edit' AND (said_at, id) > ($2, $3)
-ORDER BY said_at, id LIMIT $4
-"""
 _ATTACHMENTS = """
 SELECT DISTINCT ON (file_id) id, name, content, error FROM agent_attachments
 WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id
@@ -119,16 +113,14 @@ class AgentStore:
         Raises:
             ClaimLost: the case is resolved or to be closed, the turn is not its next one, or a newer attempt is at it.
         """
-        async with self._database.connect() as connection:
-            claimed = await connection.exec_driver_sql(
-                "SELECT agent_claim_turn($1, $2, $3, $4, $5)", (bug_id, turn, attempt, session_id, lease_s)
-            )
-            answer = parsed(claimed.scalar_one())
-            if answer["status"] == "done":
-                return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
-            if answer["status"] == "refused":
-                raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
-            batch = (await connection.exec_driver_sql(_BATCH, (bug_id, turn))).mappings().all()
+        statement = "SELECT agent_claim_turn($1, $2, $3, $4, $5) AS answer"
+        [claimed] = await agent_rows(self._database, statement, bug_id, turn, attempt, session_id, lease_s)
+        answer = parsed(claimed["answer"])
+        if answer["status"] == "done":
+            return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
+        if answer["status"] == "refused":
+            raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
+        batch = await agent_rows(self._database, _BATCH, bug_id, turn)
         return TurnClaim(
             bug_id=bug_id,
             turn=turn,
@@ -148,7 +140,7 @@ class AgentStore:
     async def renew(self, claim: TurnClaim, lease_s: float) -> None:
         """Raises `ClaimLost` when the lease has run out or another attempt holds the turn: stop at once."""
         held = (claim.bug_id, claim.turn, claim.token)
-        await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)
+        await agent_rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)
 
     async def finish(self, claim: TurnClaim, outcome: TurnOutcome) -> None:
         """Commit what the turn came to. Safe to repeat. A fix without a developer's message in the batch is dropped.
@@ -159,16 +151,16 @@ class AgentStore:
         told = asdict(outcome)
         told["read_seqs"] = sorted(told.pop("read"))
         held = (claim.bug_id, claim.turn, claim.token)
-        await _rows(self._database, "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", *held, jsonb(told))
+        await agent_rows(self._database, "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", *held, jsonb(told))
 
     async def open_cases(self) -> set[str]:
         """The cases whose workspaces may still be needed."""
-        found = await _rows(self._database, "SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
+        found = await agent_rows(self._database, "SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
         return {row["bug_id"] for row in found}
 
     async def attachments(self, bug_id: str) -> list[AttachedFile]:
         """What was attached to the case's messages, in the order in which it came."""
-        ordered = sorted(await _rows(self._database, _ATTACHMENTS, bug_id), key=lambda row: int(row["id"]))
+        ordered = sorted(await agent_rows(self._database, _ATTACHMENTS, bug_id), key=lambda row: int(row["id"]))
         return [AttachedFile(row["name"], row["content"], row["error"]) for row in ordered]
 
 
@@ -189,13 +181,14 @@ class CaseReader:
         Raises:
             Permanent: the cursor is none that a page named.
         """
-        return page_of(await _rows(self._database, _PAGE, self.bug_id, *parse_cursor(cursor), limit + 1), limit)
+        async with self._database.connect() as connection:
+            return await CaseMessageStore(connection).page(self.bug_id, cursor, limit)
 
     async def case(self) -> dict[str, Any]:
         """The case, with its findings as sentences, oldest first."""
-        [case] = await _rows(self._database, "SELECT * FROM agent_cases WHERE bug_id = $1", self.bug_id)
+        [case] = await agent_rows(self._database, "SELECT * FROM agent_cases WHERE bug_id = $1", self.bug_id)
         query = "SELECT title, detail, file, line FROM agent_findings WHERE bug_id = $1 ORDER BY id"
-        found = await _rows(self._database, query, self.bug_id)
+        found = await agent_rows(self._database, query, self.bug_id)
         same = ("bug_id", "title", "status", "severity", "components", "reporter_id", "pull_request")
         return {name: case[name] for name in same} | {
             "opened_at": case["created_at"],
@@ -210,7 +203,7 @@ class CaseReader:
             `bug_id`, `title`, `status`, `summary` and `similarity` of each, the most similar first; of `similarity`,
             from 0 to 1, only the order means something.
         """
-        return await _rows(
+        return await agent_rows(
             self._database, "SELECT * FROM agent_similar_cases($1, $2, $3)", self.bug_id, storable(text), limit
         )
 
@@ -220,7 +213,7 @@ class CaseReader:
         Raises:
             ClaimLost: the turn is held by another attempt.
         """
-        await _rows(
+        await agent_rows(
             self._database,
             "SELECT agent_record_finding($1, $2, $3, $4, $5, $6, $7, $8)",
             *(self.bug_id, self._claim.turn, self._claim.token),
@@ -228,15 +221,16 @@ class CaseReader:
         )
 
     async def services(self) -> Sequence[Service]:
-        return [Service(**row) for row in await _rows(self._database, _SERVICES + " ORDER BY name")]
+        return [Service(**row) for row in await agent_rows(self._database, _SERVICES + " ORDER BY name")]
 
     async def service(self, name: str) -> Service | None:
         """Find a service by its name, whatever its case."""
-        rows = await _rows(self._database, _SERVICES + " WHERE lower(name) = lower($1)", storable(name))
+        rows = await agent_rows(self._database, _SERVICES + " WHERE lower(name) = lower($1)", storable(name))
         return Service(**rows[0]) if rows else None
 
 
-async def _rows(database: Database, query: str, *given: object) -> list[dict[str, Any]]:
+async def agent_rows(database: Database, query: str, *given: object) -> list[dict[str, Any]]:
+    """What a statement answers, each row by the names of its columns. The parameters are $1, $2 and so on."""
     async with database.connect() as connection:
         return [dict(row) for row in (await connection.exec_driver_sql(query, given)).mappings()]
 

@@ -11,7 +11,7 @@ from temporalio import activity
 from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent
 from threadline.slack.history import History, RawMessage
-from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel, RootState
+from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel
 from threadline.threads.comparison import (
     MissedEvent,
     ThreadSource,
@@ -388,9 +388,9 @@ def _by_owner(threads: Sequence[CatchUpThread]) -> list[list[CatchUpThread]]:
     return list(groups.values())
 
 
-def _root_state(root: RawMessage) -> RootState:
-    """What of a root changes when something is said, deleted or edited in it, and when that was."""
+def _root_state(root: RawMessage) -> tuple[str, Decimal, str]:
+    """A root, when something was last said, deleted or edited in its thread, and what of it changes then."""
     ts, latest, replies = str(root["ts"]), str(root.get("latest_reply") or "0"), int(root.get("reply_count") or 0)
     edited = str((root.get("edited") or {}).get("ts") or "0")
     state = f"{replies}:{latest}:{edited}:{root.get('subtype') or ''}"
-    return RootState(ts, str(max(Decimal(ts), Decimal(latest), Decimal(edited))), state)
+    return ts, max(Decimal(ts), Decimal(latest), Decimal(edited)), state

@@ -103,15 +103,6 @@ class FollowedChannel:
 
 
 @dataclass(frozen=True)
-class RootState:
-    """What Slack shows of a thread: when something last happened in it, and a word for the state of its root."""
-
-    thread_ts: str
-    active_at: str
-    state: str
-
-
-@dataclass(frozen=True)
 class CatchUpThread:
     """A thread to compare; times are seconds since 1970.
 
@@ -200,25 +191,20 @@ class CatchUpStore:
         )
         return set((await self._tx.execute(query)).scalars())
 
-    async def record_page(self, channel: str, shown: Sequence[RootState], began: float, since: float) -> None:
+    async def record_page(
+        self, channel: str, shown: Sequence[tuple[str, Decimal, str]], began: float, since: float
+    ) -> None:
         """Record a page of a channel's history; a thread that differs from what was compared becomes due.
 
         Of one that is new here nothing can be missing when it has been quiet since before `since`, or has no owner and
         is older than the installation.
+
+        Args:
+            shown: of each thread its root, when something last happened in it, and a word for the state of its root.
         """
-        rows = [
-            {
-                "team": self._team,
-                "channel": channel,
-                "thread_ts": each.thread_ts,
-                "active_at": Decimal(each.active_at),
-                "state": each.state,
-                "seen_at": began,
-                "since": Decimal(f"{since:.6f}"),
-            }
-            for each in shown
-        ]
-        if rows:
+        page = {"team": self._team, "channel": channel, "seen_at": began, "since": Decimal(f"{since:.6f}")}
+        if shown:
+            rows = [{**page, "thread_ts": root, "active_at": at, "state": state} for root, at, state in shown]
             await self._tx.execute(_RECORD_PAGE, rows)
 
     async def record_missing_roots(self, channel: str, oldest: str, latest: str, began: float) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Table, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.sql.selectable import LateralFromClause
 
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread, clean_text
@@ -71,16 +70,6 @@ class ThreadStore:
         else:
             new = new.on_conflict_do_nothing()
         await self._tx.execute(new)
-
-
-def first_thread(workflow_id: ColumnElement[str], kind: str) -> LateralFromClause:
-    """The first thread of one kind that a workflow has, for a join with what has a `workflow_id`.
-
-    A root may be posted twice, and a reply under the second copy registers that as well.
-    """
-    query = select(threads.c.channel, threads.c.thread_ts)
-    query = query.where(threads.c.workflow_id == workflow_id, threads.c.kind == kind)
-    return query.order_by(threads.c.thread_ts).limit(1).lateral()
 
 
 def _in(thread: Thread, table: Table) -> ColumnElement[bool]:

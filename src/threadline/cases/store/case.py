@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from sqlalchemy import Row, cast, delete, func, select, text, true, update
+from sqlalchemy import Row, cast, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
-    SUMMARY,
     TRANSITIONS,
     Action,
     CaseRecord,
@@ -40,7 +39,6 @@ from threadline.db.engine import Query, Transaction
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import MessageKind, SenderType
-from threadline.threads.store import first_thread
 from threadline.threads.tables import threads
 
 Case = Row[Any]
@@ -143,22 +141,23 @@ coalesce((SELECT string_agg(words, E'\\n') FROM (
     UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
     WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
 """
-SUMMARY_AND_FIX = """
-LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
-                   WHERE workflow_id = c.workflow_id AND kind = 'case:summary' ORDER BY thread_ts LIMIT 1) s ON true
-LEFT JOIN pull_requests p ON p.bug_id = c.bug_id
+CASES = """
+(SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url
+ FROM cases c LEFT JOIN pull_requests p USING (bug_id)
+ LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
+                    WHERE workflow_id = c.workflow_id AND kind = 'case:summary'
+                    ORDER BY thread_ts LIMIT 1) s ON true) c
 """
+"""Cases with their pull request and their thread in the summaries channel.
+
+A root may be posted twice, and a reply under the second copy registers that as well: the first one counts.
+"""
+_GET = text(f"SELECT * FROM {CASES} WHERE bug_id = :bug_id")  # noqa: S608 - all parts are written here
 _FOR_POST = text(f"""
-SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
-       t.cost_usd AS turn_cost, {REPORTER_WORDS}
-FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn {SUMMARY_AND_FIX}
+SELECT c.*, t.action, t.result, t.failure, t.cost_usd AS turn_cost, {REPORTER_WORDS}
+FROM {CASES} JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
 WHERE c.bug_id = :bug_id
-""")  # noqa: S608 - all parts are written here
-_SUMMARIES = first_thread(cases.c.workflow_id, SUMMARY)
-CASES = select(
-    cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
-).outerjoin(_SUMMARIES, true())
-"""Cases with their thread in the summaries channel."""
+""")  # noqa: S608 - as above
 
 
 @dataclass(frozen=True)
@@ -180,14 +179,13 @@ class TurnRecord(AnsweredTurn):
 
 @dataclass(frozen=True)
 class PullRequest:
-    """`number` is None where the code host knows branches alone; `commit` is its newest; `turn` made that."""
+    """`number` is None where the code host knows branches alone; `commit` is its newest."""
 
     repository: str
     branch: str
     url: str
     number: int | None
     commit: str
-    turn: int
     state: PullRequestState = "open"
 
 
@@ -437,7 +435,7 @@ class CaseStore:
         row = (await self._tx.execute(select(pull_requests).where(pull_requests.c.bug_id == bug_id))).one_or_none()
         if row is None:
             return None
-        return PullRequest(row.repository, row.branch, row.url, row.number, row.commit, row.turn, row.state)
+        return PullRequest(row.repository, row.branch, row.url, row.number, row.commit, row.state)
 
     async def save_pull_request(self, bug_id: str, request: PullRequest) -> CaseSnapshot:
         """Keep it as it is at the code host now; a later fix, a merge or a closing replaces what was known."""
@@ -489,7 +487,7 @@ class CaseStore:
 
     async def get(self, bug_id: str) -> CaseRecord:
         """Raises `Permanent` when there is no such case."""
-        row = (await self._tx.execute(CASES.where(cases.c.bug_id == bug_id))).one_or_none()
+        row = (await self._tx.execute(_GET, {"bug_id": bug_id})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
         return record_of(row)

@@ -11,12 +11,15 @@ from sqlalchemy import select, text, tuple_
 
 from threadline.cases.model import Action, CaseRecord, CaseStatus, Severity
 from threadline.cases.outcome import AnsweredTurn
-from threadline.cases.store.case import CASES, REPORTER_WORDS, SUMMARY_AND_FIX, record_of
+from threadline.cases.store.case import CASES, REPORTER_WORDS, record_of
 from threadline.cases.tables import case_transitions, cases
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
 from threadline.slack.model import Thread
 
+_LIST = text(f"""
+SELECT * FROM {CASES} WHERE NOT :open_only OR status <> 'resolved' ORDER BY id DESC LIMIT :limit
+""")  # noqa: S608 - all of it is written here
 _SEARCH = text("""
 WITH asked AS (
     SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
@@ -36,14 +39,14 @@ ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 
 """)
 """By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
 _FOR_CARDS = text(f"""
-SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, {REPORTER_WORDS},
+SELECT c.*, {REPORTER_WORDS},
        (SELECT at FROM case_transitions WHERE bug_id = c.bug_id ORDER BY rev DESC LIMIT 1) AS status_since,
        coalesce((SELECT message_text FROM agent_conversations
                  WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
                  ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1), '') AS report,
        coalesce((SELECT jsonb_agg(jsonb_build_array(action, result) ORDER BY turn DESC) FROM agent_turns
                  WHERE bug_id = c.bug_id AND turn <= c.turn), '[]') AS turns
-FROM cases c {SUMMARY_AND_FIX}
+FROM {CASES}
 WHERE c.team = :team AND c.bug_id = ANY(:bug_ids) ORDER BY array_position(CAST(:bug_ids AS text[]), c.bug_id)
 """)  # noqa: S608 - all of it is written here
 _CLOSING_UNPOSTED = """
@@ -163,10 +166,7 @@ class CaseLists:
 
     async def list(self, *, open_only: bool = False, limit: int = 50) -> list[CaseRecord]:
         """The newest cases first."""
-        query = CASES.order_by(cases.c.id.desc()).limit(limit)
-        if open_only:
-            query = query.where(cases.c.status != CaseStatus.RESOLVED)
-        return [record_of(row) for row in await self._tx.execute(query)]
+        return [record_of(row) for row in await self._tx.execute(_LIST, {"open_only": open_only, "limit": limit})]
 
     async def search(
         self,
