@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from threadline.appointments.model import Appointment, Resource, Slot, SlotTaken, find_resource
 from threadline.appointments.tables import appointment_resources
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.errors import Permanent
 
@@ -86,11 +86,8 @@ _SEARCH_WINDOW = timedelta(days=5)
 _MAX_MINUTES = 24 * 60
 
 
-class AppointmentStore:
+class AppointmentStore(Store):
     """Every time has a time zone; one without is refused."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def save_resource(self, team: str, resource: Resource) -> None:
         """Store what can be booked. A resource of the same name is replaced, and its appointments stay.

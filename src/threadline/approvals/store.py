@@ -21,7 +21,7 @@ from threadline.approvals.model import (
     eligible_approvers,
 )
 from threadline.approvals.tables import proposed_actions
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable_json, storable_key
 from threadline.errors import Permanent
 from threadline.rfps.model import json_problem
@@ -38,10 +38,7 @@ _ACTION = TypeAdapter(ProposedAction)
 _log = structlog.get_logger(__name__)
 
 
-class ApprovalStore:
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-
+class ApprovalStore(Store):
     async def propose(self, change: Change, new: NewAction, rules: ApprovalRules) -> ProposedAction:
         """Store an action, once for each operation. One of low risk is approved with it.
 

@@ -17,6 +17,13 @@ Transaction = AsyncConnection
 """What a store is made with. It never commits: `Database.begin` does, when its block ends well."""
 
 
+class Store:
+    """Answers named questions in one transaction."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+
 class Database:
     """One for each process.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import storable_key
 from threadline.errors import Permanent
 
@@ -62,14 +62,11 @@ class RateExceeded(Permanent):
     """A record was changed as often as the setting allows: nothing was changed now."""
 
 
-class RateLimits:
+class RateLimits(Store):
     """Each question holds a lock until its transaction ends, so the transaction should do little else.
 
     `now` is always in seconds since 1970. What is as old as the rule's window, to the second, no longer counts.
     """
-
-    def __init__(self, tx: AsyncConnection) -> None:
-        self._tx = tx
 
     async def count_request(
         self, team: str, user_id: str, message_id: str, now: float, rate: Rate = USER_RATE

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.decisions.model import (
     Decision,
     DecisionOutcome,
@@ -45,14 +45,11 @@ WHERE conversation_id = :id AND turn = :turn AND outcome = ''
 _row = decisions.c
 
 
-class DecisionStore:
+class DecisionStore(Store):
     """Whoever changes a decision holds its conversation's row. What was written first stands.
 
     `conversation_id` is the conversation's row; None, for a thread without one, has no decisions.
     """
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
         """A turn's rounds, in order."""

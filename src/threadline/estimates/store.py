@@ -10,6 +10,7 @@ from sqlalchemy import Row, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.errors import Permanent
 from threadline.estimates.model import (
@@ -37,11 +38,8 @@ _ID = re.compile(r"prj-\d+", re.IGNORECASE)
 _CURRENCY = re.compile("[A-Z]{3}")
 
 
-class EstimateStore:
+class EstimateStore(Store):
     """A project belongs to its team: the others' is not found."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     async def get_or_create_project(self, team: str, name: str, currency: str) -> Project:
         """The team's project of this name, made with its first quote where there is none.
@@ -59,16 +57,16 @@ class EstimateStore:
             raise Permanent(f"{currency!r} is not a currency: give its three capital letters, such as EUR")
         new = postgresql.insert(estimate_projects).values(team=team, name=named, currency=currency)
         kept = new.on_conflict_do_nothing().returning(estimate_projects.c.project_id)
-        project_id = (await self._connection.execute(kept)).scalar_one_or_none()
+        project_id = (await self._tx.execute(kept)).scalar_one_or_none()
         if project_id:
-            await self._connection.execute(insert(estimate_quotes).values(project_id=project_id, number=1))
+            await self._tx.execute(insert(estimate_quotes).values(project_id=project_id, number=1))
         return await self.project(team, project_id or named)
 
     async def set_locked(self, team: str, project_id: str, *, locked: bool) -> None:
         """Waits for a change that is under way. Raises `ProjectNotFound`."""
         project = estimate_projects.c
         named = update(estimate_projects).where(project.team == team, project.project_id == project_id)
-        if (await self._connection.execute(named.values(locked=locked))).rowcount == 0:
+        if (await self._tx.execute(named.values(locked=locked))).rowcount == 0:
             raise ProjectNotFound(f"there is no project {project_id}")
 
     async def save_role(self, team: str, project_id: str, role: ProjectRole) -> None:
@@ -79,21 +77,19 @@ class EstimateStore:
             raise Permanent("a role needs a name")
         new = postgresql.insert(estimate_roles).values(project_id=project_id, name=name, day_rate=rate)
         known = new.on_conflict_do_update(index_elements=["project_id", "name"], set_={"day_rate": rate})
-        await self._connection.execute(known)
+        await self._tx.execute(known)
 
     async def projects(self, team: str, limit: int | None = None) -> list[Project]:
         """By name; all of them where no `limit` is given."""
         project = estimate_projects.c
         query = select(estimate_projects).where(project.team == team).order_by(func.lower(project.name)).limit(limit)
-        return [_project(row) for row in await self._connection.execute(query)]
+        return [_project(row) for row in await self._tx.execute(query)]
 
     async def project(self, team: str, words: str) -> Project:
         """The project of this id or name, whatever its letters' case. Raises `ProjectNotFound`."""
         project, sought = estimate_projects.c, storable(words).strip()
         named = or_(project.project_id == sought.upper(), func.lower(project.name) == func.lower(sought))
-        row = (
-            await self._connection.execute(select(estimate_projects).where(project.team == team, named))
-        ).one_or_none()
+        row = (await self._tx.execute(select(estimate_projects).where(project.team == team, named))).one_or_none()
         if row is None:
             raise ProjectNotFound(f"there is no project {sought!r}: give a project's name or id, such as PRJ-1")
         return _project(row)
@@ -121,7 +117,7 @@ class EstimateStore:
         items = [WbsItem(number=number, **row) for number, row in enumerate(rows, start=last + 1)]
         if items:
             row = [{"project_id": project_id, **vars(item)} for item in items]
-            await self._connection.execute(insert(estimate_items).values(row))
+            await self._tx.execute(insert(estimate_items).values(row))
         return items
 
     async def update_items(self, team: str, project_id: str, changes: Sequence[WbsItemChange]) -> list[WbsItem]:
@@ -142,7 +138,7 @@ class EstimateStore:
         row = estimate_items.c
         for item in changed:
             here = update(estimate_items).where(row.project_id == project_id, row.number == item.number)
-            await self._connection.execute(here.values(vars(item)))
+            await self._tx.execute(here.values(vars(item)))
         return changed
 
     async def update_quote_totals(
@@ -174,7 +170,7 @@ class EstimateStore:
         project = estimate_projects.c
         named = (project.team == team, project.project_id == project_id)
         query = select(project.locked, project.name).where(*named)
-        row = (await self._connection.execute(query.with_for_update(key_share=True))).one_or_none()
+        row = (await self._tx.execute(query.with_for_update(key_share=True))).one_or_none()
         if row is None:
             raise ProjectNotFound(f"there is no project {project_id}")
         if row.locked:
@@ -185,17 +181,17 @@ class EstimateStore:
     async def _roles(self, project_id: str) -> list[ProjectRole]:
         role = estimate_roles.c
         query = select(role.name, role.day_rate).where(role.project_id == project_id).order_by(role.name)
-        return [ProjectRole(*row) for row in await self._connection.execute(query)]
+        return [ProjectRole(*row) for row in await self._tx.execute(query)]
 
     async def _items(self, project_id: str) -> list[WbsItem]:
         item = estimate_items.c
         query = select(item.number, item.title, item.role, item.days).where(item.project_id == project_id)
-        return [WbsItem(*row) for row in await self._connection.execute(query.order_by(item.number))]
+        return [WbsItem(*row) for row in await self._tx.execute(query.order_by(item.number))]
 
     async def _quotes(self, project_id: str) -> list[Quote]:
         quote = estimate_quotes.c
         query = select(estimate_quotes).where(quote.project_id == project_id).order_by(quote.number)
-        return [_quote(row) for row in await self._connection.execute(query)]
+        return [_quote(row) for row in await self._tx.execute(query)]
 
     async def _quote(self, project_id: str, number: int) -> Quote:
         quotes = await self._quotes(project_id)
@@ -214,7 +210,7 @@ class EstimateStore:
         here = update(estimate_quotes).where(
             estimate_quotes.c.project_id == project_id, estimate_quotes.c.number == number
         )
-        await self._connection.execute(here.values(row))
+        await self._tx.execute(here.values(row))
         return quote
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.store.conversation import ConversationStore, in_thread
 from threadline.conversations.tables import conversations
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store, Transaction
 from threadline.decisions.model import DecisionOutcome, Thresholds
 from threadline.decisions.reports import JudgedDecision
 from threadline.decisions.store import DecisionStore, decision_of, factors_of, judgement_of
@@ -45,11 +45,8 @@ class HandoverMessage:
     edited: bool
 
 
-class HandoverStore:
+class HandoverStore(Store):
     """Whatever changes a handover holds its conversation's row until the transaction ends."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def open(self, thread: Thread, turn: int, user_id: str) -> bool:
         """Give a turn to a person, unless a person has the thread already, or the turn was given before.
@@ -162,11 +159,8 @@ WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = 
 """Of what somebody has edited no older words are kept."""
 
 
-class HandoverAnswerStore:
+class HandoverAnswerStore(Store):
     """What people wrote under cards. The catch-up compares Slack with it."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def store(self, ref: HandoverRef, message: IncomingMessage) -> HandoverMessage | None:
         """Store a message, and bring what it corrects to its newest wording, whichever of them came first.

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.jobs.model import (
     FINISHED,
@@ -29,11 +29,8 @@ _MAX_TYPE = 100
 _MAX_ERROR = 2_000
 
 
-class JobStore:
+class JobStore(Store):
     """A job belongs to its team: the others' is not found. `now` is in seconds since 1970."""
-
-    def __init__(self, tx: AsyncConnection) -> None:
-        self._tx = tx
 
     async def schedule(self, change: Change, new: NewJob, author: Author) -> AgentJob:
         """Record a job, once for each operation. What runs it is started under its `workflow_id` afterwards.

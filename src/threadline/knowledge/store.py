@@ -9,7 +9,7 @@ from sqlalchemy import ARRAY, RowMapping, all_, and_, bindparam, delete, func, i
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from threadline.db.columns import TEXT
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.errors import Permanent
 from threadline.knowledge.model import (
@@ -58,11 +58,8 @@ class QuestionVector:
     values: Sequence[float]
 
 
-class KnowledgeStore:
+class KnowledgeStore(Store):
     """Documents belong to a team, and no other team finds them."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def save(
         self,

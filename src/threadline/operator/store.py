@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, TextClause, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import any_word, storable, storable_key, words_shared
 from threadline.operator.tables import memories
 
@@ -94,11 +94,8 @@ def fact_keys(key: str) -> list[str]:
     return [key, *(f"{key}:said:{number}" for number in range(2, MAX_FACTS + 1))]
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """A memory belongs to its team: no other finds it."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     async def remember(self, team: str, new: Iterable[tuple[str, NewMemory]], now: float) -> None:
         """Keep memories, each once for its key and kind; without a text there is nothing to keep.
@@ -116,7 +113,7 @@ class MemoryStore:
             if (told := storable(memory.text).strip()[:MAX_MEMORY_TEXT])
         ]
         if rows:
-            await self._connection.execute(insert(memories).values(rows).on_conflict_do_nothing())
+            await self._tx.execute(insert(memories).values(rows).on_conflict_do_nothing())
 
     async def recall(
         self,
@@ -149,27 +146,27 @@ class MemoryStore:
         self, query: TextClause, team: str, question: str, kinds: Collection[MemoryKind], channel: str, **room: object
     ) -> list[Memory]:
         given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
-        return [_memory(row) for row in await self._connection.execute(query, given | room)]
+        return [_memory(row) for row in await self._tx.execute(query, given | room)]
 
     async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
         row, known = memories.c, [storable_key(each) for key in keys for each in fact_keys(key)]
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
-        return (await self._connection.execute(delete(memories).where(*said))).rowcount
+        return (await self._tx.execute(delete(memories).where(*said))).rowcount
 
     async def count_of_rfp(self, team: str, rfp_id: str) -> int:
         """How much is remembered of turns about an RFP, as far as `forget_rfp` forgets it."""
         query = select(func.count()).select_from(memories).where(*_told_of_rfp(team, rfp_id))
-        return int((await self._connection.execute(query)).scalar_one())
+        return int((await self._tx.execute(query)).scalar_one())
 
     async def forget_rfp(self, team: str, rfp_id: str) -> None:
         """Forget what was told in turns about an RFP. How tools did stays: it holds no words, and names no RFP."""
-        await self._connection.execute(delete(memories).where(*_told_of_rfp(team, rfp_id)))
+        await self._tx.execute(delete(memories).where(*_told_of_rfp(team, rfp_id)))
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget what is from before a moment (seconds since 1970), at most `limit`; returns how many."""
         old = select(memories.c.id).where(memories.c.created_at < datetime.fromtimestamp(before, UTC)).limit(limit)
-        return (await self._connection.execute(delete(memories).where(memories.c.id.in_(old)))).rowcount
+        return (await self._tx.execute(delete(memories).where(memories.c.id.in_(old)))).rowcount
 
 
 def _told_of_rfp(team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import any_word, storable, storable_json, storable_key, words_shared
 from threadline.rfps.model import (
     BINDING,
@@ -100,10 +100,7 @@ _HOURS_OF_A_WEEK = 168
 _MAX_LINE, _MAX_BIOGRAPHY, _MAX_SKILLS = 300, 10_000, 100
 
 
-class RfpStore:
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-
+class RfpStore(Store):
     async def create(
         self, change: Change, facts: RfpFacts, author: Author, rfp_id: str = "", *, source: SourceFile | None = None
     ) -> CreatedRfp:
@@ -129,7 +126,7 @@ class RfpStore:
         }
         for identity in [rfp_id] if rfp_id else _generated_ids():
             kept = insert(rfps).values(**row, rfp_id=identity).on_conflict_do_nothing().returning(*_COLUMNS)
-            if made := (await self._connection.execute(kept)).one_or_none():
+            if made := (await self._tx.execute(kept)).one_or_none():
                 await self.ensure_state_exists(change.team, identity)
                 return CreatedRfp(_rfp(made), new=True)
             if source and (known := await self._of_file(change.team, source.sha256)):
@@ -149,10 +146,10 @@ class RfpStore:
         query: Select[Any] = select(*_COLUMNS, rfps.c.deleted_at).where(*_is(rfps, team, sought))
         if hold:
             query = query.with_for_update(key_share=True)
-        row = (await self._connection.execute(query)).one_or_none()
+        row = (await self._tx.execute(query)).one_or_none()
         if row is None or row.deleted_at:
             given = {"team": team, "sought": sought.removeprefix("rfp_"), "limit": 3}
-            nearest = (await self._connection.execute(_NEAREST, given)).scalars()
+            nearest = (await self._tx.execute(_NEAREST, given)).scalars()
             raise RfpNotFound(sought, list(nearest), deleted=row is not None)
         return _rfp(row)
 
@@ -169,14 +166,14 @@ class RfpStore:
         found = await self.get(team, rfp_id)
         part = func.substr(rfps.c.source_text, start + 1, length)
         query = select(part, func.length(rfps.c.source_text)).where(*_is(rfps, team, found.rfp_id))
-        part_there, characters = (await self._connection.execute(query)).one()
+        part_there, characters = (await self._tx.execute(query)).one()
         return str(part_there), int(characters)
 
     async def with_beginning(self, team: str, rfp_id: str, length: int) -> tuple[Rfp, str]:
         """The RFP, also a deleted one, and so many characters of its text."""
         beginning = func.left(rfps.c.source_text, length).label("beginning")
         query: Select[Any] = select(*_COLUMNS, beginning).where(*_is(rfps, team, normalise_id(rfp_id)))
-        row: Row[Any] = (await self._connection.execute(query)).one()
+        row: Row[Any] = (await self._tx.execute(query)).one()
         return _rfp(row), str(row.beginning)
 
     async def listed(
@@ -191,34 +188,34 @@ class RfpStore:
         if owner:
             query = query.where(func.lower(rfps.c.owner) == func.lower(storable(owner).strip()))
         due = query.order_by(rfps.c.due_date.asc().nulls_last(), rfps.c.rfp_id).limit(limit)
-        return [_rfp(row) for row in await self._connection.execute(due)]
+        return [_rfp(row) for row in await self._tx.execute(due)]
 
     async def find_by_title(self, team: str, title: str, client: str) -> list[Rfp]:
         """Those of exactly this title and client, in letters of any case."""
         names = ((rfps.c.title, title), (rfps.c.client, client))
         same = (func.lower(column) == func.lower(" ".join(storable(name).split())) for column, name in names)
         query = select(*_COLUMNS).where(*_not_deleted(team), *same).order_by(rfps.c.rfp_id)
-        return [_rfp(row) for row in await self._connection.execute(query)]
+        return [_rfp(row) for row in await self._tx.execute(query)]
 
     async def search(self, team: str, words: str, limit: int = 10) -> list[Rfp]:
         """What has these words in its title, its client's name or its file, the likest first."""
         given = {"team": team, "words": storable(words).strip(), "limit": limit}
-        return [_rfp(row) for row in await self._connection.execute(_SEARCH, given)]
+        return [_rfp(row) for row in await self._tx.execute(_SEARCH, given)]
 
     async def related(self, team: str, rfp_id: str, facts: RfpFacts, limit: int = 5) -> list[Rfp]:
         """Others of the same client, and others with a title like it."""
         given = {"team": team, "rfp_id": rfp_id, "title": facts.title, "client": facts.client, "limit": limit}
-        return [_rfp(row) for row in await self._connection.execute(_RELATED, given)]
+        return [_rfp(row) for row in await self._tx.execute(_RELATED, given)]
 
     async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> RfpBinding:
         """The thread is about this RFP. Raises `RfpNotFound`, which names the nearest ids: nothing was bound."""
         rfp = await self.get(thread.team, rfp_id)
-        return RfpBinding(rfp, await ThreadBindingStore(self._connection).bind(thread, BINDING, rfp.rfp_id, user_id))
+        return RfpBinding(rfp, await ThreadBindingStore(self._tx).bind(thread, BINDING, rfp.rfp_id, user_id))
 
     async def usage(self, team: str, rfp_id: str) -> RfpUsage:
         """What it holds. Raises `RfpNotFound`."""
         rfp = await self.get(team, rfp_id)
-        row = (await self._connection.execute(_USAGE, {"team": team, "rfp_id": rfp.rfp_id})).one()
+        row = (await self._tx.execute(_USAGE, {"team": team, "rfp_id": rfp.rfp_id})).one()
         return RfpUsage(rfp, row.characters, row.version or 0, row.entries, row.events)
 
     async def delete(self, team: str, rfp_id: str) -> bool:
@@ -231,12 +228,12 @@ class RfpStore:
         sought = normalise_id(rfp_id)
         # A patch holds the state before it writes the RFP's row: in another order they would wait for each other.
         held = select(opportunity_states.c.version).where(*_is(opportunity_states, team, sought)).with_for_update()
-        await self._connection.execute(held)
+        await self._tx.execute(held)
         bare = {"source_name": "", "source_hash": None, "source_text": "", "owner": "", "due_date": None}
         gone = update(rfps).where(*_not_deleted(team), rfps.c.rfp_id == sought)
-        if not (await self._connection.execute(gone.values(deleted_at=func.now(), **bare))).rowcount:
+        if not (await self._tx.execute(gone.values(deleted_at=func.now(), **bare))).rowcount:
             return False
-        await self._connection.execute(delete(opportunity_states).where(*_is(opportunity_states, team, sought)))
+        await self._tx.execute(delete(opportunity_states).where(*_is(opportunity_states, team, sought)))
         return True
 
     # ---- The state ----
@@ -244,12 +241,12 @@ class RfpStore:
     async def ensure_state_exists(self, team: str, rfp_id: str) -> OpportunityState:
         """The state, begun from what is known of the RFP where there is none yet. Raises `RfpNotFound`."""
         query = _select_state(team, normalise_id(rfp_id))  # a deleted RFP has no state
-        if found := (await self._connection.execute(query)).one_or_none():
+        if found := (await self._tx.execute(query)).one_or_none():
             return _state(found)
         rfp = await self.get(team, rfp_id, hold=True)
         new = insert(opportunity_states).values(team=team, rfp_id=rfp.rfp_id, document=facts_to_document(rfp))
-        await self._connection.execute(new.on_conflict_do_nothing())
-        return _state((await self._connection.execute(query)).one())
+        await self._tx.execute(new.on_conflict_do_nothing())
+        return _state((await self._tx.execute(query)).one())
 
     async def patch_state(
         self, change: Change, rfp_id: str, patch: object, author: Author, expected_version: int | None = None
@@ -283,16 +280,16 @@ class RfpStore:
             correlation_id=author.correlation_id,
             updated_at=_time(change),
         )
-        await self._connection.execute(update(rfps).where(*_is(rfps, team, sought)).values(vars(facts)))
-        return _state((await self._connection.execute(changed.returning(opportunity_states))).one())
+        await self._tx.execute(update(rfps).where(*_is(rfps, team, sought)).values(vars(facts)))
+        return _state((await self._tx.execute(changed.returning(opportunity_states))).one())
 
     async def _lock_state(self, team: str, rfp_id: str) -> OpportunityState:
         """The state as it is when whoever holds it has committed; held until the transaction ends."""
         query = _select_state(team, rfp_id).with_for_update()
-        found = (await self._connection.execute(query)).one_or_none()
+        found = (await self._tx.execute(query)).one_or_none()
         if found is None:  # there is none yet, or whoever held it has deleted the RFP
             await self.ensure_state_exists(team, rfp_id)
-            found = (await self._connection.execute(query)).one()
+            found = (await self._tx.execute(query)).one()
         return _state(found)
 
     # ---- Journal and events: the database refuses to change or to delete any of it ----
@@ -361,7 +358,7 @@ class RfpStore:
         columns = [literal(value, table.c[name].type) for name, value in row.items()]
         of_rfp = select(*columns).where(*_is(rfps, change.team, sought), rfps.c.deleted_at.is_(None))
         new = insert(table).from_select(list(row), of_rfp).on_conflict_do_nothing().returning(table)
-        written = (await self._connection.execute(new)).one_or_none()
+        written = (await self._tx.execute(new)).one_or_none()
         written = written or await self._of_operation(table, change.operation)
         if written is None:
             await self.get(change.team, sought)
@@ -370,30 +367,27 @@ class RfpStore:
         return written
 
     async def _of_operation(self, table: Table, operation: Operation) -> Row[Any] | None:
-        return (await self._connection.execute(select(table).where(*operation_filter(table, operation)))).one_or_none()
+        return (await self._tx.execute(select(table).where(*operation_filter(table, operation)))).one_or_none()
 
     async def _newest(self, table: Table, team: str, rfp_id: str, limit: int, before: int | None) -> Sequence[Row[Any]]:
         query = select(table).where(*_is(table, team, normalise_id(rfp_id)))
         if before is not None:
             query = query.where(table.c.id < before)
-        return (await self._connection.execute(query.order_by(table.c.id.desc()).limit(limit))).all()
+        return (await self._tx.execute(query.order_by(table.c.id.desc()).limit(limit))).all()
 
     async def _of_turn(self, table: Table, team: str, correlation_id: str) -> Sequence[Row[Any]]:
         query = select(table).where(table.c.team == team, table.c.correlation_id == correlation_id)
-        return (await self._connection.execute(query.order_by(table.c.id))).all()
+        return (await self._tx.execute(query.order_by(table.c.id))).all()
 
     # ----
 
     async def _of_file(self, team: str, sha256: str) -> Rfp | None:
         query = select(*_COLUMNS).where(*_not_deleted(team), rfps.c.source_hash == sha256)
-        row = (await self._connection.execute(query)).one_or_none()
+        row = (await self._tx.execute(query)).one_or_none()
         return _rfp(row) if row else None
 
 
-class TeamMemberStore:
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-
+class TeamMemberStore(Store):
     async def save(self, team: str, member: TeamMember) -> None:
         """Keep what is known of somebody, in the place of what was.
 
@@ -416,7 +410,7 @@ class TeamMemberStore:
             "updated_at": func.now(),
         }
         new = insert(team_members).values(team=team, user_id=user_id, **row)
-        await self._connection.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row))
+        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row))
 
     async def listed(self, team: str, skill: str = "", limit: int = 100) -> list[TeamMember]:
         """By name; only those who have a skill with these words in it, where some are given."""
@@ -426,14 +420,14 @@ class TeamMemberStore:
             each = func.unnest(member.skills).column_valued("skill")
             has = func.strpos(func.lower(each), func.lower(_line(skill))) > 0
             query = query.where(select(each).where(has).exists())
-        return [_member(row) for row in await self._connection.execute(query)]
+        return [_member(row) for row in await self._tx.execute(query)]
 
     async def named(self, team: str, words: str) -> list[TeamMember]:
         """Everybody of this Slack id or this name, whatever its letters' case. Raises `MemberNotFound`."""
         member, sought = team_members.c, _line(words).removeprefix("<@").removesuffix(">")
         named = or_(member.user_id == sought, func.lower(member.name) == func.lower(sought))
         query = select(team_members).where(member.team == team, named).order_by(member.user_id)
-        found = [_member(row) for row in await self._connection.execute(query)]
+        found = [_member(row) for row in await self._tx.execute(query)]
         if not found:
             raise MemberNotFound(f"no team member is called {sought!r}: list the team")
         return found
@@ -442,20 +436,20 @@ class TeamMemberStore:
         """Whether somebody of the team has this mail address, in small letters."""
         member = team_members.c
         query = select(member.user_id).where(member.team == team, func.lower(member.email) == storable(email)).limit(1)
-        return (await self._connection.execute(query)).first() is not None
+        return (await self._tx.execute(query)).first() is not None
 
     async def get(self, team: str, user_id: str) -> TeamMember | None:
         """What is known of somebody by this Slack id; None where they are nobody of the team."""
         member = team_members.c
         query = select(team_members).where(member.team == team, member.user_id == _line(user_id))
-        row = (await self._connection.execute(query)).one_or_none()
+        row = (await self._tx.execute(query)).one_or_none()
         return _member(row) if row else None
 
     async def forget(self, team: str, user_id: str) -> bool:
         """Whether somebody was known by this id; nobody is any more."""
         member = team_members.c
         gone = delete(team_members).where(member.team == team, member.user_id == _line(user_id))
-        return (await self._connection.execute(gone)).rowcount > 0
+        return (await self._tx.execute(gone)).rowcount > 0
 
 
 def audit_values(change: Change) -> dict[str, str]:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, Update, delete, func, or_, se
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable, storable_key
 from threadline.errors import Permanent
 from threadline.sales.model import (
@@ -38,11 +38,8 @@ _LEADS = select(
 ).select_from(crm_leads.outerjoin(crm_companies, crm_leads.c.company_id == crm_companies.c.company_id))
 
 
-class LeadStore:
+class LeadStore(Store):
     """A team finds only its own leads."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def find(self, team: str, words: str, limit: int) -> list[Lead]:
         """By id, by Slack id, or by a part of the name, the address or the company, whatever the letters' case."""
@@ -229,11 +226,8 @@ class LeadStore:
         return _lead(found) if found else None
 
 
-class EmailDraftStore:
+class EmailDraftStore(Store):
     """Drafts of emails, whose text never changes. A draft belongs to its thread: in others it is not found."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def add(self, thread: Thread, user_id: str, new: NewEmail, now: datetime) -> EmailDraft:
         """Args: `new`, as `check_email` has checked it."""

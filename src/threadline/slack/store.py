@@ -4,17 +4,14 @@ from datetime import UTC, datetime
 
 from sqlalchemy import delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.slack.model import UserProfile
 from threadline.slack.tables import users
 
 
-class UserStore:
-    def __init__(self, tx: AsyncConnection) -> None:
-        self._tx = tx
-
+class UserStore(Store):
     async def get(self, team: str, user_id: str) -> UserProfile | None:
         """The user's profile, however old; None when nobody has asked Slack yet."""
         query = select(users).where(users.c.team == team, users.c.user_id == storable(user_id))

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Update, delete, func, literal, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.db.engine import Query, Transaction
+from threadline.db.engine import Query, Store, Transaction
 from threadline.threads.contract import LookScope
 from threadline.threads.model import ThreadOwner
 from threadline.threads.tables import catch_up_channels, catch_up_messages, catch_up_threads, threads
@@ -120,7 +120,7 @@ class CatchUpThread:
     first_message_at: Decimal | None = None
 
 
-class CatchUpStore:
+class CatchUpStore(Store):
     """The catch-up's tables for one workspace.
 
     Args:
@@ -131,7 +131,7 @@ class CatchUpStore:
     def __init__(
         self, tx: Transaction, team: str, case_channels: Collection[str] = (), everywhere: Collection[str] = ()
     ) -> None:
-        self._tx = tx
+        super().__init__(tx)
         self._team = team
         self._case_channels = list(case_channels)
         self._everywhere = list(everywhere)

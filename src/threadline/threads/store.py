@@ -10,17 +10,14 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Table, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store, Transaction
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, ThreadOwner
 from threadline.threads.tables import posts, quarantine, thread_bindings, threads
 
 
-class ThreadStore:
+class ThreadStore(Store):
     """The registry of threads: one row for each thread that belongs to a workflow."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def owner(self, thread: Thread) -> ThreadOwner | None:
         """Whose thread it is; None when it is nobody's, or not yet. The gateway's one indexed read."""
@@ -94,11 +91,8 @@ class PostClaim:
     claimed_at: float = 0.0
 
 
-class ThreadBindingStore:
+class ThreadBindingStore(Store):
     """What a thread is about: one record of each kind, such as the project it works on."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def bind(self, thread: Thread, kind: str, record_id: str, user_id: str) -> str | None:
         """Somebody has named the record: it replaces what the thread was about. Safe to repeat.
@@ -141,11 +135,8 @@ class ThreadBindingStore:
         return (await self._tx.execute(new.returning(thread_bindings.c.kind))).first() is not None
 
 
-class PostStore:
+class PostStore(Store):
     """The table of posts. Times are seconds since 1970, by the clock of whoever claims."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def claim(
         self,
@@ -219,11 +210,8 @@ class QuarantinedMessage:
     at: datetime
 
 
-class Quarantine:
+class Quarantine(Store):
     """Messages that nobody could read, or that the database refused: kept, and listed for operators."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def keep(self, thread: Thread, refused: Sequence[tuple[IncomingMessage, str]]) -> list[str]:
         """Keep messages of a thread, each with the reason. Safe to repeat.

@@ -11,9 +11,8 @@ import structlog
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, FromClause, Row, and_, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Database, Store, Transaction
 from threadline.db.rate_limits import MUTATION_RATE, Rate, RateLimits
 from threadline.db.values import storable, storable_key
 from threadline.errors import Transient
@@ -96,11 +95,8 @@ class ToolOutcome:
     code: str
 
 
-class ToolExecutionStore:
+class ToolExecutionStore(Store):
     """`now` and `before` are in seconds since 1970."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     async def intend(self, call: LoggedCall, seconds: float | None = None) -> ToolExecution | None:
         """Write down that a call which changes something is about to be made; commit that before it is made.
@@ -117,7 +113,7 @@ class ToolExecutionStore:
         """
         new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
         row = agent_tool_executions.c
-        if (await self._connection.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
+        if (await self._tx.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
             return None
         return _record(_same(await self._row(call.operation, seconds), call))
 
@@ -171,7 +167,7 @@ class ToolExecutionStore:
             )
         else:
             kept = kept.on_conflict_do_nothing()
-        if (await self._connection.execute(kept.returning(row.id))).first():
+        if (await self._tx.execute(kept.returning(row.id))).first():
             return None
         return _record(_same(await self._row(call.operation), call))
 
@@ -190,7 +186,7 @@ class ToolExecutionStore:
         row = agent_tool_executions.c
         code = row.result["error"]["code"].astext.label("code")
         query = select(row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
-        rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
+        rows = await self._tx.execute(query.order_by(row.step, row.created_at, row.call_id))
         return [ToolOutcome(each.tool_name, each.status, each.code or "") for each in rows]
 
     async def count_outcomes(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
@@ -201,26 +197,26 @@ class ToolExecutionStore:
             func.count().filter(row.status.in_(("ok", "cached"))),
             func.count().filter(row.status == "error", code.in_(broken)),
         ).where(_in(thread))
-        well, ill = (await self._connection.execute(went)).one()
+        well, ill = (await self._tx.execute(went)).one()
         return int(well), int(ill)
 
     async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
-        return (await self._connection.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
+        return (await self._tx.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
 
     async def _parts(self, thread: Thread, turn: int, name: str) -> list[Any]:
         """One part of the results of the calls that went well; None where a result has none."""
         row = agent_tool_executions.c
         part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
-        return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
+        return list((await self._tx.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
 
     async def _row(self, operation: Operation, seconds: float | None = None) -> Row[Any] | None:
         one = select(literal(1).label("one")).subquery()  # the limit is set also where there is no record
         found = one.outerjoin(agent_tool_executions, and_(*_place(operation)))
         query = select(agent_tool_executions, *_transaction_limit(seconds)).select_from(found)
-        row = (await self._connection.execute(query)).one()
+        row = (await self._tx.execute(query)).one()
         return None if row.id is None else row
 
 

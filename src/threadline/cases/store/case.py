@@ -35,7 +35,7 @@ from threadline.cases.tables import (
     sla_events,
 )
 from threadline.db.columns import SLACK_TIME
-from threadline.db.engine import Query, Transaction
+from threadline.db.engine import Query, Store
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import MessageKind, SenderType
@@ -189,10 +189,7 @@ class PullRequest:
     state: PullRequestState = "open"
 
 
-class CaseStore:
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-
+class CaseStore(Store):
     # -- the row -------------------------------------------------------------------------------------------------------
 
     async def lock(self, bug_id: str) -> Case:

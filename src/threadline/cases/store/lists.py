@@ -13,7 +13,7 @@ from threadline.cases.model import Action, CaseRecord, CaseStatus, Severity
 from threadline.cases.outcome import AnsweredTurn
 from threadline.cases.store.case import CASES, REPORTER_WORDS, record_of
 from threadline.cases.tables import case_transitions, cases
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable
 from threadline.slack.model import Thread
 
@@ -160,10 +160,7 @@ class MissingAnswer:
     owed: bool
 
 
-class CaseLists:
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-
+class CaseLists(Store):
     async def list(self, *, open_only: bool = False, limit: int = 50) -> list[CaseRecord]:
         """The newest cases first."""
         return [record_of(row) for row in await self._tx.execute(_LIST, {"open_only": open_only, "limit": limit})]

@@ -26,7 +26,7 @@ from threadline.cases.model import (
 from threadline.cases.report import ParsedReport, parse_bug_report
 from threadline.cases.store.case import ACTOR, Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store, Transaction
 from threadline.slack.model import Thread, clean_text
 from threadline.threads import phrases
 from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
@@ -92,9 +92,9 @@ class PendingFile:
     file_id: str
 
 
-class CaseMessageStore:
+class CaseMessageStore(Store):
     def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
+        super().__init__(tx)
         self._cases = CaseStore(tx)
 
     # -- a batch -------------------------------------------------------------------------------------------------------

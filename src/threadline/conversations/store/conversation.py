@@ -16,7 +16,7 @@ from threadline.conversations.tables import (
     ratings,
     transcript_entries,
 )
-from threadline.db.engine import Query, Transaction
+from threadline.db.engine import Query, Store
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import Usage
@@ -160,13 +160,10 @@ class _Held:
         return self.savepoint is None or self.savepoint.is_active
 
 
-class ConversationStore:
+class ConversationStore(Store):
     """A transaction locks a conversation's row once: nobody else changes it until the transaction ends, and what the
     transaction changes of it is known. Everything is safe to repeat.
     """
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
 
     async def lock(self, thread: Thread) -> Conversation:
         """Wait for the conversation's row, and hold it until the transaction ends.

@@ -12,7 +12,7 @@ from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversati
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store, Transaction
 from threadline.db.values import storable
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.store import HandoverStore
@@ -210,7 +210,7 @@ class Asker:
     message_id: str
 
 
-class MessageStore:
+class MessageStore(Store):
     """What changes messages holds their conversation's row until the transaction ends; all of it is safe to repeat.
 
     Where nothing is stored in a thread, `store`, `find`, `askers`, `first_said_at` and `deletion_count` say so, and
@@ -218,7 +218,7 @@ class MessageStore:
     """
 
     def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
+        super().__init__(tx)
         self._conversations = ConversationStore(tx)
 
     # -- a batch arrives ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sqlalchemy import Row, select, text, update
 
 from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversations, transcript_entries
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store
 from threadline.db.values import storable_key
 from threadline.models.model import Message, Role, ToolCall, ToolKind
 from threadline.slack.model import Thread
@@ -68,10 +68,7 @@ class Transcript:
     messages: tuple[TranscriptEntry, ...] = ()
 
 
-class TranscriptStore:
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-
+class TranscriptStore(Store):
     async def append(self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]) -> int:
         """Add messages at the end, each under its key, in their order; what a key has stood for first, stands.
 

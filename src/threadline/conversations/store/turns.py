@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversation_turns, conversations
-from threadline.db.engine import Transaction
+from threadline.db.engine import Store, Transaction
 from threadline.db.values import storable
 from threadline.jobs.model import JOB_QUESTION
 from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
@@ -142,11 +142,11 @@ class PostedAnswer:
     at: datetime
 
 
-class TurnStore:
+class TurnStore(Store):
     """What changes a turn holds its conversation's row until the transaction ends; a settled turn stays as it is."""
 
     def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
+        super().__init__(tx)
         self._conversations = ConversationStore(tx)
 
     async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
