@@ -4,11 +4,9 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from threadline.errors import Permanent
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, ThreadOwner, format_utc
 
@@ -369,30 +367,6 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
         at=datetime.fromtimestamp(float(row["said_at"]), UTC),
         read=row["read"],
     )
-
-
-def page_of(rows: Sequence[Mapping[Any, Any]], limit: int) -> ConversationPage:
-    """A page from up to `limit + 1` rows: the one too many only says that there is more."""
-    shown = rows[:limit]
-    last = f"{shown[-1]['said_at']}/{shown[-1]['id']}" if len(rows) > limit and shown else None
-    return ConversationPage([entry_of(row) for row in shown], last)
-
-
-def parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
-    """Where a page begins: after this moment and row.
-
-    Raises:
-        Permanent: the cursor is none that a page named.
-    """
-    if not cursor:
-        return Decimal(-1), 0
-    said_at, _, identity = cursor.partition("/")
-    try:
-        return Decimal(said_at), int(identity)
-    except (InvalidOperation, ValueError) as exc:
-        raise Permanent(
-            "this cursor is invalid: leave it out for the first page, or give the last page's next_cursor"
-        ) from exc
 
 
 def bug_workflow_id(thread: Thread) -> str:

@@ -5,7 +5,7 @@ It decides who may open a case, what wants a turn, and what closes the case.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sqlalchemy import func, select, text, update
@@ -19,14 +19,14 @@ from threadline.cases.model import (
     ConversationPage,
     Reason,
     case_owner,
+    entry_of,
     may_start_turn,
-    page_of,
-    parse_cursor,
 )
 from threadline.cases.report import ParsedReport, parse_bug_report
 from threadline.cases.store.case import ACTOR, Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Store, Transaction
+from threadline.errors import Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads import phrases
 from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
@@ -174,9 +174,12 @@ class CaseMessageStore(Store):
         Raises:
             Permanent: the cursor is none that a page named.
         """
-        said_at, identity = parse_cursor(cursor)
+        said_at, identity = _parse_cursor(cursor)
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
-        return page_of((await self._tx.execute(_ENTRIES, given)).mappings().all(), limit)
+        rows = (await self._tx.execute(_ENTRIES, given)).mappings().all()
+        shown = rows[:limit]  # the one too many only says that there is more
+        last = f"{shown[-1]['said_at']}/{shown[-1]['id']}" if len(rows) > limit and shown else None
+        return ConversationPage([entry_of(row) for row in shown], last)
 
     async def _parse_report(self, bug_id: str) -> ParsedReport | None:
         """Title, severity and components by rule, until the agent knows better; None before anything is reported."""
@@ -243,6 +246,19 @@ class CaseMessageStore(Store):
         file = attachments.c
         told = update(attachments).where(file.id == identity, file.content.is_(None), file.error == "")
         await self._tx.execute(told.values(error=clean_text(error) or "it could not be fetched"))
+
+
+def _parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
+    """Where a page begins: after this moment and row."""
+    if not cursor:
+        return Decimal(-1), 0
+    said_at, _, identity = cursor.partition("/")
+    try:
+        return Decimal(said_at), int(identity)
+    except (InvalidOperation, ValueError) as exc:
+        raise Permanent(
+            "this cursor is invalid: leave it out for the first page, or give the last page's next_cursor"
+        ) from exc
 
 
 def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
