@@ -21,6 +21,7 @@ from threadline.settings import (
     EmbeddingSettings,
     JiraSettings,
     MailSettings,
+    WorkerSettings,
     parse_duration,
     parse_targets,
 )
@@ -83,6 +84,13 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
         (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "", ""),
         (MailSettings.load, "THREADLINE_EMAIL_RISK", "none", ""),
         (JiraSettings.load, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
+        (
+            WorkerSettings.load,
+            "THREADLINE_DEPLOYMENT",
+            "shop",
+            "THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set",
+        ),
+        (WorkerSettings.load, "THREADLINE_DEPLOYMENT", "shop.eu", "write it without a dot"),
         (CiSettings.load, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
     ],
 )
