@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from threadline.cli import output, process
-from threadline.cli.running_stack import use_running_stack
+from threadline.cli.connections import use_running_stack
 from threadline.errors import Permanent
 
 _REPORTED = 100
