@@ -15,9 +15,8 @@ from temporalio.worker import Replayer
 from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
-from tests.support.temporal import activities_of, real_time, until, worker
+from tests.support.temporal import real_time, until, worker
 from threadline.approvals.contract import (
-    ApprovalActivities,
     ApprovalRef,
     DecideAction,
     approval_start,
@@ -29,10 +28,9 @@ from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
-from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.temporal import workflow_runner
+from threadline.wiring.temporal import activities_of, workflow_runner
 from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -50,8 +48,8 @@ class ApprovalWorkflows:
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
         threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {})
-        activities = activities_of(self.desk.activities(), ApprovalActivities)
-        activities += activities_of(threads, ThreadActivities)
+        activities = activities_of(self.desk.activities())
+        activities += activities_of(threads)
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:

@@ -15,15 +15,14 @@ from temporalio.testing import WorkflowEnvironment
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.sweeps import repaired
-from tests.support.temporal import activities_of, skipping_time, until, worker
+from tests.support.temporal import skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.jobs import tools
 from threadline.jobs.activities import LiveJobActivities
-from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
@@ -35,8 +34,7 @@ from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
-from threadline.wiring.gateway import DatabaseThreadLookup
-from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.temporal import WORKFLOWS, activities_of
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
 AUTHOR = Author(DEVELOPER, "corr-1")
@@ -167,7 +165,7 @@ class JobScene:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        served = [*activities_of(self.activities, JobActivities), *self.conversation.activities]
+        served = [*activities_of(self.activities), *self.conversation.activities]
         return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
@@ -180,7 +178,7 @@ async def job_scene(
         client = SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session))
         outbox = Outbox(client, database)
         temporal = scene.environment.client
-        router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))
+        router = EventRouter(RoutingConfig(), temporal, ThreadLookup(database))
         channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
         live = LiveJobActivities(database, outbox, channels, router, runner)

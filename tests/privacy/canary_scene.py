@@ -16,8 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.case_scene import Agent, CaseScene, core_activities, outcome
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.temporal import activities_of, worker
-from threadline.cases.contract import AgentActivities
+from tests.support.temporal import worker
 from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -26,7 +25,7 @@ from threadline.privacy.keys import KeyRing
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
-from threadline.wiring.temporal import WORKFLOWS, data_converter
+from threadline.wiring.temporal import WORKFLOWS, activities_of, data_converter
 from threadline_devstack import environment, temporal
 from threadline_devstack.processes import FreePorts, ProcessGroup
 from threadline_devstack.slack import identity
@@ -73,7 +72,7 @@ async def case_scene_at(
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (
             worker(around, WORKFLOWS, activities),
-            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent), AGENTS_QUEUE),
         ):
             yield CaseScene(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
 

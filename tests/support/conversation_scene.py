@@ -22,10 +22,10 @@ from tests.support.decision_activities import Documents
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
-from tests.support.temporal import activities_of, deliver, real_time, until, worker
+from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import ConversationActivities, FinishRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
@@ -39,7 +39,6 @@ from threadline.conversations.store.transcript import TranscriptStore, decode_me
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
@@ -59,7 +58,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.tools.store import PostgresToolLedger
-from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.temporal import WORKFLOWS, activities_of
 from threadline.wiring.toolsets import TOOLS
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
@@ -527,8 +526,8 @@ def _activities(
     settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
-        *activities_of(LiveConversationActivities(deps), ConversationActivities),
-        *activities_of(handovers, HandoverActivities),
+        *activities_of(LiveConversationActivities(deps)),
+        *activities_of(handovers),
     ]
 
 

@@ -171,15 +171,6 @@ def end_servers() -> None:
     _servers.clear()
 
 
-def activities_of(instance: object, *contracts: type) -> list[Callable[..., Any]]:
-    """What a worker registers: the methods that the contracts name, as the instance has them."""
-    return [
-        getattr(instance, name)
-        for contract in contracts
-        for name in sorted(contract.__abstractmethods__)  # type: ignore[attr-defined]
-    ]
-
-
 class PreparedOnce(SandboxedWorkflowRunner):
     """Tries each workflow in the sandbox once a process, as a worker does at its start, and not for each worker."""
 

@@ -13,7 +13,7 @@ from temporalio.client import (
 )
 from temporalio.workflow import Info
 
-from tests.support.temporal import activities_of, real_time, until, worker
+from tests.support.temporal import real_time, until, worker
 from threadline.errors import InternalError, Permanent
 from threadline.threads.contract import (
     CATCH_UP_ID,
@@ -34,7 +34,7 @@ from threadline.threads.contract import (
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.workflow import CatchUpWorkflow, SweepWorkflow
 from threadline.wiring.doctor import check_sweep
-from threadline.wiring.temporal import ensure_schedule
+from threadline.wiring.temporal import activities_of, ensure_schedule
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Looks(CatchUpActivities):
 async def look(looks: Looks) -> list[str]:
     async with (
         real_time() as environment,
-        worker(environment, [CatchUpWorkflow], activities_of(looks, CatchUpActivities)),
+        worker(environment, [CatchUpWorkflow], activities_of(looks)),
     ):
         await environment.client.execute_workflow(
             CatchUpWorkflow.run,
@@ -190,7 +190,7 @@ class FailingSweeps(SweepActivities):
 
 
 async def test_doctor_names_a_sweep_that_gives_up() -> None:
-    activities = activities_of(FailingSweeps(), SweepActivities)
+    activities = activities_of(FailingSweeps())
     async with real_time() as server, worker(server, [SweepWorkflow], activities):
         client = server.client
         with pytest.raises(Permanent, match="is a core worker started"):

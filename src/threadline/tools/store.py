@@ -204,7 +204,7 @@ class ToolExecutionStore:
         well, ill = (await self._connection.execute(went)).one()
         return int(well), int(ill)
 
-    async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
+    async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)

@@ -3,12 +3,12 @@
 import asyncio
 import time
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from temporalio.client import Client
@@ -17,13 +17,12 @@ from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
-from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.catch_up import CaseThreads
-from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
+from threadline.cases.contract import case_start
 from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.case import CaseStore
@@ -31,7 +30,6 @@ from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.catch_up import ConversationThreads
-from threadline.conversations.contract import ConversationActivities
 from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
@@ -48,13 +46,11 @@ from threadline.decisions.variants import load_variants
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.catch_up import HandoverThreads
-from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.sweep import OpenHandovers
 from threadline.jobs.activities import LiveJobActivities
-from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
@@ -89,13 +85,12 @@ from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
-from threadline.threads.activities import LiveThreadActivities, Relay
+from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity import repeating
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.comparison import ThreadSource
-from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep
@@ -103,7 +98,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import PostgresToolLedger, ToolExecutionStore
-from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
+from threadline.wiring.gateway import case_channels, routing_config, slack_client
 from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrations
 
 PRUNE_INTERVAL = 3600.0
@@ -172,31 +167,36 @@ class CoreDeps:
         return FailureAlerts(self.outbox, self.case_channels.escalations)
 
 
+class _Prunable(Protocol):
+    """A store of records that are kept for a time."""
+
+    async def prune(self, before: float) -> int:
+        """Delete some of those from before a moment, in seconds since 1970; returns how many, 0 when none is left."""
+        ...
+
+
 @dataclass(frozen=True)
 class Prune:
-    """Deletes records of one kind once they are older than `keep`, in seconds.
-
-    `delete` gets a moment, in seconds since 1970, and returns how many it has deleted; it is called until that is 0.
-    """
+    """Deletes records of one kind once they are older than `keep`, in seconds."""
 
     kind: str
     keep: float
-    delete: Callable[[Transaction, float], Awaitable[int]]
+    store: Callable[[Transaction], _Prunable]
 
 
 @dataclass(frozen=True)
-class Feature:
-    """What one feature brings to the core worker.
+class CoreParts:
+    """What the core worker runs.
 
     Args:
-        activities: pairs of the object that has them, and their contract.
-        sweeps: what must hold of its rows.
-        prune: how long its records are kept.
+        activities: the objects that have them.
+        sweeps: what must hold of each feature's rows, in the order in which they run.
+        prunes: how long each kind of record is kept.
     """
 
-    activities: Sequence[tuple[object, type]] = ()
-    sweeps: Sequence[Sweep[Any]] = ()
-    prune: Sequence[Prune] = ()
+    activities: Sequence[object]
+    sweeps: Sequence[Sweep[Any]]
+    prunes: Sequence[Prune]
 
 
 @asynccontextmanager
@@ -225,9 +225,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 users,
                 authors,
                 Outbox(slack, database),
-                EventRouter(
-                    routing_config(settings.channels, identity), client, DatabaseThreadLookup(database), authors
-                ),
+                EventRouter(routing_config(settings.channels, identity), client, ThreadLookup(database), authors),
                 CaseChannels(
                     team=identity.team_id,
                     bot_user=identity.user_id,
@@ -243,32 +241,54 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[list[Feature]]:
-    """Every feature of the core worker, for as long as the block runs. Sweeps run in this order.
+async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[CoreParts]:
+    """The parts of every feature, for as long as the block runs.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
-    given, retention = settings.conversations, settings.conversations.conversation
+    given, channels = settings.conversations, settings.channels
+    database, workflows, bot_user = deps.database, deps.workflows, deps.case_channels.bot_user
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
-    channels, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
-    services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
+    access, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, database, deps.outbox)
+    services = Services().with_service(ChannelAdmission, access).with_service(JobRunner, runner)
     handover_settings = HandoverSettings(
-        deps.case_channels.escalations, deps.case_channels.bot_user, deps.readers, given.decision.handover_reminder
+        deps.case_channels.escalations, bot_user, deps.readers, given.decision.handover_reminder
     )
-    handover_activities = LiveHandoverActivities(
-        deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, handover_settings
+    handovers = LiveHandoverActivities(database, deps.slack, deps.outbox, deps.authors, workflows, handover_settings)
+    catch_up = LiveCatchUpActivities(
+        database,
+        deps.history,
+        deps.router.handle,
+        thread_sources(bot_user),
+        case_channels(channels),
+        team=deps.case_channels.team,
+        bot_user_id=bot_user,
+        conversation_channels=channels.conversation_channels or None,
     )
-    async with open_conversations(given, deps, services) as (conversation_activities, approval_activities):
-        features = [
-            cases(deps, _case_limits(settings.case), pull_requests),
-            conversations(deps, conversation_activities, retention),
-            Feature([(handover_activities, HandoverActivities)], [OpenHandovers(deps.database, deps.workflows)]),
-            approvals(deps, approval_activities, retention),
-            jobs(deps, channels, runner, retention),
-        ]
-        yield [*features, threads(deps, settings.channels, retention, features, handover_activities.relay_to_asker)]
+    relay = handovers.relay_to_asker
+    case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
+    sweeps = [
+        *case_sweeps,
+        OpenConversations(database, workflows, given.conversation.conversation_quiet),
+        OpenHandovers(database, workflows),
+        OpenApprovals(database, workflows),
+        MissingJobWorkflows(runner),
+    ]
+    sweeps.sort(key=lambda sweep: sweep.waits_for_slack)
+    async with open_conversations(given, deps, services) as (conversations, approvals):
+        activities = (
+            *case_activities,
+            conversations,
+            handovers,
+            approvals,
+            LiveJobActivities(database, deps.outbox, access, deps.router, runner),
+            catch_up,
+            LiveSweepActivities(database, sweeps),
+            LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relay),
+        )
+        yield CoreParts(activities, sweeps, prunes(given.conversation))
 
 
 @asynccontextmanager
@@ -340,107 +360,40 @@ async def open_conversations(
         yield LiveConversationActivities(conversation_deps), LiveApprovalActivities(approval_deps)
 
 
-def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Feature:
+def cases(
+    deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests
+) -> tuple[Sequence[object], Sequence[Sweep[Any]]]:
+    """The activities of bug cases, and their sweeps."""
     database, workflows, channels = deps.database, deps.workflows, deps.case_channels
     posts = LiveCasePostActivities(database, deps.slack, deps.outbox, channels)
     live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
-    return Feature(
-        [(live, CaseActivities), (posts, CasePostActivities)],
-        [
-            OpenCases(database, workflows),
-            SlaClocks(database, workflows, channels.targets, len(channels.tiers)),
-            MissingAnswers(posts),
-        ],
-    )
+    clocks = SlaClocks(database, workflows, channels.targets, len(channels.tiers))
+    return (live, posts), (OpenCases(database, workflows), clocks, MissingAnswers(posts))
 
 
-def conversations(deps: CoreDeps, live: LiveConversationActivities, settings: ConversationSettings) -> Feature:
-    """With the operator, decisions, and what tools have recorded."""
-    kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
-    return Feature(
-        [(live, ConversationActivities)],
-        [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
-        [
-            Prune("conversations", kept, lambda tx, before: ConversationStore(tx).prune(before)),
-            Prune("memories", settings.memory_days * _DAY, lambda tx, before: MemoryStore(tx).prune(before)),
-            Prune("tool executions", logged, lambda tx, before: ToolExecutionStore(tx).delete_older_than(before)),
-            Prune("email drafts", kept, lambda tx, before: EmailDraftStore(tx).delete_older_than(before)),
-        ],
-    )
-
-
-def approvals(deps: CoreDeps, live: LiveApprovalActivities, settings: ConversationSettings) -> Feature:
-    kept = settings.conversation_retention_days * _DAY
-    return Feature(
-        [(live, ApprovalActivities)],
-        sweeps=[OpenApprovals(deps.database, deps.workflows)],
-        prune=[Prune("proposed actions", kept, lambda tx, before: ApprovalStore(tx).prune(before))],
-    )
-
-
-def jobs(deps: CoreDeps, channels: ChannelAccess, runner: JobRunner, settings: ConversationSettings) -> Feature:
-    kept = settings.conversation_retention_days * _DAY
-    live = LiveJobActivities(deps.database, deps.outbox, channels, deps.router, runner)
-    return Feature(
-        [(live, JobActivities)],
-        sweeps=[MissingJobWorkflows(runner)],
-        prune=[Prune("jobs", kept, lambda tx, before: JobStore(tx).delete_older_than(before))],
-    )
-
-
-def threads(
-    deps: CoreDeps,
-    channels: ChannelSettings,
-    settings: ConversationSettings,
-    features: Sequence[Feature],
-    relay: Relay,
-) -> Feature:
-    """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts.
-
-    Args:
-        relay: gets a reply first; see `LiveThreadActivities`.
-    """
-    database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
-    catch_up = LiveCatchUpActivities(
-        database,
-        deps.history,
-        deps.router.handle,
-        thread_sources(bot_user),
-        case_channels(channels),
-        team=deps.case_channels.team,
-        bot_user_id=bot_user,
-        conversation_channels=channels.conversation_channels or None,
-    )
-    threads = LiveThreadActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
-    kept, users = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
-    return Feature(
-        [
-            (catch_up, CatchUpActivities),
-            (LiveSweepActivities(database, all_sweeps(features)), SweepActivities),
-            (threads, ThreadActivities),
-        ],
-        prune=[
-            Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
-            Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
-            # Guards look back two minutes; a day leaves room for a message that comes late.
-            Prune("rate limits", _DAY, lambda tx, before: RateLimits(tx).prune(before)),
-        ],
-    )
-
-
-def all_sweeps(features: Sequence[Feature]) -> list[Sweep[Any]]:
-    """Every sweep, in the order in which they run."""
-    found = [sweep for each in features for sweep in each.sweeps]
-    return sorted(found, key=lambda sweep: sweep.waits_for_slack)
+def prunes(settings: ConversationSettings) -> list[Prune]:
+    kept, memories = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
+    return [
+        Prune("conversations", kept, ConversationStore),
+        Prune("memories", memories, MemoryStore),
+        Prune("tool executions", settings.tool_log_days * _DAY, ToolExecutionStore),
+        Prune("email drafts", kept, EmailDraftStore),
+        Prune("proposed actions", kept, ApprovalStore),
+        Prune("jobs", kept, JobStore),
+        Prune("users", memories, UserStore),
+        Prune("quarantine", kept, Quarantine),
+        # Guards look back two minutes; a day leaves room for a message that comes late.
+        Prune("rate limits", _DAY, RateLimits),
+    ]
 
 
 @asynccontextmanager
-async def prune_periodically(database: Database, features: Sequence[Feature]) -> AsyncIterator[None]:
+async def prune_periodically(database: Database, prunes: Sequence[Prune]) -> AsyncIterator[None]:
     """Delete, at the start and every hour, what is older than the settings say; every worker may do it."""
 
     async def prune() -> None:
         try:
-            await prune_all(database, features, time.time())
+            await prune_all(database, prunes, time.time())
         except Exception:  # noqa: BLE001 - whatever went wrong now, the next hour is to come
             _log.exception("retention_sweep_failed")
 
@@ -448,14 +401,14 @@ async def prune_periodically(database: Database, features: Sequence[Feature]) ->
         yield
 
 
-async def prune_all(database: Database, features: Sequence[Feature], now: float) -> dict[str, int]:
+async def prune_all(database: Database, prunes: Sequence[Prune], now: float) -> dict[str, int]:
     """Delete in small transactions; returns how many there were of each kind. `now`: seconds since 1970."""
     counts = dict[str, int]()
-    for prune in (each for feature in features for each in feature.prune):
+    for prune in prunes:
         counts[prune.kind], deleted = 0, 1
         while deleted:
             async with database.begin() as tx:
-                deleted = await prune.delete(tx, now - prune.keep)
+                deleted = await prune.store(tx).prune(now - prune.keep)
             counts[prune.kind] += deleted
     if count := counts.get("conversations"):
         _log.info("conversations_deleted", count=count)

@@ -205,7 +205,7 @@ async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]
         _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
 
 
-def activities_of(live: object, contract: type) -> list[Callable[..., Any]]:
-    """What the contract names, as the live object has it."""
-    names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
-    return [getattr(live, name) for name in sorted(names)]
+def activities_of(*live: object) -> list[Callable[..., Any]]:
+    """What the contracts of these objects name, as the objects have it."""
+    contracts = ((each, contract) for each in live for contract in CONTRACTS if isinstance(each, contract))
+    return [getattr(each, name) for each, contract in contracts for name in sorted(contract.__abstractmethods__)]

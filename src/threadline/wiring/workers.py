@@ -1,7 +1,7 @@
 """The workers' processes: the core's, which runs the workflows, and the agents'."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
@@ -20,11 +20,10 @@ from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.core_worker import (
     CoreDeps,
+    CoreParts,
     CoreSettings,
-    Feature,
-    all_sweeps,
     connect_core,
-    core_features,
+    open_core,
     prune_periodically,
 )
 from threadline.wiring.temporal import (
@@ -71,32 +70,31 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             investigating = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
-            served = activities_of(investigating, AgentActivities)
+            served = activities_of(investigating)
             workers.append(_agent_worker(agents_client, served, settings.agent_slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
             await check_search_attributes(client)
             deps = await opened.enter_async_context(connect_core(core, client))
-            features = await opened.enter_async_context(core_features(core, deps))
-            await opened.enter_async_context(prune_periodically(deps.database, features))
-            workers.append(_core_worker(deps, features, core))
+            parts = await opened.enter_async_context(open_core(core, deps))
+            await opened.enter_async_context(prune_periodically(deps.database, parts.prunes))
+            workers.append(_core_worker(deps, parts, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
-            await ensure_schedule(client, core.worker.catch_up_interval, [each.name for each in all_sweeps(features)])
+            await ensure_schedule(client, core.worker.catch_up_interval, [each.name for each in parts.sweeps])
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(deps: CoreDeps, features: Sequence[Feature], settings: CoreSettings) -> Worker:
-    pairs = [pair for each in features for pair in each.activities]
+def _core_worker(deps: CoreDeps, parts: CoreParts, settings: CoreSettings) -> Worker:
     return Worker(
         deps.temporal,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
-        activities=[activity for live, contract in pairs for activity in activities_of(live, contract)],
+        activities=activities_of(*parts.activities),
         interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), deps.alerts.record)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
