@@ -233,7 +233,7 @@ class ChannelSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _conversations_are_apart(self) -> Self:
-        if set(self.conversation_channels) & {self.reports_channel, self.summaries_channel, self.escalation}:
+        if set(self.conversation_channels) & self.of_cases.keys():
             raise ValueError("a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there")
         return self
 
@@ -248,6 +248,16 @@ class ChannelSettings(SettingsGroup):
     @property
     def escalation(self) -> str:
         return self.escalation_channel or self.summaries_channel
+
+    @property
+    def of_cases(self) -> dict[str, bool]:
+        """The channels of cases, with whether only threads that the bot opened count there."""
+        return {self.reports_channel: False, self.summaries_channel: True, self.escalation: True}
+
+    @property
+    def watched(self) -> list[str]:
+        """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
+        return [*self.of_cases, *self.conversation_channels]
 
 
 class CaseSettings(SettingsGroup):
@@ -408,11 +418,13 @@ LONGEST_ANSWER = 150.0
 """Seconds for a call. The activity that makes it ends after 600: two calls, a summary and the context before them."""
 
 
-class OpenAISettings(SettingsGroup):
-    """Conversation model.
+class ModelSettings(SettingsGroup):
+    """Conversation model and embeddings.
 
     The model that answers mentions, at any endpoint that speaks OpenAI's Responses or Chat Completions API. Without a
-    key, whoever asks is told that the key is missing.
+    key, whoever asks is told that the key is missing. With embeddings, documents are found by meaning as well as by
+    words: see knowledge.md. `threadline knowledge ingest` reads them too; run it after a change, to compute the vectors
+    again.
     """
 
     api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
@@ -428,20 +440,16 @@ class OpenAISettings(SettingsGroup):
     openai_prices: Prices = Field(default_factory=dict, examples=["gpt-5.4-mini=0.75/0.075/4.5"])
     """Prices that override the built-in table, as `model=input/cached/output` in US dollars for a million tokens,
     separated by commas."""
-
-
-class EmbeddingSettings(SettingsGroup):
-    """Embeddings.
-
-    Finds documents by meaning as well as by words: see knowledge.md. `threadline knowledge ingest` reads them too; run
-    it after a change, to compute the vectors again.
-    """
-
     embeddings: Literal["off", "local", "openai"] = "off"
     """`off`, `local` (a small model in the worker, needs the extra `embeddings`), or `openai` (at
     `OPENAI_BASE_URL`)."""
     embeddings_model: str = Field("", examples=["text-embedding-3-small"])
     """Embedding model for `openai`. Without it, `text-embedding-3-small`."""
+
+    @property
+    def key(self) -> str:
+        """The API key; empty without one."""
+        return self.api_key.get_secret_value().strip() if self.api_key else ""
 
 
 class ConversationSettings(SettingsGroup):

@@ -25,7 +25,7 @@ from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest, PlanRequest
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
-from threadline.wiring.core_worker import thread_sources
+from threadline.wiring.workers import thread_sources
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
 

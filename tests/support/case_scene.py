@@ -57,8 +57,8 @@ from threadline.threads.model import (
 )
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
-from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
 from threadline.wiring.temporal import WORKFLOWS, activities_of
+from threadline.wiring.workers import CoreDeps, cases, thread_sources
 from threadline_devstack.slack import identity
 
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]

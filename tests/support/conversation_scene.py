@@ -503,7 +503,7 @@ async def conversation(
 def _activities(
     scene: ConversationScene, slack: SlackClient, limits: ConversationLimits, decides: bool
 ) -> list[Callable[..., Any]]:
-    """Those of the product over the scene's model and tools; see `threadline.wiring.core_worker`."""
+    """Those of the product over the scene's model and tools; see `threadline.wiring.workers`."""
     database = scene.database
     outbox, users = Outbox(slack, database), UserDirectory(slack.user)
     authors = AuthorPolicy(users)

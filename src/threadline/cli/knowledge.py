@@ -40,12 +40,12 @@ async def ingest(
     from threadline.knowledge.ingest import SourceOutcome, collect_sources
     from threadline.knowledge.ingest import ingest as ingest_sources
     from threadline.knowledge.web import open_web_fetcher
-    from threadline.settings import EmbeddingSettings
+    from threadline.settings import ModelSettings
     from threadline.wiring.toolsets import configured_embedder
 
     async with (
         open_database() as database,
-        configured_embedder(EmbeddingSettings.load()) as embedder,
+        configured_embedder(ModelSettings.load()) as embedder,
         open_web_fetcher(allow_private=allow_private) as web,
     ):
         team_id, sources = await find_team(team), collect_sources(paths, web.fetch)

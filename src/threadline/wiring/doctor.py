@@ -39,7 +39,7 @@ from threadline.settings import (
     ApprovalSettings,
     ChannelSettings,
     DatabaseSettings,
-    OpenAISettings,
+    ModelSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
@@ -51,31 +51,19 @@ from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
-from threadline.wiring.core_worker import thread_sources
-from threadline.wiring.gateway import case_channels, slack_client, watched_channels
+from threadline.wiring.gateway import slack_client
 from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
 from threadline.wiring.toolsets import check_integrations
+from threadline.wiring.workers import thread_sources
 
 SCOPES = frozenset(
-    {
-        "channels:history",
-        "channels:read",
-        "chat:write",
-        "files:read",
-        "files:write",
-        "groups:history",
-        "groups:read",
-        "im:history",
-        "im:read",
-        "mpim:history",
-        "mpim:read",
-        "reactions:read",
-        "reactions:write",
-        "users:read",
-        "users:read.email",
-    }
+    (
+        *("channels:history", "channels:read", "groups:history", "groups:read"),
+        *("im:history", "im:read", "mpim:history", "mpim:read"),
+        *("chat:write", "files:read", "files:write", "reactions:read", "reactions:write"),
+        *("users:read", "users:read.email"),
+    )
 )
-
 OLDEST_GIT = (2, 38)
 """The first that merges trees without files, as pull requests are made."""
 OLDEST_POSTGRES = 17
@@ -403,7 +391,7 @@ def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -
     """Where a mention is found that Slack gave up delivering."""
     if channels.conversation_channels:
         return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
-    others = len(followed.keys() - case_channels(channels).keys())
+    others = len(followed.keys() - channels.of_cases.keys())
     return f"mentions and direct messages that were missed are found in {others} more, one after the other"
 
 
@@ -411,7 +399,7 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
     """Raises:
     Permanent: a channel cannot be read, or was not for long.
     """
-    for channel in watched_channels(channels):
+    for channel in channels.watched:
         known = followed.get(channel)
         if known is None or not known.read_at:
             raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
@@ -457,8 +445,8 @@ async def _model() -> str:
 
 async def check_conversation_model() -> str:
     """The key of the model that answers mentions: a call would cost something."""
-    settings = OpenAISettings.load()
-    if settings.api_key is None or not settings.api_key.get_secret_value().strip():
+    settings = ModelSettings.load()
+    if not settings.key:
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
     return f"{settings.openai_model}, with a key (not tested, since a call costs money)"
 

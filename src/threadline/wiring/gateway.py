@@ -43,17 +43,6 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
     )
 
 
-def watched_channels(channels: ChannelSettings) -> list[str]:
-    """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
-    return [*case_channels(channels), *channels.conversation_channels]
-
-
-def case_channels(channels: ChannelSettings) -> dict[str, bool]:
-    """The channels of cases, with whether only threads that the bot opened count there."""
-    by_bot = dict.fromkeys((channels.summaries_channel, channels.escalation), True)
-    return {channels.reports_channel: False, **by_bot}
-
-
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
     """Look a user up at the start. Without the right to do so, every event would be refused, one by one.
 
@@ -87,7 +76,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people)
-            requester = CatchUpRequester(temporal, watched_channels(channels))
+            requester = CatchUpRequester(temporal, channels.watched)
             router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
             await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:

@@ -23,15 +23,15 @@ from threadline.slack.history import History
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
-from threadline.wiring import core_worker
-from threadline.wiring.core_worker import (
+from threadline.wiring import workers
+from threadline.wiring.temporal import CONTRACTS
+from threadline.wiring.workers import (
     CoreParts,
     CoreSettings,
     connect_core,
     open_core,
     prune_all,
 )
-from threadline.wiring.temporal import CONTRACTS
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, REPORTS, SUMMARIES, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -101,9 +101,9 @@ async def test_pruning_goes_on_after_an_unexpected_error(
             third.set()
         raise KeyError("a fault in the code")
 
-    monkeypatch.setattr(core_worker, "PRUNE_INTERVAL", 0.0)
-    monkeypatch.setattr(core_worker, "prune_all", breaking)
-    async with core_worker.prune_periodically(talk.database, []):
+    monkeypatch.setattr(workers, "PRUNE_INTERVAL", 0.0)
+    monkeypatch.setattr(workers, "prune_all", breaking)
+    async with workers.prune_periodically(talk.database, []):
         await asyncio.wait_for(third.wait(), 5)
 
 
