@@ -106,7 +106,7 @@ class CatchUpWorkspace:
             found = await ThreadResolver(cast(Client, None), ThreadLookup(self.database)).resolve(found)
             assert isinstance(found, Ignored)
         if isinstance(found, Ignored):
-            return Handled(found.reason)
+            return Handled(found)
         if found.target is RouteTarget.FOLLOWED_THREAD and not await self.memory.said(found.thread):
             return Handled("not_followed")
         self.sent.append(found.message)

@@ -1,6 +1,8 @@
 """What doctor reports of the services and people that the settings name, on the sandboxes."""
 
+import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
@@ -33,6 +35,18 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in (*JIRA_NAMES, *CI_NAMES, *MAIL_NAMES, "GITHUB_TOKEN", "GITHUB_API_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
+
+
+async def test_every_check_is_told_though_nothing_is_set(unused_tcp_port: int) -> None:
+    machine = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with mock.patch.dict(os.environ, machine | {"TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}, clear=True):
+        checks = await doctor.run_checks()
+    assert [check.name for check in checks if check.ok] == ["tools", "programs"]
+    assert {check.found for check in checks if not check.ok} == {"needs attention"}
+    advice = {check.name: check.advice for check in checks}
+    assert "DATABASE_URL is not set" in advice["quarantine"]
+    assert "Temporal does not answer" in advice["history"]
+    assert "SLACK_BOT_TOKEN is not set" in advice["catch-up"]
 
 
 async def test_services_without_settings_are_off_and_their_variables_named() -> None:

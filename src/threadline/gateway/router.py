@@ -129,7 +129,7 @@ class EventRouter:
                 await self._workflows.start(press)
             return Handled(_BUTTON_PRESS, signalled=True)
         found = route(body, self._config)
-        return Handled(found.reason) if isinstance(found, Ignored) else await self.deliver(found)
+        return Handled(found) if isinstance(found, Ignored) else await self.deliver(found)
 
     async def deliver(self, found: Route) -> Handled:
         """Find out whose thread it is and whether the author counts, and signal the workflow.
@@ -174,7 +174,7 @@ class EventRouter:
             # First whose thread it is: nobody is asked about people who talk among themselves.
             resolved = await self._resolver.resolve(found)
             if isinstance(resolved, Ignored):
-                return Handled(resolved.reason)
+                return Handled(resolved)
             message = resolved.message
             if self._authors:
                 checked = await self._authors.check(resolved.thread.team, message)
@@ -229,11 +229,11 @@ class ThreadResolver:
             case RouteTarget.FOLLOWED_THREAD:
                 thread = found.thread
                 if not (await self._is_stored(thread) or await self._is_starting(thread, found.message.ts)):
-                    return Ignored(IgnoreReason.NOT_FOLLOWED)
+                    return IgnoreReason.NOT_FOLLOWED
                 return _followed(thread, found.message)
             case RouteTarget.REACTED_MESSAGE:
                 place = await self._conversation_at(found.thread, found.message.ts)
-                return _followed(place, found.message) if place else Ignored(IgnoreReason.NOT_FOLLOWED)
+                return _followed(place, found.message) if place else IgnoreReason.NOT_FOLLOWED
         return found
 
     async def _resolve_case_thread(self, found: Route) -> Route:
@@ -251,7 +251,7 @@ class ThreadResolver:
         """To the conversation at work in the channel; without one, the word begins a conversation in its own thread."""
         own, message = found.thread, found.message
         if await self._holding(own, message.ts):
-            return Ignored(IgnoreReason.ALREADY_STORED)
+            return IgnoreReason.ALREADY_STORED
         thread = await _in_time(self._threads.active_in_channel(own.team, own.channel), own)
         if thread := thread or await self._starting_beside(own):
             return _followed(thread, message)
