@@ -14,9 +14,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.scale import Scale
 from threadline.db.engine import Database
-from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.postgres import Databases
 from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ReadyFields, ready_on_event
@@ -47,7 +46,7 @@ class Ground:
     @property
     def router(self) -> EventRouter:
         """As the gateway hands events over."""
-        return EventRouter(RoutingConfig(), self.client, DatabaseThreadLookup(self.database))
+        return EventRouter(RoutingConfig(), self.client, ThreadLookup(self.database))
 
     async def first_event(self, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
         """How a run began."""

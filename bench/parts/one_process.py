@@ -43,7 +43,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
-from threadline.wiring.core_worker import CoreSettings, connect_core, open_conversations
+from threadline.wiring.workers import CoreSettings, connect_core, open_conversations
 from threadline_devstack.processes import HOST
 
 Argument = TypeVar("Argument")

@@ -1,4 +1,6 @@
-"""Settings from the environment: one frozen class a group. docs/settings.md is generated from them.
+"""Settings from the environment: one frozen class a group.
+
+docs/settings.md and .env.example are generated: a setting's docstring is its meaning there.
 
 A process reads the groups that it needs, so no process needs another's variables.
 """
@@ -7,7 +9,7 @@ import re
 from collections.abc import Callable
 from email.utils import parseaddr
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -134,6 +136,15 @@ class SettingsGroup(BaseSettings):
         enable_decoding=False,
         populate_by_name=True,
     )
+    set_together: ClassVar[tuple[str, ...]] = ()
+    """Fields that are set all or not at all."""
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({bool(getattr(self, name)) for name in self.set_together}) > 1:
+            *others, last = map(self.variable, self.set_together)
+            raise ValueError(f"{', '.join(others)} and {last} must be set together")
+        return self
 
     @classmethod
     def load(cls) -> Self:
@@ -150,15 +161,20 @@ class SettingsGroup(BaseSettings):
     @classmethod
     def variables(cls) -> dict[str, FieldInfo]:
         """The group's fields by their environment variables."""
+        return {cls.variable(name): field for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """The environment variable of a field."""
         prefix = cls.model_config.get("env_prefix", "")
-        return {str(each.validation_alias or f"{prefix}{key}".upper()): each for key, each in cls.model_fields.items()}
+        return str(cls.model_fields[name].validation_alias or f"{prefix}{name}".upper())
 
 
 def _explain(group: type[SettingsGroup], detail: Any) -> str:
     if not detail["loc"]:
         return f"{group.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
     name = str(detail["loc"][0])
-    variable = name if name in group.variables() else f"{group.model_config.get('env_prefix', '')}{name}".upper()
+    variable = group.variable(name) if name in group.model_fields else name
     if detail["type"] == "missing":
         return f"{variable} is not set: see docs/settings.md"
     hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
@@ -172,9 +188,8 @@ def _explain(group: type[SettingsGroup], detail: Any) -> str:
 class LogSettings(SettingsGroup):
     """Logging."""
 
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored."
-    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored."""
 
 
 class SlackSettings(SettingsGroup):
@@ -186,14 +201,14 @@ class SlackSettings(SettingsGroup):
 
     model_config = SettingsConfigDict(env_prefix="SLACK_")
 
-    bot_token: SecretStr = Field(description="Bot token of the app (`xoxb-…`). `threadline up` uses its sandbox.")
-    app_token: SecretStr | None = Field(
-        None, description="App-level token (`xapp-…`). When it is set, events arrive by Socket Mode."
-    )
-    signing_secret: SecretStr | None = Field(
-        None, description="Verifies events that arrive by HTTP, when there is no app-level token."
-    )
-    api_url: str | None = Field(None, description="Base URL of Slack's Web API, when it is not Slack's own.")
+    bot_token: SecretStr
+    """Bot token of the app (`xoxb-…`). `threadline up` uses its sandbox."""
+    app_token: SecretStr | None = None
+    """App-level token (`xapp-…`). When it is set, events arrive by Socket Mode."""
+    signing_secret: SecretStr | None = None
+    """Verifies events that arrive by HTTP, when there is no app-level token."""
+    api_url: str | None = None
+    """Base URL of Slack's Web API, when it is not Slack's own."""
 
 
 class ChannelSettings(SettingsGroup):
@@ -202,31 +217,23 @@ class ChannelSettings(SettingsGroup):
     Each value is a channel id, such as `C0123456789`. Several ids are separated by commas.
     """
 
-    reports_channel: Channel = Field(
-        description="Channel in which bugs are reported. `threadline up` uses the sandbox's."
-    )
-    summaries_channel: Channel = Field(
-        description="Channel in which developers get findings. `threadline up` uses the sandbox's."
-    )
-    escalation_channel: Channel | Literal[""] = Field(
-        "", description="Channel in which people are called. Without it, the summaries channel."
-    )
-    external_people: Channels = Field(
-        (),
-        description="Channels in which messages of guests and of other companies' members are accepted. Elsewhere they "
-        "are ignored.",
-    )
-    conversation_channels: Channels = Field(
-        (),
-        description="Channels that are searched for mentions that Slack failed to deliver. Direct messages and other "
-        "channels are then left out. Without it, every channel of the bot and its direct messages are searched, 40 at "
-        "each run, least recently searched first. Set it when the bot is in many busy channels: each listed channel is "
-        "searched at every run, 30 days back once a day, within some 50 Slack calls a minute.",
-    )
+    reports_channel: Channel
+    """Channel in which bugs are reported. `threadline up` uses the sandbox's."""
+    summaries_channel: Channel
+    """Channel in which developers get findings. `threadline up` uses the sandbox's."""
+    escalation_channel: Channel | Literal[""] = ""
+    """Channel in which people are called. Without it, the summaries channel."""
+    external_people: Channels = ()
+    """Channels in which messages of guests and of other companies' members are accepted. Elsewhere they are ignored."""
+    conversation_channels: Channels = ()
+    """Channels that are searched for mentions that Slack failed to deliver. Direct messages and other channels are then
+    left out. Without it, every channel of the bot and its direct messages are searched, 40 at each run, least recently
+    searched first. Set it when the bot is in many busy channels: each listed channel is searched at every run, 30 days
+    back once a day, within some 50 Slack calls a minute."""
 
     @model_validator(mode="after")
     def _conversations_are_apart(self) -> Self:
-        if set(self.conversation_channels) & {self.reports_channel, self.summaries_channel, self.escalation}:
+        if set(self.conversation_channels) & self.of_cases.keys():
             raise ValueError("a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there")
         return self
 
@@ -242,6 +249,16 @@ class ChannelSettings(SettingsGroup):
     def escalation(self) -> str:
         return self.escalation_channel or self.summaries_channel
 
+    @property
+    def of_cases(self) -> dict[str, bool]:
+        """The channels of cases, with whether only threads that the bot opened count there."""
+        return {self.reports_channel: False, self.summaries_channel: True, self.escalation: True}
+
+    @property
+    def watched(self) -> list[str]:
+        """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
+        return [*self.of_cases, *self.conversation_channels]
+
 
 class CaseSettings(SettingsGroup):
     """Bug cases.
@@ -249,27 +266,26 @@ class CaseSettings(SettingsGroup):
     Limits of a case, and the people who are called when it is escalated: see cases.md.
     """
 
-    reporter_timeout: Seconds = Field(2 * 3600, description="How long a question to the reporter waits for an answer.")
-    developer_timeout: Seconds = Field(48 * 3600, description="How long findings wait for a developer.")
-    turn_timeout: Seconds = Field(15 * 60, description="How long one turn of the agent may take.")
-    turn_budget_usd: float = Field(2.0, gt=0, description="Cost limit of one attempt at a turn, in US dollars.")
-    case_budget_usd: float = Field(10.0, gt=0, description="Cost limit of a case, in US dollars.")
-    max_questions: int = Field(3, ge=0, description="Questions that the agent may ask in one case.")
-    pull_request_poll: Seconds = Field(30 * 60, description="How often an open pull request is looked up.")
-    oncall: Tiers = Field(
-        (),
-        description="User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers.",
-        examples=["U1,S2;U3"],
-    )
-    sla: Targets = Field(
-        DEFAULT_TARGETS, description="Time to acknowledge and time to resolve an escalation, by severity."
-    )
-    services: Path | None = Field(
-        None,
-        description="TOML file with `[[service]]` tables: name, owner, and optionally description, channel and "
-        "repository.",
-        examples=["services.toml"],
-    )
+    reporter_timeout: Seconds = 2 * 3600
+    """How long a question to the reporter waits for an answer."""
+    developer_timeout: Seconds = 48 * 3600
+    """How long findings wait for a developer."""
+    turn_timeout: Seconds = 15 * 60
+    """How long one turn of the agent may take."""
+    turn_budget_usd: float = Field(2.0, gt=0)
+    """Cost limit of one attempt at a turn, in US dollars."""
+    case_budget_usd: float = Field(10.0, gt=0)
+    """Cost limit of a case, in US dollars."""
+    max_questions: int = Field(3, ge=0)
+    """Questions that the agent may ask in one case."""
+    pull_request_poll: Seconds = 30 * 60
+    """How often an open pull request is looked up."""
+    oncall: Tiers = Field((), examples=["U1,S2;U3"])
+    """User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers."""
+    sla: Targets = DEFAULT_TARGETS
+    """Time to acknowledge and time to resolve an escalation, by severity."""
+    services: Path | None = Field(None, examples=["services.toml"])
+    """TOML file with `[[service]]` tables: name, owner, and optionally description, channel and repository."""
 
 
 class WorkerSettings(SettingsGroup):
@@ -278,34 +294,29 @@ class WorkerSettings(SettingsGroup):
     The deployment and the build name it for Temporal's worker versioning: see deploying.md. Set both or neither.
     """
 
-    catch_up_interval: Seconds = Field(600.0, description="How often Slack's history is compared with what is stored.")
-    cached_workflows: int = Field(
-        1000,
-        ge=1,
-        description="Threads that one core worker keeps in memory. Set it above the number of threads that are active "
-        "at once: a thread outside the cache is replayed from its start at its next message.",
-    )
-    deployment: str = Field("", description="Name of the deployment, without a dot.", examples=["threadline"])
-    build_id: str = Field("", description="Id of this build, such as a commit.", examples=["b2"])
+    set_together = ("deployment", "build_id")
 
-    @model_validator(mode="after")
-    def _named_both_or_neither(self) -> Self:
-        if "." in self.deployment:
-            raise ValueError("THREADLINE_DEPLOYMENT must not contain a dot: Temporal puts one before the build id")
-        if bool(self.deployment) != bool(self.build_id):
-            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set together")
-        return self
+    catch_up_interval: Seconds = 600.0
+    """How often Slack's history is compared with what is stored."""
+    cached_workflows: int = Field(1000, ge=1)
+    """Threads that one core worker keeps in memory. Set it above the number of threads that are active at once: a
+    thread outside the cache is replayed from its start at its next message."""
+    deployment: Annotated[str, _matching(r"[^.]*", "write it without a dot: Temporal puts one before the build id")] = (
+        Field("", examples=["threadline"])
+    )
+    """Name of the deployment, without a dot."""
+    build_id: str = Field("", examples=["b2"])
+    """Id of this build, such as a commit."""
 
 
 class DatabaseSettings(SettingsGroup):
     """Database."""
 
     url: PostgresUrl = Field(
-        validation_alias="DATABASE_URL",
-        description="Postgres, with the role that owns the schema. Migrations and commands use it too. `threadline up` "
-        "starts its own.",
-        examples=["postgresql://threadline:…@localhost:5432/threadline"],
+        validation_alias="DATABASE_URL", examples=["postgresql://threadline:…@localhost:5432/threadline"]
     )
+    """Postgres, with the role that owns the schema. Migrations and commands use it too. `threadline up` starts its
+    own."""
 
 
 class AgentSettings(SettingsGroup):
@@ -314,47 +325,37 @@ class AgentSettings(SettingsGroup):
     The agents' worker has no Slack token, no push credential, and a database role of its own.
     """
 
-    agent_database_url: PostgresUrl = Field(
-        description="The same database with the role `threadline_agent`. `threadline up` starts its own.",
-        examples=["postgresql://threadline_agent:…@localhost:5432/threadline"],
-    )
-    api_key: SecretStr = Field(
-        validation_alias="ANTHROPIC_API_KEY",
-        description="API key of the model. `threadline up` uses its stand-in without it.",
-    )
-    base_url: str | None = Field(
-        None, validation_alias="ANTHROPIC_BASE_URL", description="URL of the model's API, when it is not Anthropic's."
-    )
-    investigator_model: str = Field("claude-sonnet-5", description="Full name of the model.")
-    agent_slots: int = Field(4, ge=1, description="Turns that one agents' worker runs at once.")
-    query_databases: Sources = Field(
-        default_factory=dict,
-        description="Other databases that the agent may query, as `name=postgresql://…`, separated by commas. Their "
-        "role must only be able to read the views below.",
-        examples=["shop=postgresql://reader:…@…/shop"],
-    )
-    query_views: Names = Field(
-        (), description="Views that the agent may read there, separated by commas.", examples=["orders_seen"]
-    )
-    loki_url: str | None = Field(None, description="URL of Loki, in which the agent searches logs.")
-    loki_selector: str = Field(
-        '{job=~".+"}', description="Log streams that the agent may search.", examples=['{namespace="shop"}']
-    )
+    agent_database_url: PostgresUrl = Field(examples=["postgresql://threadline_agent:…@localhost:5432/threadline"])
+    """The same database with the role `threadline_agent`. `threadline up` starts its own."""
+    api_key: SecretStr = Field(validation_alias="ANTHROPIC_API_KEY")
+    """API key of the model. `threadline up` uses its stand-in without it."""
+    base_url: str | None = Field(None, validation_alias="ANTHROPIC_BASE_URL")
+    """URL of the model's API, when it is not Anthropic's."""
+    investigator_model: str = "claude-sonnet-5"
+    """Full name of the model."""
+    agent_slots: int = Field(4, ge=1)
+    """Turns that one agents' worker runs at once."""
+    query_databases: Sources = Field(default_factory=dict, examples=["shop=postgresql://reader:…@…/shop"])
+    """Other databases that the agent may query, as `name=postgresql://…`, separated by commas. Their role must only be
+    able to read the views below."""
+    query_views: Names = Field((), examples=["orders_seen"])
+    """Views that the agent may read there, separated by commas."""
+    loki_url: str | None = None
+    """URL of Loki, in which the agent searches logs."""
+    loki_selector: str = Field('{job=~".+"}', examples=['{namespace="shop"}'])
+    """Log streams that the agent may search."""
 
 
 class RepositorySettings(SettingsGroup):
     """Code and files."""
 
-    repo: Names = Field(
-        description="Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the "
-        "agents' worker must only be able to read. `threadline up` makes a sample repository."
-    )
-    home: Path = Field(Path(".threadline"), description="Folder for the files of the devstack and of the workers.")
-    workspaces: Path | None = Field(
-        None,
-        description="Folder for the agent's copies of the code. Without it, `workspaces` in `THREADLINE_HOME`.",
-        examples=[".threadline/workspaces"],
-    )
+    repo: Names
+    """Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the agents' worker
+    must only be able to read. `threadline up` makes a sample repository."""
+    home: Path = Path(".threadline")
+    """Folder for the files of the devstack and of the workers."""
+    workspaces: Path | None = Field(None, examples=[".threadline/workspaces"])
+    """Folder for the agent's copies of the code. Without it, `workspaces` in `THREADLINE_HOME`."""
 
     @property
     def workspace_root(self) -> Path:
@@ -369,8 +370,10 @@ class GitHubSettings(SettingsGroup):
 
     model_config = SettingsConfigDict(env_prefix="GITHUB_")
 
-    token: SecretStr | None = Field(None, description="GitHub token that opens draft pull requests.")
-    api_url: str | None = Field(None, description="API URL of a GitHub Enterprise server.")
+    token: SecretStr | None = None
+    """GitHub token that opens draft pull requests."""
+    api_url: str | None = None
+    """API URL of a GitHub Enterprise server."""
 
 
 class PayloadSettings(SettingsGroup):
@@ -379,12 +382,9 @@ class PayloadSettings(SettingsGroup):
     Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same value.
     """
 
-    payload_keys: Keys | None = Field(
-        None,
-        description="Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in "
-        "front, nothing is encrypted yet. Without it, nothing is encrypted. `openssl rand -base64 32` makes a key.",
-        examples=["2026-11:…"],
-    )
+    payload_keys: Keys | None = Field(None, examples=["2026-11:…"])
+    """Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in front, nothing
+    is encrypted yet. Without it, nothing is encrypted. `openssl rand -base64 32` makes a key."""
 
 
 class TemporalUiSettings(SettingsGroup):
@@ -393,11 +393,8 @@ class TemporalUiSettings(SettingsGroup):
     `threadline explain` reads it, which runs where the core worker runs.
     """
 
-    temporal_ui: HttpAddress = Field(
-        "http://localhost:8233",
-        description="Address of Temporal's UI, for links. `threadline up` uses its own.",
-        examples=["http://localhost:8080"],
-    )
+    temporal_ui: HttpAddress = Field("http://localhost:8233", examples=["http://localhost:8080"])
+    """Address of Temporal's UI, for links. `threadline up` uses its own."""
 
 
 class CodecSettings(SettingsGroup):
@@ -406,17 +403,12 @@ class CodecSettings(SettingsGroup):
     `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md.
     """
 
-    codec_token: SecretStr | None = Field(
-        None,
-        min_length=16,
-        description="Token that clients must present, at least 16 characters. Required when it serves beyond this "
-        "machine.",
-    )
+    codec_token: SecretStr | None = Field(None, min_length=16)
+    """Token that clients must present, at least 16 characters. Required when it serves beyond this machine."""
     codec_origins: Names = Field(
-        ("http://localhost:8233", "http://127.0.0.1:8233"),
-        description="Origins of the pages that may ask: the addresses of Temporal's UI, separated by commas.",
-        examples=["http://localhost:8080,http://127.0.0.1:8080"],
+        ("http://localhost:8233", "http://127.0.0.1:8233"), examples=["http://localhost:8080,http://127.0.0.1:8080"]
     )
+    """Origins of the pages that may ask: the addresses of Temporal's UI, separated by commas."""
 
 
 # ---- Conversations: their model, tools, approvals and decisions ------------------------------------------------------
@@ -426,53 +418,38 @@ LONGEST_ANSWER = 150.0
 """Seconds for a call. The activity that makes it ends after 600: two calls, a summary and the context before them."""
 
 
-class OpenAISettings(SettingsGroup):
-    """Conversation model.
+class ModelSettings(SettingsGroup):
+    """Conversation model and embeddings.
 
     The model that answers mentions, at any endpoint that speaks OpenAI's Responses or Chat Completions API. Without a
-    key, whoever asks is told that the key is missing.
+    key, whoever asks is told that the key is missing. With embeddings, documents are found by meaning as well as by
+    words: see knowledge.md. `threadline knowledge ingest` reads them too; run it after a change, to compute the vectors
+    again.
     """
 
-    api_key: SecretStr | None = Field(
-        None,
-        validation_alias="OPENAI_API_KEY",
-        description="API key of the model. `threadline up` uses its stand-in without it.",
-    )
-    base_url: HttpAddress = Field(
-        "https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL", description="URL of the model's API."
-    )
-    openai_model: str = Field("gpt-5.4-mini", description="Full name of the model.")
-    openai_api: Literal["auto", "responses", "chat"] = Field(
-        "auto", description="API of the endpoint: `responses`, `chat`, or `auto` to detect it."
-    )
-    openai_timeout: Seconds = Field(
-        120.0, le=LONGEST_ANSWER, description="How long one call of the model may take, at most 150 seconds."
-    )
-    openai_prices: Prices = Field(
-        default_factory=dict,
-        description="Prices that override the built-in table, as `model=input/cached/output` in US dollars for a "
-        "million tokens, separated by commas.",
-        examples=["gpt-5.4-mini=0.75/0.075/4.5"],
-    )
+    api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
+    """API key of the model. `threadline up` uses its stand-in without it."""
+    base_url: HttpAddress = Field("https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL")
+    """URL of the model's API."""
+    openai_model: str = "gpt-5.4-mini"
+    """Full name of the model."""
+    openai_api: Literal["auto", "responses", "chat"] = "auto"
+    """API of the endpoint: `responses`, `chat`, or `auto` to detect it."""
+    openai_timeout: Seconds = Field(120.0, le=LONGEST_ANSWER)
+    """How long one call of the model may take, at most 150 seconds."""
+    openai_prices: Prices = Field(default_factory=dict, examples=["gpt-5.4-mini=0.75/0.075/4.5"])
+    """Prices that override the built-in table, as `model=input/cached/output` in US dollars for a million tokens,
+    separated by commas."""
+    embeddings: Literal["off", "local", "openai"] = "off"
+    """`off`, `local` (a small model in the worker, needs the extra `embeddings`), or `openai` (at
+    `OPENAI_BASE_URL`)."""
+    embeddings_model: str = Field("", examples=["text-embedding-3-small"])
+    """Embedding model for `openai`. Without it, `text-embedding-3-small`."""
 
-
-class EmbeddingSettings(SettingsGroup):
-    """Embeddings.
-
-    Finds documents by meaning as well as by words: see knowledge.md. `threadline knowledge ingest` reads them too; run
-    it after a change, to compute the vectors again.
-    """
-
-    embeddings: Literal["off", "local", "openai"] = Field(
-        "off",
-        description="`off`, `local` (a small model in the worker, needs the extra `embeddings`), or `openai` (at "
-        "`OPENAI_BASE_URL`).",
-    )
-    embeddings_model: str = Field(
-        "",
-        description="Embedding model for `openai`. Without it, `text-embedding-3-small`.",
-        examples=["text-embedding-3-small"],
-    )
+    @property
+    def key(self) -> str:
+        """The API key; empty without one."""
+        return self.api_key.get_secret_value().strip() if self.api_key else ""
 
 
 class ConversationSettings(SettingsGroup):
@@ -481,39 +458,27 @@ class ConversationSettings(SettingsGroup):
     Limits of a conversation, and how long its data is kept: see conversations.md.
     """
 
-    conversation_max_turns: int = Field(
-        5, ge=1, le=20, description="Model calls of one answer that may ask for tools, 1 to 20."
-    )
-    conversation_quiet: Seconds = Field(
-        24 * 3600,
-        description="Silence after which a conversation's workflow ends. The next message starts a new run, which "
-        "remembers everything.",
-    )
-    conversation_model_patience: Seconds = Field(
-        3600, description="How long an answer waits for a model that is unavailable."
-    )
-    conversation_context_tokens: int = Field(
-        12_000,
-        ge=2_000,
-        description="Tokens of the thread that the model reads, at least 2000. What is older is summarised.",
-    )
-    conversation_retention_days: float = Field(
-        90, ge=31, description="Days after its last message for which a conversation is kept, at least 31."
-    )
-    """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
-    tool_log_days: float = Field(365, ge=2, description="Days for which tool calls stay on record, at least 2.")
-    """Longer than the sweep takes up an approved action: what is forgotten sooner could be carried out once more."""
-    memory_days: float = Field(
-        90, gt=0, description="Days for which the operator's memories, and people's names and addresses, are kept."
-    )
-    operator_context_tokens: int = Field(
-        6_000,
-        ge=1_000,
-        description="Tokens of records, people and memories that the operator agent gets, at least 1000.",
-    )
-    mutations_per_minute: int = Field(
-        30, ge=1, description="How often tools may change one record in a minute, in all threads together."
-    )
+    conversation_max_turns: int = Field(5, ge=1, le=20)
+    """Model calls of one answer that may ask for tools, 1 to 20."""
+    conversation_quiet: Seconds = 24 * 3600
+    """Silence after which a conversation's workflow ends. The next message starts a new run, which remembers
+    everything."""
+    conversation_model_patience: Seconds = 3600
+    """How long an answer waits for a model that is unavailable."""
+    conversation_context_tokens: int = Field(12_000, ge=2_000)
+    """Tokens of the thread that the model reads, at least 2000. What is older is summarised."""
+    # Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more.
+    conversation_retention_days: float = Field(90, ge=31)
+    """Days after its last message for which a conversation is kept, at least 31."""
+    # Longer than the sweep takes up an approved action: what is forgotten sooner could be carried out once more.
+    tool_log_days: float = Field(365, ge=2)
+    """Days for which tool calls stay on record, at least 2."""
+    memory_days: float = Field(90, gt=0)
+    """Days for which the operator's memories, and people's names and addresses, are kept."""
+    operator_context_tokens: int = Field(6_000, ge=1_000)
+    """Tokens of records, people and memories that the operator agent gets, at least 1000."""
+    mutations_per_minute: int = Field(30, ge=1)
+    """How often tools may change one record in a minute, in all threads together."""
 
 
 class ApprovalSettings(SettingsGroup):
@@ -522,13 +487,11 @@ class ApprovalSettings(SettingsGroup):
     See operator.md.
     """
 
-    approvers: People = Field(
-        (),
-        description="Ids of the users who may approve actions and emails, separated by commas. An action of high risk "
-        "is never approved by whoever asked for it. Without it, actions of medium and high risk are refused.",
-        examples=["U0123456789,U9876543210"],
-    )
-    approval_expiry: Seconds = Field(24 * 3600, description="How long a proposal waits for approval.")
+    approvers: People = Field((), examples=["U0123456789,U9876543210"])
+    """Ids of the users who may approve actions and emails, separated by commas. An action of high risk is never
+    approved by whoever asked for it. Without it, actions of medium and high risk are refused."""
+    approval_expiry: Seconds = 24 * 3600
+    """How long a proposal waits for approval."""
 
 
 class DecisionSettings(SettingsGroup):
@@ -537,25 +500,20 @@ class DecisionSettings(SettingsGroup):
     See decisions.md.
     """
 
-    decision_high: float = Field(0.75, gt=0, le=1, description="Confidence from which the agent goes on, from 0 to 1.")
-    decision_low: float = Field(0.5, gt=0, le=1, description="Confidence below which a person takes over.")
-    decision_questions: int = Field(
-        2, ge=0, le=10, description="Questions in a row that the agent may ask before a person takes over."
-    )
+    decision_high: float = Field(0.75, gt=0, le=1)
+    """Confidence from which the agent goes on, from 0 to 1."""
+    decision_low: float = Field(0.5, gt=0, le=1)
+    """Confidence below which a person takes over."""
+    decision_questions: int = Field(2, ge=0, le=10)
+    """Questions in a row that the agent may ask before a person takes over."""
     decision_variants: str = Field(
-        "",
-        description="Thresholds and prompts to compare, each in a share of all threads, as a JSON list.",
-        examples=['[{"name": "calm", "share": 1}, {"name": "bold", "share": 1, "high": 0.7}]'],
+        "", examples=['[{"name": "calm", "share": 1}, {"name": "bold", "share": 1, "high": 0.7}]']
     )
-    sensitive_words: Names = Field(
-        (),
-        description="Sensitive words in addition to refund, legal, complaint, sue and compensation, separated by "
-        "commas.",
-        examples=["cancel my contract,data breach"],
-    )
-    handover_reminder: Seconds = Field(
-        1800, description="How often people are reminded of a thread that nobody has taken over, five times at most."
-    )
+    """Thresholds and prompts to compare, each in a share of all threads, as a JSON list."""
+    sensitive_words: Names = Field((), examples=["cancel my contract,data breach"])
+    """Sensitive words in addition to refund, legal, complaint, sue and compensation, separated by commas."""
+    handover_reminder: Seconds = 1800
+    """How often people are reminded of a thread that nobody has taken over, five times at most."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -571,21 +529,14 @@ class JiraSettings(SettingsGroup):
     """
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
+    set_together = ("url", "email", "token")
 
-    url: HttpAddress | None = Field(None, description="The Jira Cloud site.", examples=["https://acme.atlassian.net"])
-    email: str = Field(
-        "",
-        description="Account of the bot. Everyone who may write to the bot can read and change what this account may.",
-    )
-    token: SecretStr | None = Field(None, description="API token of that account.")
-
-    @model_validator(mode="after")
-    def _all_or_none(self) -> Self:
-        if len({bool(self.url), bool(self.email), self.token is not None}) > 1:
-            raise ValueError(
-                "THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN must be set together"
-            )
-        return self
+    url: HttpAddress | None = Field(None, examples=["https://acme.atlassian.net"])
+    """The Jira Cloud site."""
+    email: str = ""
+    """Account of the bot. Everyone who may write to the bot can read and change what this account may."""
+    token: SecretStr | None = None
+    """API token of that account."""
 
 
 class CiSettings(SettingsGroup):
@@ -596,16 +547,12 @@ class CiSettings(SettingsGroup):
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
 
-    repository: Slug | None = Field(
-        None,
-        description="Repository as owner/name. Without it there are no tools for builds; `threadline up` uses its "
-        "sandbox.",
-        examples=["acme/shop"],
-    )
-    token: SecretStr | None = Field(
-        None, description="Token that reads and restarts its workflow runs. Without it, `GITHUB_TOKEN`."
-    )
-    api_url: HttpAddress | None = Field(None, description="API URL. Without it, `GITHUB_API_URL`.")
+    repository: Slug | None = Field(None, examples=["acme/shop"])
+    """Repository as owner/name. Without it there are no tools for builds; `threadline up` uses its sandbox."""
+    token: SecretStr | None = None
+    """Token that reads and restarts its workflow runs. Without it, `GITHUB_TOKEN`."""
+    api_url: HttpAddress | None = None
+    """API URL. Without it, `GITHUB_API_URL`."""
 
 
 class MailSettings(SettingsGroup):
@@ -614,28 +561,15 @@ class MailSettings(SettingsGroup):
     Set the first three together. Without them emails are drafted and never sent: see sales.md.
     """
 
-    smtp_url: MailServer | None = Field(
-        None,
-        description="Mail server: `smtp://user:password@host:587` with STARTTLS, or `smtps://user:password@host:465`. "
-        "`?tls=none` is for a server on the same machine.",
-        examples=["smtp://user:password@mail.example.com:587"],
-    )
-    smtp_from: MailAddress = Field("", description="Sender.", examples=["Acme Sales <sales@example.com>"])
-    email_domains: Domains = Field(
-        (),
-        description="Domains that email may go to, separated by commas. Subdomains are not included.",
-        examples=["example.com,acme.com"],
-    )
-    email_risk: Risk = Field(
-        Risk.LOW,
-        description="Highest risk at which an email is sent without approval: `low` (to whoever asks), `medium` (to "
-        "someone on record) or `high`.",
-    )
+    set_together = ("smtp_url", "smtp_from", "email_domains")
 
-    @model_validator(mode="after")
-    def _all_or_none(self) -> Self:
-        if len({self.smtp_url is not None, bool(self.smtp_from), bool(self.email_domains)}) > 1:
-            raise ValueError(
-                "THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS must be set together"
-            )
-        return self
+    smtp_url: MailServer | None = Field(None, examples=["smtp://user:password@mail.example.com:587"])
+    """Mail server: `smtp://user:password@host:587` with STARTTLS, or `smtps://user:password@host:465`. `?tls=none` is
+    for a server on the same machine."""
+    smtp_from: MailAddress = Field("", examples=["Acme Sales <sales@example.com>"])
+    """Sender."""
+    email_domains: Domains = Field((), examples=["example.com,acme.com"])
+    """Domains that email may go to, separated by commas. Subdomains are not included."""
+    email_risk: Risk = Risk.LOW
+    """Highest risk at which an email is sent without approval: `low` (to whoever asks), `medium` (to someone on record)
+    or `high`."""

@@ -23,7 +23,7 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
-from threadline.wiring.core_worker import find_contact
+from threadline.wiring.workers import find_contact
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
 from threadline_devstack.slack.model import SandboxFile
 

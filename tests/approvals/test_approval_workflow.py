@@ -17,7 +17,6 @@ from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import real_time, until, worker
 from threadline.approvals.contract import (
-    ApprovalActivities,
     ApprovalRef,
     DecideAction,
     approval_start,
@@ -29,7 +28,6 @@ from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
-from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.sweeps import open_approvals
@@ -51,8 +49,8 @@ class ApprovalWorkflows:
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
         threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {})
-        activities = activities_of(self.desk.activities(), ApprovalActivities)
-        activities += activities_of(threads, ThreadActivities)
+        activities = activities_of(self.desk.activities())
+        activities += activities_of(threads)
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:

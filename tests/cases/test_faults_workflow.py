@@ -12,14 +12,13 @@ from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, case_owner
 from threadline.errors import ClaimLost, Permanent
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
 from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType
 from threadline.threads.store import PostStore
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
 
@@ -209,7 +208,7 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )
         thread = Thread(identity.TEAM, SUMMARIES, root.ts)
-        await EventRouter(RoutingConfig(), scene.environment.client, DatabaseThreadLookup(scene.database)).deliver(
+        await EventRouter(RoutingConfig(), scene.environment.client, ThreadLookup(scene.database)).deliver(
             Route(RouteTarget.CASE_THREAD, thread, reply)
         )
 

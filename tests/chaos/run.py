@@ -21,13 +21,12 @@ from tests.chaos.oracle import Fault
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
-from threadline.gateway.router import EventRouter, NotAccepted
+from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 
 LONGEST = 75.0
@@ -113,7 +112,7 @@ class _Settling:
 
     def __init__(self, stack: ChaosStack, people: People) -> None:
         self._stack, self._people = stack, people
-        self._dispatcher = EventRouter(RoutingConfig(), stack.client, DatabaseThreadLookup(stack.database))
+        self._dispatcher = EventRouter(RoutingConfig(), stack.client, ThreadLookup(stack.database))
         self.written: dict[str, Written] = {}
         """What operators said, which is stored like everything else."""
 

@@ -38,7 +38,7 @@ from threadline.models.model import (
     ToolChoice,
     Usage,
 )
-from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
+from threadline.settings import AgentSettings, ModelSettings, RepositorySettings
 from threadline.wiring import agent_worker
 
 ROLE = "tester"
@@ -184,8 +184,8 @@ class ScriptedChat(ChatModel):
 
 
 @asynccontextmanager
-async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]:
-    """Take the place of `threadline.wiring.core_worker._model`."""
+async def scripted_chat(settings: ModelSettings) -> AsyncIterator[ScriptedChat]:
+    """Take the place of `threadline.wiring.workers._model`."""
     yield ScriptedChat(Path(os.environ["THREADLINE_HOME"]))
 
 

@@ -36,7 +36,6 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
-from threadline.wiring import core_worker as core
 from threadline.wiring import gateway, temporal, workers
 from threadline.wiring.temporal import CONTRACTS
 
@@ -80,7 +79,7 @@ def shorten_waits() -> None:
     workers.GRACE = 3
     agents.SWEEP = 5.0
     case_posts.ANSWER_GRACE = ANSWER_GRACE
-    _replace(core, LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
+    _replace(workers, LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
     _replace(history, BURST=1000.0, PER_SECOND=500.0)
 
@@ -137,10 +136,11 @@ def _runner() -> WorkflowRunner:
 
 def main(part: str) -> None:
     shorten_waits()
-    case_limits, conversation_limits = core._case_limits, core._conversation_limits
-    _replace(workers, ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
+    case_limits, conversation_limits = workers._case_limits, workers._conversation_limits
     _replace(
-        core,
+        workers,
+        ErrorInterceptor=_LossyErrors,
+        workflow_runner=_runner,
         _model=scripted_chat,
         _case_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS),
         _conversation_limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),

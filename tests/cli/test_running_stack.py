@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from threadline.cli.connections import use_running_stack
 from threadline.cli.run import parse_address
-from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline_devstack.state_folder import StateFolder
 

@@ -16,7 +16,7 @@ from threadline.conversations.model.conversation import CONVERSATION
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.db.engine import Database
-from threadline.gateway.router import ThreadResolver
+from threadline.gateway.router import ThreadLookup, ThreadResolver
 from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
@@ -25,8 +25,7 @@ from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest, PlanRequest
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
-from threadline.wiring.core_worker import thread_sources
-from threadline.wiring.gateway import DatabaseThreadLookup
+from threadline.wiring.workers import thread_sources
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -104,10 +103,10 @@ class CatchUpWorkspace:
         found = route(body, ROUTING)
         if isinstance(found, Route) and found.target is RouteTarget.DIRECT_STOP:
             # What is stored needs no question to Temporal, of which there is none here.
-            found = await ThreadResolver(cast(Client, None), DatabaseThreadLookup(self.database)).resolve(found)
+            found = await ThreadResolver(cast(Client, None), ThreadLookup(self.database)).resolve(found)
             assert isinstance(found, Ignored)
         if isinstance(found, Ignored):
-            return Handled(found.reason)
+            return Handled(found)
         if found.target is RouteTarget.FOLLOWED_THREAD and not await self.memory.said(found.thread):
             return Handled("not_followed")
         self.sent.append(found.message)

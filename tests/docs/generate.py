@@ -1,11 +1,13 @@
 """`make docs`: writes docs/settings.md and .env.example from the settings groups, docs/cli.md from typer."""
 
+import ast
 import inspect
 import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +95,21 @@ def _group(group: type[settings.SettingsGroup]) -> str:
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
     about = textwrap.fill(f"Read by {read_by}. {_linked(' '.join(text.split()))}", 120, break_long_words=False)
     lines = [f"## {title.rstrip('.')}", "", about, ""]
-    rows = ((f"`{name}`", field.description or "", _default(field)) for name, field in group.variables().items())
+    meanings = described(group)
+    rows = ((f"`{name}`", meanings.get(name, ""), _default(field)) for name, field in group.variables().items())
     return "\n".join([*lines, *_table(("variable", "meaning", "default"), rows)])
+
+
+def described(group: type[settings.SettingsGroup]) -> dict[str, str]:
+    """The docstrings of a group's fields, by their variables."""
+    (of_class,) = ast.parse(inspect.getsource(group)).body
+    assert isinstance(of_class, ast.ClassDef)
+    return {
+        group.variable(field.target.id): " ".join(inspect.cleandoc(text.value.value).split())
+        for field, text in pairwise(of_class.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
 
 
 def _linked(text: str) -> str:

@@ -14,7 +14,7 @@ from tests.evals import deciding, labelled, metrics, retrieving, tables
 from tests.evals.deciding import Made
 from threadline import telemetry
 from threadline.errors import Permanent, Transient
-from threadline.settings import OpenAISettings
+from threadline.settings import ModelSettings
 
 FLOOR = 0.85
 
@@ -29,7 +29,7 @@ async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
     asked, examples = labelled.questions(), labelled.decisions()
     async with retrieving.own_postgres(folder, dict(os.environ)) as database:
         tables.retrieval(console, await retrieving.measure(database, asked))
-        async with deciding.judge(OpenAISettings.load()) as judge:
+        async with deciding.judge(ModelSettings.load()) as judge:
             made = await deciding.decide_all(examples, judge.model, database)
             tables.decisions(console, judge, made)
     return status(made, scripted=judge.scripted, floor=given.floor)

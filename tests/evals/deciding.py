@@ -18,7 +18,7 @@ from threadline.decisions.store import DecisionStore
 from threadline.errors import Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel, ask_structured
 from threadline.models.model import ChatModel
-from threadline.settings import OpenAISettings
+from threadline.settings import ModelSettings
 from threadline_devstack.models.sandbox import ModelSandbox
 
 AT_ONCE = 4
@@ -59,9 +59,9 @@ class Made:
 
 
 @asynccontextmanager
-async def judge(settings: OpenAISettings) -> AsyncIterator[Judge]:
+async def judge(settings: ModelSettings) -> AsyncIterator[Judge]:
     """The configured model, or over a server of its own the devstack's script where no key is set."""
-    if settings.api_key and (key := settings.api_key.get_secret_value().strip()):
+    if key := settings.key:
         config = OpenAIConfig(
             settings.openai_model,
             key,

@@ -17,7 +17,7 @@ from threadline.knowledge.model import SearchQuery, SearchResult
 from threadline.knowledge.search import search
 from threadline.knowledge.web import open_web_fetcher
 from threadline.models.embeddings import Embedder
-from threadline.settings import EmbeddingSettings
+from threadline.settings import ModelSettings
 from threadline.wiring.toolsets import configured_embedder
 from threadline_devstack import environment, postgres
 from threadline_devstack.processes import FreePorts, ProcessGroup
@@ -74,7 +74,7 @@ async def measure(database: Database, asked: Questions) -> Measured:
         Permanent: a document is refused, or the model of embeddings cannot be used.
         Transient: the database is away.
     """
-    async with configured_embedder(EmbeddingSettings.load()) as embedder:
+    async with configured_embedder(ModelSettings.load()) as embedder:
         async with open_web_fetcher() as web:
             sources = collect_sources([DOCUMENTS], web.fetch)
             report = await ingest(database, TEAM, sources, embedder, lambda *_: None)

@@ -14,7 +14,7 @@ from tests.evals.deciding import Made
 from threadline.db.engine import Database
 from threadline.decisions.model import Decision, DecisionType
 from threadline.errors import Transient
-from threadline.settings import OpenAISettings
+from threadline.settings import ModelSettings
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
@@ -35,7 +35,7 @@ async def sandbox() -> AsyncIterator[ModelSandbox]:
 
 async def test_without_a_key_every_query_yields_a_valid_decision_over_the_scripts_server(database: Database) -> None:
     examples = labelled.decisions()
-    async with deciding.judge(OpenAISettings.load()) as judge:
+    async with deciding.judge(ModelSettings.load()) as judge:
         made = await deciding.decide_all(examples, judge.model, database)
         shown = told(lambda console: tables.decisions(console, judge, made))
     assert judge.scripted
@@ -109,8 +109,8 @@ def test_a_floor_that_is_no_share_is_refused(floor: str, capsys: pytest.CaptureF
     assert "write a share from 0 to 1" in capsys.readouterr().err
 
 
-def settings(sandbox: ModelSandbox) -> OpenAISettings:
-    return OpenAISettings.load().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
+def settings(sandbox: ModelSandbox) -> ModelSettings:
+    return ModelSettings.load().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
 
 
 def decided(wrong: int) -> Sequence[Made]:

@@ -102,6 +102,7 @@ class KnownThreads(ThreadLookup):
     """
 
     def __init__(self) -> None:
+        # It reads no database.
         self.cases: dict[str, Thread] = {}
         self.talks: dict[str, Thread] = {}
         self.fails = False

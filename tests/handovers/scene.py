@@ -20,7 +20,7 @@ from threadline.conversations.contract import ConversationTurn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState
+from threadline.handovers.contract import HandoverPress, HandoverState
 from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, TAKE, HandoverInput, HandoverRef, handover_workflow_id
 from threadline.handovers.store import HandoverStore
 from threadline.handovers.workflow import HandoverWorkflow
@@ -29,7 +29,6 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import CORE_QUEUE, ButtonPress, IncomingMessage, MessageKind
 from threadline.threads.workflow import RouteReplyWorkflow
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
@@ -151,7 +150,7 @@ class HandoverWorkflowScene(HandoverScene):
         talk, workflows = self.talk, self.workflows
         slack, relay = talk.activities.deps.slack, self.activities.relay_to_asker
         threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
-        served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
+        served = [*activities_of(self.activities), *activities_of(threads)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 
     @property

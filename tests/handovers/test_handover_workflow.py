@@ -23,7 +23,7 @@ from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import ChannelRead, PageRequest, PlanRequest
 from threadline.threads.model import BUTTON_PRESSED
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.core_worker import thread_sources
+from threadline.wiring.workers import thread_sources
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, TEAM
 
 pytestmark = pytest.mark.timeout(120)

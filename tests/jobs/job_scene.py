@@ -19,11 +19,10 @@ from tests.support.temporal import skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.jobs import tools
 from threadline.jobs.activities import LiveJobActivities
-from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
 from threadline.jobs.schedules import JobSchedules
 from threadline.jobs.store import JobStore
@@ -36,7 +35,6 @@ from threadline.threads.activity_options import activities_of
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.sweeps import open_jobs
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
@@ -169,7 +167,7 @@ class JobScene:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        served = [*activities_of(self.activities, JobActivities), *self.conversation.activities]
+        served = [*activities_of(self.activities), *self.conversation.activities]
         return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
@@ -182,7 +180,7 @@ async def job_scene(
         client = SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session))
         outbox = Outbox(client, database)
         temporal = scene.environment.client
-        router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))
+        router = EventRouter(RoutingConfig(), temporal, ThreadLookup(database))
         channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
         live = LiveJobActivities(database, outbox, channels, router, runner)

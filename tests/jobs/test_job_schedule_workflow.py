@@ -110,7 +110,7 @@ async def test_schedule_that_outlives_its_job_ends_when_it_fires(scene: JobScene
         async with scene.database.begin() as tx:
             await JobStore(tx).cancel(TEAM, job.job_id, time.time())
             if forgotten:
-                await JobStore(tx).delete_older_than(time.time() + 60)
+                await JobStore(tx).prune(time.time() + 60)
         await fire(scene, job)
 
         async def gone() -> bool:

@@ -169,7 +169,7 @@ async def test_only_ended_jobs_are_forgotten_by_when_they_ended(database: Databa
         assert (dropped.status, dropped.is_running) == (JobStatus.CANCELLED, False)
         assert (await jobs.get("T1", working.job_id)).is_running, "its run goes on"
         await jobs.finish("T1", working.job_id, "run-1", NOW + 1_001)
-        forgotten = [await jobs.delete_older_than(NOW + seconds) for seconds in (99, 101, 999, 1_002)]
+        forgotten = [await jobs.prune(NOW + seconds) for seconds in (99, 101, 999, 1_002)]
         assert forgotten == [0, 1, 0, 2]
         assert [each.job_id for each in await jobs.search("T1")] == [waiting.job_id]
 

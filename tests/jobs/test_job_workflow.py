@@ -14,7 +14,7 @@ from temporalio.exceptions import CancelledError
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Transient
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.jobs.model import AgentJob, JobStatus
 from threadline.jobs.store import JobStore
@@ -26,7 +26,6 @@ from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Post
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 
 ELSEWHERE = Thread(TEAM, GENERAL, "1700000000.000100")
@@ -150,7 +149,7 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
         authors = AuthorPolicy(
             UserDirectory(SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session)).user)
         )
-        router = EventRouter(RoutingConfig(), scene.environment.client, DatabaseThreadLookup(scene.database), authors)
+        router = EventRouter(RoutingConfig(), scene.environment.client, ThreadLookup(scene.database), authors)
         scene.activities._asker = router
         assert reason in await scene.result(job)
     (said,) = scene.said()

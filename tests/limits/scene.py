@@ -21,10 +21,10 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from tests.support.case_scene import Agent, core_activities
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import GRACE, binary, running
-from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
+from threadline.cases.contract import CaseReactions, TurnRef
 from threadline.cases.model import CaseLimits, bug_workflow_id
 from threadline.db.engine import Database
-from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, NotAccepted
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, NotAccepted, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import AgentStore
 from threadline.slack.client import SlackClient, make_web_client
@@ -32,7 +32,6 @@ from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activities_of, options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline.wiring.workers import WORKFLOW_TASKS
 from threadline_devstack.slack import identity
@@ -84,7 +83,7 @@ class LoadScene:
 
     def router(self, client: Client | None = None) -> EventRouter:
         """A gateway's way to Temporal."""
-        return EventRouter(RoutingConfig(), client or self.client, DatabaseThreadLookup(self.database))
+        return EventRouter(RoutingConfig(), client or self.client, ThreadLookup(self.database))
 
     async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
         """As Slack does: again, and each time later, until it is accepted."""
@@ -149,7 +148,7 @@ class LoadScene:
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(running(core))
             if agents:
-                played = activities_of(self.agent, AgentActivities)
+                played = activities_of(self.agent)
                 agent = Worker(served, task_queue=AGENTS_QUEUE, activities=played, graceful_shutdown_timeout=GRACE)
                 await opened.enter_async_context(running(agent))
             yield

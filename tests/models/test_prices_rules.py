@@ -7,7 +7,7 @@ from threadline.errors import Permanent
 from threadline.models import client
 from threadline.models.model import Usage
 from threadline.models.prices import Price, PriceList, parse_prices
-from threadline.settings import OpenAISettings
+from threadline.settings import ModelSettings
 
 
 @pytest.mark.parametrize("text", ["gpt-x", "gpt-x=1/2", "gpt-x=1/2/3/4", "=1/2/3", "gpt-x=1/2/three", "gpt-x=1/-2/3"])
@@ -26,11 +26,11 @@ def test_snapshot_of_a_model_costs_what_the_model_does() -> None:
 def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_API"):
         monkeypatch.delenv(name, raising=False)
-    assert OpenAISettings.load().api_key is None
+    assert ModelSettings.load().api_key is None
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("THREADLINE_OPENAI_PRICES", "gpt-x=1/0.5/2")
     monkeypatch.setenv("THREADLINE_OPENAI_TIMEOUT", "90s")
-    read = OpenAISettings.load()
+    read = ModelSettings.load()
     assert (read.openai_prices, read.openai_timeout, read.base_url) == ({"gpt-x": Price(1, 0.5, 2)}, 90, client.OPENAI)
     assert KEY not in repr(read)
     for name, value in (
@@ -41,4 +41,4 @@ def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patched:
             patched.setenv(name, value)
             with pytest.raises(Permanent, match=name):
-                OpenAISettings.load()
+                ModelSettings.load()

@@ -17,7 +17,6 @@ from temporalio.testing import WorkflowEnvironment
 from tests.support.case_scene import Agent, CaseScene, core_activities, outcome
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import worker
-from threadline.cases.contract import AgentActivities
 from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -74,7 +73,7 @@ async def case_scene_at(
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (
             worker(around, WORKFLOWS, activities),
-            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent), AGENTS_QUEUE),
         ):
             yield CaseScene(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
 

@@ -1,14 +1,17 @@
 """A secret in a case reaches no row, no post and no failure."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.worker import Worker
 
+from tests.cli.command import run_command
 from tests.support.case_scene import CaseScene, case_scene, outcome
 from tests.support.temporal import skipping_time
 from tests.threads.failing import Failing, FailingActivity
 from threadline.cases.model import Action
-from threadline.cli.cases import resolve_case
 from threadline.db.engine import Database
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.model import INCOMING_MESSAGE
@@ -46,16 +49,22 @@ async def test_unread_and_unredacted_messages_are_stored_without_secrets(
 
 
 async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
-    database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, agent_database: Database, database_url: str, tmp_path: Path
 ) -> None:
     async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         home.slack.workspace.message(REPORTS, home.thread.ts).text = f"it fails with {TOKEN}"
         await home.reporter("and again")
         await home.until_status("pending_verification")
         kept = await stored(home)
-        monkeypatch.setenv("TEMPORAL_ADDRESS", home.environment.client.service_client.config.target_host)
-        monkeypatch.setenv("TEMPORAL_NAMESPACE", home.environment.client.namespace)
-        await resolve_case(database, "BUG-1", f"they revoked {TOKEN} themselves")
+        temporal = home.environment.client
+        environment = {
+            "DATABASE_URL": database_url,
+            "TEMPORAL_ADDRESS": temporal.service_client.config.target_host,
+            "TEMPORAL_NAMESPACE": temporal.namespace,
+        }
+        resolve = ("cases", "resolve", "BUG-1", "--reason", f"they revoked {TOKEN} themselves")
+        resolved = await asyncio.to_thread(run_command, resolve, environment, tmp_path)
+        assert (resolved.returncode, resolved.stderr) == (0, "")
         await home.until_status("resolved")
         history = b"".join(event.SerializeToString() for event in (await home.handle.fetch_history()).events)
 

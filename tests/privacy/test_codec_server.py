@@ -13,7 +13,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from threadline.errors import Permanent
 from threadline.privacy import codec_server as served
-from threadline.privacy.codec_server import CodecAccess, CodecServer
+from threadline.privacy.codec_server import CodecServer
 from threadline.privacy.encryption import EncryptionCodec, is_encrypted
 from threadline.privacy.keys import Key, KeyRing
 from threadline.settings import CodecSettings
@@ -29,7 +29,7 @@ PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"the cart total is 
 @asynccontextmanager
 async def codec_server(token: str = TOKEN, origins: tuple[str, ...] = (UI,)) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a running server."""
-    server = TestServer(CodecServer(CODEC, CodecAccess(token, origins)).application())
+    server = TestServer(CodecServer(CODEC, token, origins).application())
     await server.start_server()
     jar = aiohttp.CookieJar(unsafe=True)  # the server's name is an address
     try:
@@ -77,7 +77,7 @@ async def test_encode_encrypts_what_the_ui_sends() -> None:
         {"Cookie": "threadline_codec="},
         {"Cookie": f"threadline_codec={TOKEN}"},
         {"Cookie": f"threadline_codec=99999999999.{'0' * 64}"},
-        {"Cookie": f"threadline_codec={CodecAccess('a-token-of-yesterday', ()).session()}"},
+        {"Cookie": f"threadline_codec={CodecServer(CODEC, 'a-token-of-yesterday', ()).session()}"},
     ],
 )
 async def test_without_the_token_nothing_is_shown(headers: dict[str, str]) -> None:

@@ -20,7 +20,7 @@ from threadline.sales.tables import crm_audit
 from threadline.sales.tools import describe_customer
 from threadline.slack.model import User
 from threadline.tools.model import ErrorCode
-from threadline.wiring.core_worker import lead_context
+from threadline.wiring.workers import lead_context
 
 ON_A_LEAD: list[tuple[str, dict[str, str]]] = [
     ("crm.get", {}),

@@ -363,6 +363,6 @@ async def test_old_drafts_are_deleted(post: Post) -> None:
     await post.drafted()
     at = post.desk.clock().timestamp()
     async with post.database.begin() as tx:
-        assert await EmailDraftStore(tx).delete_older_than(at) == 0
-        assert await EmailDraftStore(tx).delete_older_than(at + 1) == 1
+        assert await EmailDraftStore(tx).prune(at) == 0
+        assert await EmailDraftStore(tx).prune(at + 1) == 1
     assert "this thread has no draft" in message_of(await post.send("MAIL-1"))

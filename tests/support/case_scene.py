@@ -32,7 +32,7 @@ from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules
@@ -44,7 +44,6 @@ from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
-from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.model import (
     AGENTS_QUEUE,
     CLOSE_REQUESTED,
@@ -57,9 +56,8 @@ from threadline.threads.model import (
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.wiring import sweeps
-from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.workers import CoreDeps, cases, thread_sources
 from threadline_devstack.slack import identity
 
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
@@ -265,7 +263,7 @@ def core_deps(
         users,
         AuthorPolicy(users),
         Outbox(slack, database),
-        EventRouter(ROUTING, temporal, DatabaseThreadLookup(database)),
+        EventRouter(ROUTING, temporal, ThreadLookup(database)),
         CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
         BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID, bot_name, "https://sandbox.slack.com/"),
     )
@@ -282,21 +280,17 @@ def core_activities(
 ) -> list[Callable[..., Any]]:
     """What the core worker registers, against the sandbox."""
     deps = core_deps(database, temporal, slack, tiers)
-    of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
+    live, case_sweeps = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
     all_sweeps = [
-        *of_cases.sweeps,
+        *case_sweeps,
         sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_QUIET),
         sweeps.open_handovers(database, deps.workflows),
         sweeps.open_approvals(database, deps.workflows),
         sweeps.open_jobs(JobSchedules(temporal, database, deps.outbox)),
     ]
-    return [
-        *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),
-        *activities_of(threads, ThreadActivities),
-        *activities_of(catch_up(database, slack, deps.router), CatchUpActivities),
-        *activities_of(LiveSweepActivities(database, all_sweeps), SweepActivities),
-    ]
+    sweeping = LiveSweepActivities(database, all_sweeps)
+    return activities_of(*live, threads, catch_up(database, slack, deps.router), sweeping)
 
 
 ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
@@ -345,7 +339,7 @@ async def case_scene(
         thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
         async with (
             worker(environment, WORKFLOWS, activities),
-            worker(environment, [], activities_of(agent, AgentActivities), AGENTS_QUEUE),
+            worker(environment, [], activities_of(agent), AGENTS_QUEUE),
         ):
             yield CaseScene(environment, database, slack, agent, thread)
 

@@ -25,7 +25,7 @@ from tests.support.slack import Clock
 from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import ConversationActivities, FinishRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
@@ -39,7 +39,6 @@ from threadline.conversations.store.transcript import TranscriptStore, decode_me
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
@@ -505,7 +504,7 @@ async def conversation(
 def _activities(
     scene: ConversationScene, slack: SlackClient, limits: ConversationLimits, decides: bool
 ) -> list[Callable[..., Any]]:
-    """Those of the product over the scene's model and tools; see `threadline.wiring.core_worker`."""
+    """Those of the product over the scene's model and tools; see `threadline.wiring.workers`."""
     database = scene.database
     outbox, users = Outbox(slack, database), UserDirectory(slack.user)
     authors = AuthorPolicy(users)
@@ -528,8 +527,8 @@ def _activities(
     settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
-        *activities_of(LiveConversationActivities(deps), ConversationActivities),
-        *activities_of(handovers, HandoverActivities),
+        *activities_of(LiveConversationActivities(deps)),
+        *activities_of(handovers),
     ]
 
 

@@ -87,7 +87,7 @@ class Looks(CatchUpActivities):
 async def look(looks: Looks) -> list[str]:
     async with (
         real_time() as environment,
-        worker(environment, [CatchUpWorkflow], activities_of(looks, CatchUpActivities)),
+        worker(environment, [CatchUpWorkflow], activities_of(looks)),
     ):
         await environment.client.execute_workflow(
             CatchUpWorkflow.run,
@@ -191,7 +191,7 @@ class FailingSweeps(SweepActivities):
 
 
 async def test_doctor_names_a_sweep_that_gives_up() -> None:
-    activities = activities_of(FailingSweeps(), SweepActivities)
+    activities = activities_of(FailingSweeps())
     async with real_time() as server, worker(server, [SweepWorkflow], activities):
         client = server.client
         with pytest.raises(Permanent, match="is a core worker started"):

@@ -29,7 +29,7 @@ from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import Route
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
@@ -46,7 +46,6 @@ from threadline.threads.contract import (
 )
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
-from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -348,7 +347,7 @@ async def test_comparison_of_a_long_thread_heartbeats_at_every_page(
     async with aiohttp.ClientSession() as session:
         slack = SlackClient(make_web_client(identity.BOT_TOKEN, home.slack.api_url, session))
         thread = CatchUpThread(identity.TEAM, REPORTS, home.thread.ts, "", None, "", Decimal(0))
-        router = EventRouter(ROUTING, home.environment.client, DatabaseThreadLookup(home.database))
+        router = EventRouter(ROUTING, home.environment.client, ThreadLookup(home.database))
         activities = catch_up(home.database, slack, router)
         plan = CatchUpPlan(time.time(), deep=False, settle_time=0.0)
         missing, _ = await environment.run(activities._compare, thread, plan)

@@ -123,7 +123,7 @@ async def test_old_calls_are_deleted_in_steps(database: Database) -> None:
     for number in range(5):
         await intend(database, call(f"call_{number}"), NOW + number)
     async with database.begin() as tx:
-        counts = [await ToolExecutionStore(tx).delete_older_than(NOW + 3, 2) for _ in range(3)]
+        counts = [await ToolExecutionStore(tx).prune(NOW + 3, 2) for _ in range(3)]
         left = [await ToolExecutionStore(tx).get(operation(f"call_{number}")) for number in range(5)]
     assert counts == [2, 1, 0]
     assert [bool(each) for each in left] == [False, False, False, True, True]

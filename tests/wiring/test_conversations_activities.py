@@ -7,7 +7,7 @@ from tests.support.case_scene import core_deps
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import StoreRequest
 from threadline.tools.context import Services
-from threadline.wiring.core_worker import ConversationFeatureSettings, open_conversations
+from threadline.wiring.workers import ConversationFeatureSettings, open_conversations
 
 __all__ = ["make_talk", "talk"]
 

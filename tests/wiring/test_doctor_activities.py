@@ -1,6 +1,8 @@
 """What doctor reports of the services and people that the settings name, on the sandboxes."""
 
+import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
@@ -13,8 +15,7 @@ from tests.sales.mail_server import serving
 from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
-from threadline.settings import ApprovalSettings, OpenAISettings
-from threadline.slack.client import SlackClient
+from threadline.settings import ApprovalSettings
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
@@ -34,6 +35,18 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in (*JIRA_NAMES, *CI_NAMES, *MAIL_NAMES, "GITHUB_TOKEN", "GITHUB_API_URL"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
+
+
+async def test_every_check_is_told_though_nothing_is_set(unused_tcp_port: int) -> None:
+    machine = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    with mock.patch.dict(os.environ, machine | {"TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}, clear=True):
+        checks = await doctor.run_checks()
+    assert [check.name for check in checks if check.ok] == ["tools", "programs"]
+    assert {check.found for check in checks if not check.ok} == {"needs attention"}
+    advice = {check.name: check.advice for check in checks}
+    assert "DATABASE_URL is not set" in advice["quarantine"]
+    assert "Temporal does not answer" in advice["history"]
+    assert "SLACK_BOT_TOKEN is not set" in advice["catch-up"]
 
 
 async def test_services_without_settings_are_off_and_their_variables_named() -> None:
@@ -107,22 +120,24 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
             await toolsets.check_integrations()
 
 
-def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
-        doctor.check_conversation_model(OpenAISettings.load())
+        await doctor.check_conversation_model()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
-    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.load())
+    assert "sk-proj" not in await doctor.check_conversation_model()
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FaultySlack.running() as sandbox:
-        slack = SlackClient(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
-        assert (await doctor.check_approvers(slack, ())).startswith("no approvers")
-        people = (identity.DEVELOPER, identity.REPORTER)
-        assert await doctor.check_approvers(slack, people) == "2 may approve proposals"
+        monkeypatch.delenv("THREADLINE_APPROVERS", raising=False)
+        slack = AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url)
+        assert (await doctor.check_approvers(slack)).startswith("no approvers")
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},{identity.REPORTER}")
+        assert await doctor.check_approvers(slack) == "2 may approve proposals"
+        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},U0NOBODY")
         with pytest.raises(Permanent, match="U0NOBODY"):
-            await doctor.check_approvers(slack, (*people, "U0NOBODY"))
+            await doctor.check_approvers(slack)
     monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
     with pytest.raises(Permanent, match="give the ids of users"):
         ApprovalSettings.load()

@@ -17,7 +17,7 @@ from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.conversations.contract import DecideRequest
 from threadline.tools.context import Services
-from threadline.wiring.core_worker import ConversationFeatureSettings, open_conversations
+from threadline.wiring.workers import ConversationFeatureSettings, open_conversations
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import GENERAL, TEAM
 

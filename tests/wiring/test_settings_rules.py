@@ -18,18 +18,18 @@ from threadline.settings import (
     ChannelSettings,
     CiSettings,
     DecisionSettings,
-    EmbeddingSettings,
     JiraSettings,
     MailSettings,
+    ModelSettings,
+    WorkerSettings,
     parse_duration,
     parse_targets,
 )
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
-from threadline.wiring.core_worker import ConversationFeatureSettings
-from threadline.wiring.gateway import case_channels, watched_channels
 from threadline.wiring.toolsets import TOOLS, configured_embedder
+from threadline.wiring.workers import ConversationFeatureSettings
 
 DAY = 24 * 3600.0
 CASES = {"THREADLINE_REPORTS_CHANNEL": "C0REPORTS", "THREADLINE_SUMMARIES_CHANNEL": "C0SUMMARIES"}
@@ -83,6 +83,13 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
         (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "", ""),
         (MailSettings.load, "THREADLINE_EMAIL_RISK", "none", ""),
         (JiraSettings.load, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
+        (
+            WorkerSettings.load,
+            "THREADLINE_DEPLOYMENT",
+            "shop",
+            "THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set",
+        ),
+        (WorkerSettings.load, "THREADLINE_DEPLOYMENT", "shop.eu", "write it without a dot"),
         (CiSettings.load, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
     ],
 )
@@ -97,11 +104,11 @@ def test_invalid_setting_is_named_without_a_secret(
 
 
 def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:
-    assert watched_channels(ChannelSettings.load()) == list(CASES.values())
+    assert ChannelSettings.load().watched == list(CASES.values())
     set_to({"THREADLINE_CONVERSATION_CHANNELS": "C0GENERAL, G0PRIVATE"})
     channels = ChannelSettings.load()
-    assert watched_channels(channels) == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
-    assert case_channels(channels) == {"C0REPORTS": False, "C0SUMMARIES": True}
+    assert channels.watched == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
+    assert channels.of_cases == {"C0REPORTS": False, "C0SUMMARIES": True}
 
 
 def test_mail_domains_are_read_in_any_form_and_the_password_is_hidden(set_to: Set) -> None:
@@ -133,7 +140,7 @@ async def test_settings_name_the_model_of_embeddings(
     set_to: Set, kind: str, more: dict[str, str], model: str | None
 ) -> None:
     set_to({"THREADLINE_EMBEDDINGS": kind, **more} if kind else {})
-    async with configured_embedder(EmbeddingSettings.load()) as embedder:
+    async with configured_embedder(ModelSettings.load()) as embedder:
         assert (embedder and embedder.model) == model
 
 
@@ -152,7 +159,7 @@ async def test_unusable_model_of_embeddings_is_refused(
     monkeypatch.setattr("threadline.models.embeddings._PACKAGE", package)
     set_to({"THREADLINE_EMBEDDINGS": kind, "THREADLINE_EMBEDDINGS_MODEL": model})
     with pytest.raises(Permanent, match=reason):
-        async with configured_embedder(EmbeddingSettings.load()):
+        async with configured_embedder(ModelSettings.load()):
             pass
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from threadline.cli import output
+from threadline.cli.connections import transaction, use_running_stack
 from threadline.cli.process import run_async
-from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
     from threadline.cases.model import Entry
-    from threadline.db.engine import Database, Transaction
+    from threadline.db.engine import Transaction
 
 app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True, callback=use_running_stack)
 
@@ -28,9 +28,8 @@ async def list_cases(
 ) -> None:
     """List the open cases, newest first."""
     from threadline.cases.store.lists import CaseLists
-    from threadline.wiring.cli_services import open_database
 
-    async with open_database() as database, database.begin() as tx:
+    async with transaction() as tx:
         found = await CaseLists(tx).list(open_only=not everything, limit=limit)
     output.cases(found)
 
@@ -41,9 +40,8 @@ async def show(case: Case) -> None:
     """Show one case: its transitions, its conversation as stored, its turns and their cost."""
     from threadline.cases.store.case import CaseStore
     from threadline.cases.store.lists import CaseLists
-    from threadline.wiring.cli_services import open_database
 
-    async with open_database() as database, database.begin() as tx:
+    async with transaction() as tx:
         store = CaseStore(tx)
         record, request = await store.get(case), await store.pull_request(case)
         transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
@@ -60,9 +58,8 @@ async def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum num
     """List messages that could not be read. They are kept, and were not answered."""
     from threadline.cases.store.lists import CaseLists
     from threadline.threads.store import Quarantine
-    from threadline.wiring.cli_services import open_database
 
-    async with open_database() as database, database.begin() as tx:
+    async with transaction() as tx:
         kept = await Quarantine(tx).messages(limit)
         numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
     output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
@@ -74,20 +71,6 @@ async def resolve(
     case: Case, reason: Annotated[str, typer.Option(help="Reason. It is stored, and posted in the threads.")]
 ) -> None:
     """Resolve a case by hand. A message in its thread reopens it."""
-    from threadline.wiring.cli_services import open_database
-
-    async with open_database() as database:
-        await resolve_case(database, case, reason)
-    output.print_line(f"{case} is being resolved: {reason}")
-
-
-async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:
-    """Ask the case's workflow to end it: like everything else, that is a signal.
-
-    Raises:
-        Permanent: there is no such case.
-        Transient: Temporal did not take it.
-    """
     from threadline.cases.contract import case_start
     from threadline.cases.store.case import CaseStore
     from threadline.privacy.redaction import redact
@@ -95,18 +78,20 @@ async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:
     from threadline.threads.workflow_client import WorkflowClient
     from threadline.wiring.temporal import temporal_client
 
-    async with database.begin() as tx:
-        case = await CaseStore(tx).get(bug_id)
+    async with transaction() as tx:
+        record = await CaseStore(tx).get(case)
+    # Its workflow ends it: like everything else, that is a signal.
     message = IncomingMessage(
         id=f"operator:{uuid.uuid4()}",
         kind=MessageKind.CLOSE,
         sender_type=SenderType.ADMIN,
         sender_id=getpass.getuser(),
         text=redact(reason),
-        channel=case.thread.channel,
+        channel=record.thread.channel,
         ts=f"{time.time():.6f}",
     )
-    await WorkflowClient(await temporal_client(tries=1)).start(case_start(case.thread, message))
+    await WorkflowClient(await temporal_client(tries=1)).start(case_start(record.thread, message))
+    output.print_line(f"{case} is being resolved: {reason}")
 
 
 async def _conversation(tx: "Transaction", bug_id: str) -> "list[Entry]":

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output
+from threadline.cli.connections import transaction, use_running_stack
 from threadline.cli.process import run_async
-from threadline.cli.running_stack import use_running_stack
 from threadline.decisions.model import NextStep
 from threadline.errors import Permanent
 
@@ -109,9 +109,8 @@ async def tune(
 
 async def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
     from threadline.handovers.store import judged_since
-    from threadline.wiring.cli_services import open_database
 
-    async with open_database() as database, database.begin() as tx:
+    async with transaction() as tx:
         return await judged_since(tx, datetime.now(UTC) - timedelta(days=days), team)
 
 

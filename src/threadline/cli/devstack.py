@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from threadline.cli import output, process
-from threadline.cli.running_stack import stack_home
+from threadline.cli.connections import stack_home
 from threadline.errors import Permanent, Transient
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output
+from threadline.cli.connections import open_database, use_running_stack
 from threadline.cli.process import run_async
-from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ async def explain(
 
     from threadline.conversations import explain as explaining
     from threadline.settings import TemporalUiSettings
-    from threadline.wiring.cli_services import open_database
 
     use_running_stack()
     namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"

@@ -6,16 +6,14 @@ from typing import Annotated
 import typer
 
 from threadline.cli import output
+from threadline.cli.connections import Team, find_team, open_database, team_transaction, use_running_stack
 from threadline.cli.process import run_async
-from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document
 
 app = typer.Typer(
     help="Manage the documents that questions are answered from.", no_args_is_help=True, callback=use_running_stack
 )
-
-Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bot token's.")]
 
 
 @app.command()
@@ -42,16 +40,15 @@ async def ingest(
     from threadline.knowledge.ingest import SourceOutcome, collect_sources
     from threadline.knowledge.ingest import ingest as ingest_sources
     from threadline.knowledge.web import open_web_fetcher
-    from threadline.settings import EmbeddingSettings
-    from threadline.wiring.cli_services import cli_database
+    from threadline.settings import ModelSettings
     from threadline.wiring.toolsets import configured_embedder
 
     async with (
-        cli_database(team) as (database, team_id),
-        configured_embedder(EmbeddingSettings.load()) as embedder,
+        open_database() as database,
+        configured_embedder(ModelSettings.load()) as embedder,
         open_web_fetcher(allow_private=allow_private) as web,
     ):
-        sources = collect_sources(paths, web.fetch)
+        team_id, sources = await find_team(team), collect_sources(paths, web.fetch)
         with output.progress_bar("Reading") as advance:
             report = await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
     for source in report.removed:
@@ -70,9 +67,8 @@ async def ingest(
 async def list_documents(team: Team = "") -> None:
     """List the documents, by their source."""
     from threadline.knowledge.store import KnowledgeStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         found = await KnowledgeStore(tx).documents(team_id)
     for document in found:
         output.print_line(_line(document))
@@ -88,9 +84,8 @@ async def remove(
 ) -> None:
     """Forget a document."""
     from threadline.knowledge.store import KnowledgeStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         if not await KnowledgeStore(tx).delete(team_id, source):
             raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
     output.print_line(f"{source} is forgotten.")

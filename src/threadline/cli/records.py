@@ -14,9 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from threadline.appointments.model import WORKDAYS, Resource
 from threadline.cli import output
-from threadline.cli.knowledge import Team
+from threadline.cli.connections import Team, team_transaction, use_running_stack
 from threadline.cli.process import run_async
-from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectRole
 from threadline.rfps.model import (
@@ -148,9 +147,8 @@ async def load(
     given = _read(file)
     from threadline.appointments.store import AppointmentStore
     from threadline.rfps.store import RfpStore, TeamMemberStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         for project in given.project:
             await _save_project(tx, team_id, project)
         for resource in given.resource:
@@ -211,9 +209,8 @@ async def list_records(team: Team = "") -> None:
     from threadline.appointments.store import AppointmentStore
     from threadline.estimates.store import EstimateStore
     from threadline.rfps.store import RfpStore, TeamMemberStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         projects = await EstimateStore(tx).projects(team_id)
         lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
         lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
@@ -239,9 +236,8 @@ async def unlock(project: Annotated[str, typer.Argument(help="Id or name of the 
 
 async def _lock(project: str, team: str, *, locked: bool) -> None:
     from threadline.estimates.store import EstimateStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         store = EstimateStore(tx)
         found = await store.project(team_id, project)
         await store.set_locked(team_id, found.project_id, locked=locked)
@@ -258,9 +254,8 @@ async def delete(
     """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
     from threadline.operator.store import MemoryStore
     from threadline.rfps.store import RfpStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         store, memories = RfpStore(tx), MemoryStore(tx)
         try:
             usage = await store.usage(team_id, rfp)
@@ -288,9 +283,8 @@ async def forget_person(
 ) -> None:
     """Delete a team member, with biography, skills and hours."""
     from threadline.rfps.store import TeamMemberStore
-    from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as tx:
+    async with team_transaction(team) as (tx, team_id):
         store = TeamMemberStore(tx)
         found = await _find_person(store, team_id, person)
         if yes:

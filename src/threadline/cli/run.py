@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from threadline.cli import output, process
-from threadline.cli.running_stack import use_running_stack
+from threadline.cli.connections import use_running_stack
 from threadline.errors import Permanent
 
 _REPORTED = 100
@@ -118,11 +118,11 @@ async def replay(
 
     use_running_stack()
     query, count, failed = query or OPEN, 0, 0
-    async for verdict in replay_histories(files or (), workflow, query, limit):
+    async for workflow_id, divergence in replay_histories(files or (), workflow, query, limit):
         count += 1
-        if verdict.divergence:
+        if divergence:
             failed += 1
-            output.print_error(f"{verdict.workflow_id}, {verdict.divergence}")
+            output.print_error(f"{workflow_id}, {divergence}")
         if count % _REPORTED == 0:
             output.print_line(f"{count} histories replayed so far, {failed} of them in another way.")
     if not count:

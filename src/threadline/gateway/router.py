@@ -1,9 +1,10 @@
 """EventRouter: one event becomes one signal-with-start. When it returns, Temporal has the message."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -16,6 +17,8 @@ from threadline.conversations.model.conversation import (
     conversation_workflow_id,
     thread_of_conversation,
 )
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.interactions import BLOCK_ACTIONS, parse_button
 from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, RoutingConfig, route
@@ -23,6 +26,7 @@ from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import Handled, route_reply_start
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
+from threadline.threads.store import ThreadStore
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 ACCEPT_TIMEOUT = 2.2
@@ -67,20 +71,25 @@ class NotAccepted(Transient):
     """Temporal does not have the event, or nobody knows whose it is. It is not acknowledged, so Slack redelivers it."""
 
 
-class ThreadLookup(Protocol):
-    """What the router reads of the database."""
+class ThreadLookup:
+    """What the router reads, by an index each: one of these for an event, and a few for a direct word to stop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def owner(self, thread: Thread) -> ThreadOwner | None:
-        """See `ThreadStore.owner`."""
-        ...
+        async with self._database.begin() as tx:
+            return await ThreadStore(tx).owner(thread)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation that holds this message, a person's or the bot's; None when none does."""
-        ...
+        async with self._database.begin() as tx:
+            return await ConversationStore(tx).thread_of_message(team, channel, ts)
 
     async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
-        ...
+        async with self._database.begin() as tx:
+            return await ConversationStore(tx).active_in_channel(team, channel)
 
 
 class EventRouter:
@@ -104,13 +113,23 @@ class EventRouter:
     async def handle(self, body: Mapping[str, Any]) -> Handled:
         """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal.
 
-        Raises `NotAccepted`, as `deliver`.
+        Whose press counts is decided by the workflow, which knows what the button was made for.
+
+        Raises:
+            NotAccepted: as `deliver`.
         """
         if body.get("type") == BLOCK_ACTIONS:
             press = parse_button(body)
-            return await self._press(press) if press else Handled(IgnoreReason.UNKNOWN_BUTTON)
+            if press is None:
+                return Handled(IgnoreReason.UNKNOWN_BUTTON)
+            async with _accepting(
+                f"Temporal did not accept a press for {press.workflow_id}, and Slack does not deliver it again. "
+                "The person who pressed the button sees an error, and can press it again"
+            ):
+                await self._workflows.start(press)
+            return Handled(_BUTTON_PRESS, signalled=True)
         found = route(body, self._config)
-        return Handled(found.reason) if isinstance(found, Ignored) else await self.deliver(found)
+        return Handled(found) if isinstance(found, Ignored) else await self.deliver(found)
 
     async def deliver(self, found: Route) -> Handled:
         """Find out whose thread it is and whether the author counts, and signal the workflow.
@@ -119,16 +138,11 @@ class EventRouter:
             NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who the author is, or
                 the database whose thread it is.
         """
-        try:
-            async with asyncio.timeout(ACCEPT_TIMEOUT):
-                return await self._deliver(found)
-        except NotAccepted:
-            raise
-        except Exception as exc:
-            raise NotAccepted(
-                f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
-                "If this continues, check that Temporal runs and has the search attribute CaseChannel"
-            ) from exc
+        async with _accepting(
+            f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
+            "If this continues, check that Temporal runs and has the search attribute CaseChannel"
+        ):
+            return await self._deliver(found)
 
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
         """Put a question to the conversation of a thread in the name of `message.sender_id`.
@@ -155,24 +169,12 @@ class EventRouter:
         if refused:
             raise Permanent(_REFUSED)
 
-    async def _press(self, start: WorkflowStart) -> Handled:
-        """Whose press counts is decided by the workflow, which knows what the button was made for."""
-        try:
-            async with asyncio.timeout(ACCEPT_TIMEOUT):
-                await self._workflows.start(start)
-        except Exception as exc:
-            raise NotAccepted(
-                f"Temporal did not accept a press for {start.workflow_id}, and Slack does not deliver it again. "
-                "The person who pressed the button sees an error, and can press it again"
-            ) from exc
-        return Handled(_BUTTON_PRESS, signalled=True)
-
     async def _deliver(self, found: Route) -> Handled:
         try:
             # First whose thread it is: nobody is asked about people who talk among themselves.
             resolved = await self._resolver.resolve(found)
             if isinstance(resolved, Ignored):
-                return Handled(resolved.reason)
+                return Handled(resolved)
             message = resolved.message
             if self._authors:
                 checked = await self._authors.check(resolved.thread.team, message)
@@ -183,6 +185,18 @@ class EventRouter:
             raise NotAccepted(str(exc)) from exc
         await self._workflows.start(_start_of(replace(resolved, message=message)))
         return Handled(_COUNTED_BY_KIND.get(message.kind, resolved.target), signalled=True)
+
+
+@asynccontextmanager
+async def _accepting(refusal: str) -> AsyncIterator[None]:
+    """Raises `NotAccepted` with this sentence for whatever goes wrong inside, and after 2.2 seconds."""
+    try:
+        async with asyncio.timeout(ACCEPT_TIMEOUT):
+            yield
+    except NotAccepted:
+        raise
+    except Exception as exc:
+        raise NotAccepted(refusal) from exc
 
 
 def _start_of(resolved: Route) -> WorkflowStart:
@@ -215,11 +229,11 @@ class ThreadResolver:
             case RouteTarget.FOLLOWED_THREAD:
                 thread = found.thread
                 if not (await self._is_stored(thread) or await self._is_starting(thread, found.message.ts)):
-                    return Ignored(IgnoreReason.NOT_FOLLOWED)
+                    return IgnoreReason.NOT_FOLLOWED
                 return _followed(thread, found.message)
             case RouteTarget.REACTED_MESSAGE:
                 place = await self._conversation_at(found.thread, found.message.ts)
-                return _followed(place, found.message) if place else Ignored(IgnoreReason.NOT_FOLLOWED)
+                return _followed(place, found.message) if place else IgnoreReason.NOT_FOLLOWED
         return found
 
     async def _resolve_case_thread(self, found: Route) -> Route:
@@ -237,7 +251,7 @@ class ThreadResolver:
         """To the conversation at work in the channel; without one, the word begins a conversation in its own thread."""
         own, message = found.thread, found.message
         if await self._holding(own, message.ts):
-            return Ignored(IgnoreReason.ALREADY_STORED)
+            return IgnoreReason.ALREADY_STORED
         thread = await _in_time(self._threads.active_in_channel(own.team, own.channel), own)
         if thread := thread or await self._starting_beside(own):
             return _followed(thread, message)

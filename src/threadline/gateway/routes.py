@@ -82,18 +82,18 @@ class Route:
     message: IncomingMessage
 
 
-@dataclass(frozen=True)
-class Ignored:
-    reason: IgnoreReason | AuthorRefusal
+Ignored = IgnoreReason | AuthorRefusal
+"""Why an event goes nowhere."""
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
     """Find the route of a delivery (https://docs.slack.dev/reference/events/message), or of any other JSON object."""
     event = events.parse(body)
-    return next(make(event, config) for matches, make in _RULES if matches(event, config))
+    found = next(found for matches, found in _RULES if matches(event, config))
+    return found if isinstance(found, Ignored) else found(event, config)
 
 
-_Make = Callable[[SlackEvent, RoutingConfig], Route | Ignored]
+_Make = Callable[[SlackEvent, RoutingConfig], Route]
 
 
 def _report(event: SlackEvent, _: RoutingConfig) -> Route:
@@ -142,11 +142,6 @@ def _reaction(event: SlackEvent, _: RoutingConfig) -> Route:
     return Route(RouteTarget.REACTED_MESSAGE, place, events.reaction_message(event))
 
 
-def _ignore(reason: IgnoreReason | AuthorRefusal) -> _Make:
-    ignored = Ignored(reason)
-    return lambda *_: ignored
-
-
 def _says_stop(event: SlackEvent, at: RoutingConfig) -> bool:
     """Whether the whole message is a word to stop, and said to nobody but the bot."""
     return phrases.is_stop(event.words) and mentions_in(event.words) <= {at.bot_user_id}
@@ -180,41 +175,38 @@ def _in_reports(event: SlackEvent, at: RoutingConfig) -> bool:
 
 _SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
 
-_RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make], ...] = (
-    (lambda event, _: event.type == "app_mention", _ignore(IgnoreReason.MENTION)),
+_RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored], ...] = (
+    (lambda event, _: event.type == "app_mention", IgnoreReason.MENTION),
     (
         lambda event, at: event.type in events.REACTIONS and not event.is_reaction_to_bot(at.bot_user_id),
-        _ignore(IgnoreReason.REACTION),
+        IgnoreReason.REACTION,
     ),
-    (lambda event, _: event.type not in ("message", *events.REACTIONS), _ignore(IgnoreReason.NOT_A_MESSAGE)),
-    (_is_own, _ignore(IgnoreReason.OWN_MESSAGE)),
+    (lambda event, _: event.type not in ("message", *events.REACTIONS), IgnoreReason.NOT_A_MESSAGE),
+    (_is_own, IgnoreReason.OWN_MESSAGE),
     (
         lambda event, _: bool(event.bot_id) or event.subtype == "bot_message" or event.user == events.SLACKBOT,
-        _ignore(IgnoreReason.BOT_MESSAGE),
+        IgnoreReason.BOT_MESSAGE,
     ),
-    (lambda event, _: event.subtype not in _SUBTYPES, _ignore(IgnoreReason.SUBTYPE)),
-    (lambda event, _: not _is_complete(event), _ignore(IgnoreReason.MISSING_FIELDS)),
+    (lambda event, _: event.subtype not in _SUBTYPES, IgnoreReason.SUBTYPE),
+    (lambda event, _: not _is_complete(event), IgnoreReason.MISSING_FIELDS),
     (
         lambda event, at: event.author_team not in ("", event.team) and event.channel not in at.external_people,
-        _ignore(AuthorRefusal.OTHER_COMPANY),
+        AuthorRefusal.OTHER_COMPANY,
     ),
-    (
-        lambda event, _: event.correction == MessageKind.EDIT and not event.text_changed,
-        _ignore(IgnoreReason.UNFURL),
-    ),
+    (lambda event, _: event.correction == MessageKind.EDIT and not event.text_changed, IgnoreReason.UNFURL),
     # Reactions are for conversations, of which the channels of cases have none.
-    (lambda event, at: bool(event.reaction) and _in_case_channel(event, at), _ignore(IgnoreReason.REACTION)),
+    (lambda event, at: bool(event.reaction) and _in_case_channel(event, at), IgnoreReason.REACTION),
     (lambda event, _: bool(event.reaction), _reaction),
     # The reports channel: its roots are reports, and a thread belongs to the author of its root.
     (lambda event, at: _in_reports(event, at) and event.is_root and not event.correction, _report),
     (lambda event, at: _in_reports(event, at) and event.is_root, _reply(SenderType.REPORTER)),
     (lambda event, at: _in_reports(event, at) and not event.parent_user, _reply(SenderType.UNKNOWN)),
     (lambda event, at: _in_reports(event, at) and event.parent_user == event.user, _reply(SenderType.REPORTER)),
-    (_in_reports, _ignore(IgnoreReason.THIRD_PARTY)),
+    (_in_reports, IgnoreReason.THIRD_PARTY),
     # The developers' channels: a case's thread is one that the bot opened.
-    (lambda event, at: _in_case_channel(event, at) and event.is_root, _ignore(IgnoreReason.ROOT_IN_CASE_CHANNEL)),
+    (lambda event, at: _in_case_channel(event, at) and event.is_root, IgnoreReason.ROOT_IN_CASE_CHANNEL),
     (lambda event, at: _in_case_channel(event, at) and event.parent_user in ("", at.bot_user_id), _developers_reply),
-    (_in_case_channel, _ignore(IgnoreReason.NOT_A_CASE_THREAD)),
+    (_in_case_channel, IgnoreReason.NOT_A_CASE_THREAD),
     # Everywhere else: conversations. A correction is addressed to nobody, and counts where its original did.
     (lambda event, _: bool(event.correction), _conversation(RouteTarget.FOLLOWED_THREAD)),
     (
@@ -222,7 +214,7 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make], ...] = 
         _conversation(RouteTarget.DIRECT_STOP),
     ),
     (_calls_bot, _conversation(RouteTarget.CONVERSATION)),
-    (lambda event, _: event.is_root, _ignore(IgnoreReason.OTHER_CHANNEL)),
+    (lambda event, _: event.is_root, IgnoreReason.OTHER_CHANNEL),
     (lambda *_: True, _conversation(RouteTarget.FOLLOWED_THREAD)),
 )
 """Who may write in which thread. The first rule that matches decides."""

@@ -177,7 +177,7 @@ class JobStore(Store):
         await self._tx.execute(here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome))
         return await self.get(team, job_id)
 
-    async def delete_older_than(self, before: float, limit: int = 1_000) -> int:
+    async def prune(self, before: float, limit: int = 1_000) -> int:
         """Delete jobs that were finished before a time (seconds since 1970), at most `limit`; returns how many."""
         job = agent_jobs.c
         ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)

@@ -39,8 +39,8 @@ _log = structlog.stdlib.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class CodecAccess:
-    """Knows who may have payloads decrypted.
+class CodecServer:
+    """Encrypts and decrypts what it is sent, for who may have it; it has no access to Temporal, and keeps nothing.
 
     Args:
         token: what a request must show, as `Authorization: Bearer …` or by the cookie that its login page gives; empty
@@ -48,46 +48,10 @@ class CodecAccess:
         origins: the pages whose scripts may ask, such as `http://localhost:8233`.
     """
 
-    def __init__(self, token: str, origins: Collection[str]) -> None:
+    def __init__(self, codec: EncryptionCodec, token: str, origins: Collection[str]) -> None:
+        self._codec = codec
         self._token = token.encode()
         self._origins = frozenset(origin.rstrip("/") for origin in origins)
-
-    def is_known_origin(self, request: web.Request) -> bool:
-        """Whether a page's script may ask; what is no browser names no origin, and has the token to show."""
-        origin = request.headers.get("Origin")
-        return origin is None or origin in self._origins
-
-    def is_authorized(self, request: web.Request) -> bool:
-        if not self._token:
-            return True
-        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(shown.strip()):
-            return True
-        return self._is_session(request.cookies.get(_COOKIE, ""))
-
-    def is_token(self, shown: str) -> bool:
-        return bool(self._token) and hmac.compare_digest(_bytes(shown), self._token)
-
-    def session(self) -> str:
-        """A cookie's value: when it ends, signed with the token, so that another token ends every session."""
-        until = str(int(time.time()) + SESSION)
-        return f"{until}.{self._signature(until)}"
-
-    def _is_session(self, value: str) -> bool:
-        until, _, signature = value.partition(".")
-        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
-        return signed and int(until) > time.time()
-
-    def _signature(self, until: str) -> str:
-        return hmac.new(self._token, _bytes(f"codec session {until}"), hashlib.sha256).hexdigest()
-
-
-class CodecServer:
-    """Encrypts and decrypts what it is sent; it has no access to Temporal, and keeps nothing."""
-
-    def __init__(self, codec: EncryptionCodec, access: CodecAccess) -> None:
-        self._codec = codec
-        self._access = access
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guarded])
@@ -101,18 +65,19 @@ class CodecServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        own = request.path == "/login"
-        if not own and not self._access.is_known_origin(request):
-            _log.warning("codec_origin_refused", origin=request.headers.get("Origin"))
+        own, origin = request.path == "/login", request.headers.get("Origin")
+        # What is no browser names no origin, and has the token to show.
+        if not own and origin is not None and origin not in self._origins:
+            _log.warning("codec_origin_refused", origin=origin)
             return _error(HTTPStatus.FORBIDDEN, "The origin of this page is not in THREADLINE_CODEC_ORIGINS.")
-        if request.method == "POST" and not own and not self._access.is_authorized(request):
+        if request.method == "POST" and not own and not self._is_authorized(request):
             _log.warning("codec_request_denied", remote=request.remote)
             answer: web.StreamResponse = _error(
                 HTTPStatus.UNAUTHORIZED, "Send the token as `Authorization: Bearer …`, or open /login in this browser."
             )
         else:
             answer = await handler(request)
-        if not own and (origin := request.headers.get("Origin")):
+        if not own and origin:
             answer.headers.update(
                 {
                     "Access-Control-Allow-Origin": origin,
@@ -144,15 +109,37 @@ class CodecServer:
         return _page(_FIRST)
 
     async def _login(self, request: web.Request) -> web.Response:
-        if not self._access.is_token(str((await request.post()).get("token", ""))):
+        if not self._is_token(str((await request.post()).get("token", ""))):
             _log.warning("codec_login_refused", remote=request.remote)
             return _page(_WRONG, HTTPStatus.UNAUTHORIZED)
         answer = _page(_DONE)
         https = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
-        answer.set_cookie(
-            _COOKIE, self._access.session(), max_age=SESSION, httponly=True, samesite="Strict", secure=https
-        )
+        answer.set_cookie(_COOKIE, self.session(), max_age=SESSION, httponly=True, samesite="Strict", secure=https)
         return answer
+
+    def _is_authorized(self, request: web.Request) -> bool:
+        if not self._token:
+            return True
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._is_token(shown.strip()):
+            return True
+        return self._is_session(request.cookies.get(_COOKIE, ""))
+
+    def _is_token(self, shown: str) -> bool:
+        return bool(self._token) and hmac.compare_digest(_bytes(shown), self._token)
+
+    def session(self) -> str:
+        """A cookie's value: when it ends, signed with the token, so that another token ends every session."""
+        until = str(int(time.time()) + SESSION)
+        return f"{until}.{self._signature(until)}"
+
+    def _is_session(self, value: str) -> bool:
+        until, _, signature = value.partition(".")
+        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
+        return signed and int(until) > time.time()
+
+    def _signature(self, until: str) -> str:
+        return hmac.new(self._token, _bytes(f"codec session {until}"), hashlib.sha256).hexdigest()
 
 
 def _bytes(shown: str) -> bytes:
@@ -188,7 +175,7 @@ def _page(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
 async def serve(
     host: str, port: int, keys: KeyRing | None, token: str, origins: Collection[str], stop: asyncio.Event
 ) -> None:
-    """Serve until `stop`. `token` and `origins`: see `CodecAccess`.
+    """Serve until `stop`. `token` and `origins`: see `CodecServer`.
 
     Raises:
         Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
@@ -200,7 +187,7 @@ async def serve(
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    server = CodecServer(EncryptionCodec(keys), CodecAccess(token, origins))
+    server = CodecServer(EncryptionCodec(keys), token, origins)
     runner = web.AppRunner(server.application(), access_log=None)
     await runner.setup()
     try:

@@ -275,7 +275,7 @@ class EmailDraftStore(Store):
         found = (await self._tx.execute(mine)).one_or_none()
         return _draft(found) if found else None
 
-    async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
+    async def prune(self, before: float, limit: int = 10_000) -> int:
         """Delete drafts from before a moment (seconds since 1970), at most `limit`; returns how many."""
         row = email_drafts.c
         old = select(row.id).where(row.created_at < datetime.fromtimestamp(before, UTC)).limit(limit)

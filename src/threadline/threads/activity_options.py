@@ -93,9 +93,9 @@ def activity_options(options: ActivityOptions) -> Callable[[Method], Method]:
     return declare
 
 
-def activities_of(live: object, *contracts: type) -> list[Callable[..., Any]]:
-    """What a worker registers: the activities that the contracts declare, as the live object has them."""
-    methods = [getattr(live, name) for contract in contracts for name in _names(contract)]
+def activities_of(*live: object) -> list[Callable[..., Any]]:
+    """What a worker registers: the activities that the contracts of these objects declare, as the objects have them."""
+    methods = [getattr(each, name) for each in live for contract in type(each).__mro__ for name in _names(contract)]
     for method in methods:
         with suppress(ValueError):  # for another worker it was done before
             activity.defn(method.__func__)
@@ -113,7 +113,7 @@ def options_by_name(*contracts: type) -> dict[str, ActivityOptions]:
 
 
 def _names(contract: type) -> list[str]:
-    return sorted(contract.__abstractmethods__)  # type: ignore[attr-defined]
+    return sorted(name for name, method in vars(contract).items() if hasattr(method, _ATTRIBUTE))
 
 
 def should_alert(options: ActivityOptions | None, attempt: int) -> bool:

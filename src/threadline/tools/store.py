@@ -200,7 +200,7 @@ class ToolExecutionStore(Store):
         well, ill = (await self._tx.execute(went)).one()
         return int(well), int(ill)
 
-    async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
+    async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)

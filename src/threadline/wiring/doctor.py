@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -38,7 +39,7 @@ from threadline.settings import (
     ApprovalSettings,
     ChannelSettings,
     DatabaseSettings,
-    OpenAISettings,
+    ModelSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
@@ -50,31 +51,19 @@ from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
-from threadline.wiring.core_worker import thread_sources
-from threadline.wiring.gateway import case_channels, slack_client, watched_channels
+from threadline.wiring.gateway import slack_client
 from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
 from threadline.wiring.toolsets import check_integrations
+from threadline.wiring.workers import thread_sources
 
 SCOPES = frozenset(
-    {
-        "channels:history",
-        "channels:read",
-        "chat:write",
-        "files:read",
-        "files:write",
-        "groups:history",
-        "groups:read",
-        "im:history",
-        "im:read",
-        "mpim:history",
-        "mpim:read",
-        "reactions:read",
-        "reactions:write",
-        "users:read",
-        "users:read.email",
-    }
+    (
+        *("channels:history", "channels:read", "groups:history", "groups:read"),
+        *("im:history", "im:read", "mpim:history", "mpim:read"),
+        *("chat:write", "files:read", "files:write", "reactions:read", "reactions:write"),
+        *("users:read", "users:read.email"),
+    )
 )
-
 OLDEST_GIT = (2, 38)
 """The first that merges trees without files, as pull requests are made."""
 OLDEST_POSTGRES = 17
@@ -100,6 +89,8 @@ _NEEDED = (
     (AGENTS_QUEUE, "agents", _ACTIVITY),
 )
 
+_C = TypeVar("_C")
+
 
 @dataclass(frozen=True)
 class Check:
@@ -111,86 +102,74 @@ class Check:
     advice: str = ""
 
 
-class DoctorConnections:
-    """What the checks connect to. Each connection is made once, when the first check needs it."""
-
-    def __init__(self, opened: AsyncExitStack) -> None:
-        self._opened = opened
-        self._temporal: Client | None = None
-        self._slack: AsyncWebClient | None = None
-        self._identity: AsyncSlackResponse | None = None
-        self._database: Database | None = None
-
-    async def temporal(self) -> Client:
-        if self._temporal is None:
-            self._temporal = await temporal_client(tries=1)
-        return self._temporal
-
-    async def slack(self) -> AsyncWebClient:
-        if self._slack is None:
-            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.load()))
-        return self._slack
-
-    async def identity(self) -> AsyncSlackResponse:
-        """Slack's answer to `auth.test`, with its headers."""
-        if self._identity is None:
-            slack = await self.slack()
-            async with translated("auth.test"):
-                self._identity = await slack.auth_test()
-        return self._identity
-
-    def database(self) -> Database:
-        if self._database is None:
-            url = DatabaseSettings.load().url.get_secret_value()
-            self._database = Database(url, pool_size=1, application="threadline-doctor")
-            self._opened.push_async_callback(self._database.dispose)
-        return self._database
-
-
 async def run_checks() -> list[Check]:
-    """Every check, whatever the others found."""
-    checks: dict[str, Callable[[DoctorConnections], Awaitable[str]]] = {
-        "database": _database,
-        "agents' database": _agents_database,
-        "temporal": _temporal,
-        "workers": _task_queues,
-        "open workflows": _open_workflows,
-        "quarantine": _quarantine,
-        "slack": _slack,
-        "channels": _channels,
-        "catch-up": _catch_up,
-        "sweep": _sweep,
-        "repositories": _repositories,
-        "model": _model,
-        "conversations' model": _conversation_model,
-        "tools": lambda _: check_integrations(),
-        "approvals": _approvers,
-        "history": _retention,
-        "clocks": _clocks,
-        "programs": _programs,
-        "workspaces": _workspaces,
-    }
+    """Every check, whatever the others found. They run side by side, over one connection to each service."""
     async with AsyncExitStack() as opened:
-        at = DoctorConnections(opened)
-        return [await _checked(name, check, at) for name, check in checks.items()]
+        temporal = asyncio.create_task(temporal_client(tries=1))
+        slack = asyncio.create_task(_slack_client(opened))
+        identity = asyncio.create_task(_identify(slack))
+        database = asyncio.create_task(_open_database(opened))
+        checks: dict[str, Awaitable[str]] = {
+            "database": _over(database, _database),
+            "agents' database": _agents_database(),
+            "temporal": _over(temporal, _temporal),
+            "workers": _over(temporal, check_task_queues),
+            "open workflows": _over(temporal, check_open_workflows),
+            "quarantine": _over(database, _quarantine),
+            "slack": _over(identity, _slack),
+            "channels": _over(slack, _channels),
+            "catch-up": _catch_up(database, identity),
+            "sweep": _over(temporal, lambda client: check_sweep(client, WorkerSettings.load().catch_up_interval)),
+            "repositories": _repositories(),
+            "model": _model(),
+            "conversations' model": check_conversation_model(),
+            "tools": check_integrations(),
+            "approvals": _over(slack, check_approvers),
+            "history": _over(temporal, _retention),
+            "clocks": _over(slack, _clocks),
+            "programs": _programs(),
+            "workspaces": _workspaces(),
+        }
+        return await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
 
 
-async def _checked(name: str, check: Callable[[DoctorConnections], Awaitable[str]], at: DoctorConnections) -> Check:
+async def _over(connection: Awaitable[_C], check: Callable[[_C], Awaitable[str]]) -> str:
+    return await check(await connection)
+
+
+async def _checked(name: str, check: Awaitable[str]) -> Check:
     try:
-        return Check(name, ok=True, found=await check(at))
+        return Check(name, ok=True, found=await check)
     except (Permanent, Transient) as error:
         return Check(name, ok=False, found="needs attention", advice=str(error))
     except Exception as error:  # noqa: BLE001 - one check that breaks must not hide the others
         return Check(name, ok=False, found=f"the check itself failed: {type(error).__name__}", advice=str(error))
 
 
+async def _slack_client(opened: AsyncExitStack) -> AsyncWebClient:
+    return await opened.enter_async_context(slack_client(SlackSettings.load()))
+
+
+async def _identify(slack: Awaitable[AsyncWebClient]) -> AsyncSlackResponse:
+    """Slack's answer to `auth.test`, with its headers."""
+    client = await slack
+    async with translated("auth.test"):
+        return await client.auth_test()
+
+
+async def _open_database(opened: AsyncExitStack) -> Database:
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-doctor")
+    opened.push_async_callback(database.dispose)
+    return database
+
+
 # ---- Databases -------------------------------------------------------------------------------------------------------
 
 
-async def _database(at: DoctorConnections) -> str:
+async def _database(database: Database) -> str:
     if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.load().url.get_secret_value()):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    async with at.database().connect() as connection:
+    async with database.connect() as connection:
         version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
     return f"{check_postgres_version(version)}, with the newest schema"
 
@@ -206,16 +185,16 @@ def check_postgres_version(version: str) -> str:
     return f"Postgres {version} is reachable"
 
 
-async def _agents_database(_: DoctorConnections) -> str:
+async def _agents_database() -> str:
     async with agent_database(AgentSettings.load().agent_database_url.get_secret_value(), pool_size=1) as database:
         if found := await excess_privileges(database):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "reachable, with the restricted role and no extra rights"
 
 
-async def _quarantine(at: DoctorConnections) -> str:
+async def _quarantine(database: Database) -> str:
     """A message that could not be read is no fault of the installation. How many there are is said."""
-    async with at.database().begin() as tx:
+    async with database.begin() as tx:
         count, newest = await Quarantine(tx).count()
     if not newest:
         return "empty"
@@ -225,14 +204,9 @@ async def _quarantine(at: DoctorConnections) -> str:
 # ---- Temporal --------------------------------------------------------------------------------------------------------
 
 
-async def _temporal(at: DoctorConnections) -> str:
-    client = await at.temporal()
+async def _temporal(client: Client) -> str:
     await check_search_attributes(client)
     return f"namespace {client.namespace!r} is reachable and has its search attributes"
-
-
-async def _task_queues(at: DoctorConnections) -> str:
-    return await check_task_queues(await at.temporal())
 
 
 async def check_task_queues(client: Client) -> str:
@@ -245,10 +219,6 @@ async def check_task_queues(client: Client) -> str:
             raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
         _check_builds(queue, found, pollers)
     return "both queues are served"
-
-
-async def _open_workflows(at: DoctorConnections) -> str:
-    return await check_open_workflows(await at.temporal())
 
 
 async def check_open_workflows(client: Client) -> str:
@@ -297,10 +267,6 @@ def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequenc
         )
 
 
-async def _sweep(at: DoctorConnections) -> str:
-    return await check_sweep(await at.temporal(), WorkerSettings.load().catch_up_interval)
-
-
 async def check_sweep(client: Client, interval: float) -> str:
     """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part.
 
@@ -329,9 +295,8 @@ async def check_sweep(client: Client, interval: float) -> str:
     return "the first one has begun"
 
 
-async def _retention(at: DoctorConnections) -> str:
+async def _retention(client: Client) -> str:
     """How long Temporal keeps the history of a run that has ended."""
-    client = await at.temporal()
     request = DescribeNamespaceRequest(namespace=client.namespace)
     kept = (await client.workflow_service.describe_namespace(request)).config.workflow_execution_retention_ttl.seconds
     if kept < SHORTEST_RETENTION:
@@ -345,15 +310,14 @@ async def _retention(at: DoctorConnections) -> str:
 # ---- Slack -----------------------------------------------------------------------------------------------------------
 
 
-async def _slack(at: DoctorConnections) -> str:
-    identity = await at.identity()
+async def _slack(identity: AsyncSlackResponse) -> str:
     granted = {scope.strip() for scope in identity.headers.get("x-oauth-scopes", "").split(",") if scope.strip()}
     if granted and (missing := SCOPES - granted):
         raise Permanent(f"The app lacks the scopes {', '.join(sorted(missing))}: add them, and install it again.")
     return f"the bot is {identity['user']} in {identity['team']}"
 
 
-async def _channels(at: DoctorConnections) -> str:
+async def _channels(slack: AsyncWebClient) -> str:
     channels = ChannelSettings.load()
     named = {
         "THREADLINE_REPORTS_CHANNEL": channels.reports_channel,
@@ -361,24 +325,23 @@ async def _channels(at: DoctorConnections) -> str:
         "THREADLINE_ESCALATION_CHANNEL": channels.escalation,
     }
     for variable, channel in named.items():
-        shared = await _shared_channel_name(at, variable, channel)
+        shared = await _shared_channel_name(slack, variable, channel)
         if shared and channel not in channels.external_people:
             raise Permanent(
                 f"#{shared} ({variable}) is shared with another company: use another channel, or name it in "
                 "THREADLINE_EXTERNAL_PEOPLE if those people may take part."
             )
     for channel in channels.conversation_channels:
-        await _shared_channel_name(at, "THREADLINE_CONVERSATION_CHANNELS", channel)
+        await _shared_channel_name(slack, "THREADLINE_CONVERSATION_CHANNELS", channel)
     return "the bot is a member of each"
 
 
-async def _shared_channel_name(at: DoctorConnections, variable: str, channel: str) -> str:
+async def _shared_channel_name(slack: AsyncWebClient, variable: str, channel: str) -> str:
     """The name of a channel that is shared with another company; empty for any other channel.
 
     Raises:
         Permanent: the bot is not in it.
     """
-    slack = await at.slack()
     async with translated(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
@@ -386,13 +349,9 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
     return str(about.get("name") or channel) if about.get("is_ext_shared") else ""
 
 
-async def _approvers(at: DoctorConnections) -> str:
-    named = ApprovalSettings.load().approvers
-    return await check_approvers(SlackClient(await at.slack()), named)
-
-
-async def check_approvers(slack: SlackClient, named: Sequence[str]) -> str:
+async def check_approvers(web: AsyncWebClient) -> str:
     """Those who may approve proposals are people whom Slack knows. That there are none is said, and no fault."""
+    slack, named = SlackClient(web), ApprovalSettings.load().approvers
     if not named:
         return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
     for user in named:
@@ -402,9 +361,9 @@ async def check_approvers(slack: SlackClient, named: Sequence[str]) -> str:
     return f"{len(named)} may approve proposals"
 
 
-async def _catch_up(at: DoctorConnections) -> str:
-    identity = await at.identity()
-    return await check_catch_up(at.database(), str(identity["team_id"]), str(identity["user_id"]))
+async def _catch_up(database: Awaitable[Database], identity: Awaitable[AsyncSlackResponse]) -> str:
+    bot = await identity
+    return await check_catch_up(await database, str(bot["team_id"]), str(bot["user_id"]))
 
 
 async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str:
@@ -432,7 +391,7 @@ def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -
     """Where a mention is found that Slack gave up delivering."""
     if channels.conversation_channels:
         return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
-    others = len(followed.keys() - case_channels(channels).keys())
+    others = len(followed.keys() - channels.of_cases.keys())
     return f"mentions and direct messages that were missed are found in {others} more, one after the other"
 
 
@@ -440,7 +399,7 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
     """Raises:
     Permanent: a channel cannot be read, or was not for long.
     """
-    for channel in watched_channels(channels):
+    for channel in channels.watched:
         known = followed.get(channel)
         if known is None or not known.read_at:
             raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
@@ -457,7 +416,7 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
 # ---- Code, models and this machine -----------------------------------------------------------------------------------
 
 
-async def _repositories(_: DoctorConnections) -> str:
+async def _repositories() -> str:
     """Each of them answers, with the credentials in its address."""
     named = remotes.repositories_by_name(RepositorySettings.load().repo)
     git = Git()
@@ -476,7 +435,7 @@ async def _repositories(_: DoctorConnections) -> str:
     return f"{', '.join(named)}: reachable"
 
 
-async def _model(_: DoctorConnections) -> str:
+async def _model() -> str:
     """The key alone: a call would cost something."""
     settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
@@ -484,20 +443,16 @@ async def _model(_: DoctorConnections) -> str:
     return f"{settings.investigator_model}, with a key (not tested, since a call costs money)"
 
 
-async def _conversation_model(_: DoctorConnections) -> str:
-    return check_conversation_model(OpenAISettings.load())
-
-
-def check_conversation_model(settings: OpenAISettings) -> str:
+async def check_conversation_model() -> str:
     """The key of the model that answers mentions: a call would cost something."""
-    if settings.api_key is None or not settings.api_key.get_secret_value().strip():
+    settings = ModelSettings.load()
+    if not settings.key:
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
     return f"{settings.openai_model}, with a key (not tested, since a call costs money)"
 
 
-async def _clocks(at: DoctorConnections) -> str:
+async def _clocks(slack: AsyncWebClient) -> str:
     """This machine's clock against Slack's and Postgres'."""
-    slack = await at.slack()
     async with translated("auth.test"):
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
@@ -522,7 +477,7 @@ def check_clocks(ahead: dict[str, float]) -> str:
     return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
 
 
-async def _workspaces(_: DoctorConnections) -> str:
+async def _workspaces() -> str:
     """The folder of the agents' files, when its worker runs on this machine."""
     return await asyncio.to_thread(check_folder, RepositorySettings.load().workspace_root)
 
@@ -544,7 +499,7 @@ def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
     return f"{folder} can be written to, {free >> 30} GiB free"
 
 
-async def _programs(_: DoctorConnections) -> str:
+async def _programs() -> str:
     """Git, and the agent's CLI."""
     cli = find_cli()
     if not os.access(cli, os.X_OK):

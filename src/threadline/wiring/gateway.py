@@ -9,7 +9,6 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
-from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
@@ -18,33 +17,11 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import BotIdentity, SlackClient, identify, make_web_client
-from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.model import ThreadOwner
-from threadline.threads.store import ThreadStore
 from threadline.wiring.temporal import temporal_client
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
-class DatabaseThreadLookup(ThreadLookup):
-    """What the gateway reads, by an index each: one of these for an event, and a few for a direct word to stop."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def owner(self, thread: Thread) -> ThreadOwner | None:
-        async with self._database.begin() as tx:
-            return await ThreadStore(tx).owner(thread)
-
-    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
-        async with self._database.begin() as tx:
-            return await ConversationStore(tx).thread_of_message(team, channel, ts)
-
-    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
-        async with self._database.begin() as tx:
-            return await ConversationStore(tx).active_in_channel(team, channel)
 
 
 @asynccontextmanager
@@ -64,17 +41,6 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
         bot_id=identity.bot_id,
         external_people=frozenset(channels.external_people),
     )
-
-
-def watched_channels(channels: ChannelSettings) -> list[str]:
-    """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
-    return [*case_channels(channels), *channels.conversation_channels]
-
-
-def case_channels(channels: ChannelSettings) -> dict[str, bool]:
-    """The channels of cases, with whether only threads that the bot opened count there."""
-    by_bot = dict.fromkeys((channels.summaries_channel, channels.escalation), True)
-    return {channels.reports_channel: False, **by_bot}
 
 
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
@@ -110,8 +76,8 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people)
-            requester = CatchUpRequester(temporal, watched_channels(channels))
-            router = EventRouter(routing_config(channels, identity), temporal, DatabaseThreadLookup(database), authors)
+            requester = CatchUpRequester(temporal, channels.watched)
+            router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
             await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:
         await database.dispose()

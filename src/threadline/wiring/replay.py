@@ -52,18 +52,12 @@ class Divergence:
         return f"at {self.event}: {self.cause} Likely cause: {self.hint}."
 
 
-@dataclass(frozen=True)
-class ReplayVerdict:
-    """`divergence` is None when the code decides as it was recorded."""
-
-    workflow_id: str
-    divergence: Divergence | None
-
-
 async def replay_histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
-) -> AsyncGenerator[ReplayVerdict, None]:
-    """One after the other, as they are reached: files; else one workflow's newest run; else what a query finds.
+) -> AsyncGenerator[tuple[str, Divergence | None], None]:
+    """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded.
+
+    One after the other, as they are reached: files; else one workflow's newest run; else what a query finds.
 
     Args:
         limit: of the query's, the newest so many; None for all.
@@ -72,10 +66,11 @@ async def replay_histories(
         Permanent: Temporal or the workflow is not there, or a file holds no history.
     """
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
-    ours = replayer(_silent())
+    quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    ours = replayer(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet))))
     async with aclosing(_histories(files, workflow_id, query, limit)) as histories:
         async for history in histories:
-            yield ReplayVerdict(history.workflow_id, await replay_one(ours, history))
+            yield history.workflow_id, await replay_one(ours, history)
 
 
 async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence | None:
@@ -89,11 +84,6 @@ async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence
     except TimeoutError:
         last = history.events[-1].event_id
         return Divergence(f"some event up to {last}", f"replay did not end in {_TIMEOUT:.0f} s.", "the code hangs")
-
-
-def _silent() -> Runtime:
-    quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
-    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet)))
 
 
 async def _histories(

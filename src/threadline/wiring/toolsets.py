@@ -25,34 +25,31 @@ from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
 from threadline.settings import (
     CiSettings,
-    EmbeddingSettings,
     GitHubSettings,
     JiraSettings,
     MailSettings,
-    OpenAISettings,
+    ModelSettings,
 )
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as trackers_tools
 from threadline.trackers.jira import JiraClient
 
-_TOOLSETS = (
-    appointments_tools,
-    cases_tools,
-    ci_tools,
-    sales_tools,
-    estimates_tools,
-    trackers_tools,
-    jobs_tools,
-    operator_tools,
-    approvals_tools,
-    knowledge_tools,
-    rfps_files,
-    rfps_tools,
-    thread_tool,
+TOOLS: Sequence[Tool] = (
+    *appointments_tools.TOOLS,
+    *cases_tools.TOOLS,
+    *ci_tools.TOOLS,
+    *sales_tools.TOOLS,
+    *estimates_tools.TOOLS,
+    *trackers_tools.TOOLS,
+    *jobs_tools.TOOLS,
+    *operator_tools.TOOLS,
+    *approvals_tools.TOOLS,
+    *knowledge_tools.TOOLS,
+    *rfps_files.TOOLS,
+    *rfps_tools.TOOLS,
+    *thread_tool.TOOLS,
 )
-
-TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)
 """The tools of every feature, whether they are configured or not."""
 REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
 """Those that need a service elsewhere."""
@@ -80,17 +77,15 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
         yield services
 
 
-def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextManager[Embedder | None]:
-    """The model that the settings name, to be opened; the endpoint's settings are read only where it is asked.
+def configured_embedder(settings: ModelSettings) -> AbstractAsyncContextManager[Embedder | None]:
+    """The model of embeddings that the settings name, to be opened.
 
     Raises:
-        Permanent: a setting is wrong, or the local model is not installed. Also when it is opened.
+        Permanent: the local model is not installed, or there is no key. When it is opened.
     """
-    if settings.embeddings != "openai":
-        return open_embedder(settings.embeddings, settings.embeddings_model)
-    openai = OpenAISettings.load()
-    key = openai.api_key.get_secret_value().strip() if openai.api_key else ""
-    return open_embedder(settings.embeddings, settings.embeddings_model, api_key=key, base_url=openai.base_url)
+    return open_embedder(
+        settings.embeddings, settings.embeddings_model, api_key=settings.key, base_url=settings.base_url
+    )
 
 
 def _environment_proxy(url: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The features that the core worker serves, and how long their records are kept."""
+"""The parts that the core worker runs, and how long their records are kept."""
 
 import asyncio
 import itertools
@@ -23,16 +23,15 @@ from threadline.slack.history import History
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
-from threadline.wiring import core_worker
-from threadline.wiring.core_worker import (
+from threadline.wiring import workers
+from threadline.wiring.temporal import CONTRACTS
+from threadline.wiring.workers import (
+    CoreParts,
     CoreSettings,
-    Feature,
-    all_sweeps,
     connect_core,
-    core_features,
+    open_core,
     prune_all,
 )
-from threadline.wiring.temporal import CONTRACTS
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, REPORTS, SUMMARIES, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -54,9 +53,9 @@ def histories(monkeypatch: pytest.MonkeyPatch) -> list[History]:
 
 
 @pytest.fixture
-async def features(
+async def parts(
     monkeypatch: pytest.MonkeyPatch, database_url: str, talk: ConversationActivityScene, histories: list[History]
-) -> AsyncIterator[list[Feature]]:
+) -> AsyncIterator[CoreParts]:
     """By default conversations are kept for 90 days, and what tools did for a year."""
     for name, value in {
         "DATABASE_URL": database_url,
@@ -69,33 +68,25 @@ async def features(
     }.items():
         monkeypatch.setenv(name, value)
     settings, temporal = CoreSettings(), await Client.connect("localhost:1", lazy=True)
-    async with connect_core(settings, temporal) as deps, core_features(settings, deps) as made:
+    async with connect_core(settings, temporal) as deps, open_core(settings, deps) as made:
         assert (deps.case_channels.team, deps.identity.bot_id) == (TEAM, BOT_ID)
         yield made
 
 
-async def test_features_bring_every_contract_of_the_core(features: list[Feature]) -> None:
-    contracts = [contract for each in features for _, contract in each.activities]
-    assert len(contracts) == len(CONTRACTS) - 1
-    assert {*contracts, AgentActivities} == set(CONTRACTS)
+async def test_every_contract_of_the_core_has_one_live_object(parts: CoreParts) -> None:
+    live = [contract for each in parts.activities for contract in CONTRACTS if isinstance(each, contract)]
+    assert len(live) == len(parts.activities) == len(CONTRACTS) - 1
+    assert {*live, AgentActivities} == set(CONTRACTS)
 
 
-async def test_live_objects_keep_their_contracts(features: list[Feature]) -> None:
-    for feature in features:
-        for live, contract in feature.activities:
-            assert isinstance(live, contract)
-
-
-async def test_catch_up_and_conversations_share_one_rate_limiter(
-    features: list[Feature], histories: list[History]
-) -> None:
+async def test_catch_up_and_conversations_share_one_rate_limiter(parts: CoreParts, histories: list[History]) -> None:
     """Slack's limit is one for a token and a method, whoever calls."""
     assert len(histories) == 1
 
 
-async def test_names_of_sweeps_and_of_pruned_records_are_unique(features: list[Feature]) -> None:
-    sweeps = [sweep.name for sweep in all_sweeps(features)]
-    kinds = [prune.kind for each in features for prune in each.prune]
+async def test_names_of_sweeps_and_of_pruned_records_are_unique(parts: CoreParts) -> None:
+    sweeps = [sweep.name for sweep in parts.sweeps]
+    kinds = [prune.kind for prune in parts.prunes]
     assert len(sweeps) == len(set(sweeps))
     assert len(kinds) == len(set(kinds))
 
@@ -110,14 +101,14 @@ async def test_pruning_goes_on_after_an_unexpected_error(
             third.set()
         raise KeyError("a fault in the code")
 
-    monkeypatch.setattr(core_worker, "PRUNE_INTERVAL", 0.0)
-    monkeypatch.setattr(core_worker, "prune_all", breaking)
-    async with core_worker.prune_periodically(talk.database, []):
+    monkeypatch.setattr(workers, "PRUNE_INTERVAL", 0.0)
+    monkeypatch.setattr(workers, "prune_all", breaking)
+    async with workers.prune_periodically(talk.database, []):
         await asyncio.wait_for(third.wait(), 5)
 
 
 async def test_each_kind_of_record_is_pruned_after_its_own_time(
-    talk: ConversationActivityScene, features: list[Feature]
+    talk: ConversationActivityScene, parts: CoreParts
 ) -> None:
     now, author = time.time(), Author("U1", "corr-1")
     await talk.said("List the lamps.")
@@ -153,18 +144,16 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         (364, {}),
         (366, {"agent_tool_executions": 0}),
     ):
-        pruned = await prune_all(talk.database, features, now + days * DAY)
+        pruned = await prune_all(talk.database, parts.prunes, now + days * DAY)
         assert pruned["conversations"] == ("conversation_messages" in gone)
         expected |= gone
         assert await left() == expected, days
 
 
-async def test_pruned_thread_begins_again_without_memory(
-    talk: ConversationActivityScene, features: list[Feature]
-) -> None:
+async def test_pruned_thread_begins_again_without_memory(talk: ConversationActivityScene, parts: CoreParts) -> None:
     await talk.said("any news there")
     await talk.answer()
-    assert (await prune_all(talk.database, features, time.time() + 91 * DAY))["conversations"] == 1
+    assert (await prune_all(talk.database, parts.prunes, time.time() + 91 * DAY))["conversations"] == 1
     stored = await talk.said("any news again")
     assert stored.snapshot.turn == 1
     await talk.answer(2)

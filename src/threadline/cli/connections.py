@@ -1,0 +1,87 @@
+"""What commands connect to: what the environment names, or else the stack that `threadline up` runs."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadline_devstack.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from threadline.db.engine import Database, Transaction
+
+Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bot token's.")]
+
+_PLACES = frozenset(
+    {
+        *("DATABASE_URL", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_PAYLOAD_KEYS"),
+        *("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_API_URL"),
+        *("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_TLS"),
+    }
+)
+"""What says where a system is, or logs in there."""
+
+
+def stack_home() -> StateFolder:
+    return StateFolder(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
+
+
+def use_running_stack() -> None:
+    """Take over the settings of the stack that runs in THREADLINE_HOME, unless the environment names another system.
+
+    All of its addresses and logins, or none: a mix would read people from one Slack and write them into the database
+    of another.
+    """
+    home = stack_home()
+    published = home.read_settings()
+    given = {name: value for name, value in os.environ.items() if value and name in _PLACES}
+    other = [name for name, value in given.items() if value != published.get(name)]
+    if published and other:
+        typer.echo(f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.", err=True)
+        return
+    for name, value in published.items():
+        if not os.environ.get(name):
+            os.environ[name] = value
+
+
+@asynccontextmanager
+async def open_database() -> "AsyncIterator[Database]":
+    """The database for one command, which asks one thing at a time."""
+    from threadline.db.engine import Database
+    from threadline.settings import DatabaseSettings
+
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    try:
+        yield database
+    finally:
+        await database.dispose()
+
+
+@asynccontextmanager
+async def transaction() -> "AsyncIterator[Transaction]":
+    async with open_database() as database, database.begin() as tx:
+        yield tx
+
+
+@asynccontextmanager
+async def team_transaction(team: str) -> "AsyncIterator[tuple[Transaction, str]]":
+    """A transaction, and the workspace's id; see `find_team`."""
+    async with open_database() as database:
+        team = await find_team(team)
+        async with database.begin() as tx:
+            yield tx, team
+
+
+async def find_team(team: str) -> str:
+    """The workspace's id: `team`, or, where that is empty, that of the bot's token in Slack."""
+    if team:
+        return team
+    from threadline.settings import SlackSettings
+    from threadline.slack.client import identify
+    from threadline.wiring.gateway import slack_client
+
+    async with slack_client(SlackSettings.load()) as web:
+        return (await identify(web)).team_id
