@@ -1,7 +1,7 @@
 """Secrets in people's words, in logs and in what an agent read become marks that say what stood there.
 
 Not for workflow code: what counts as a secret changes with each release, and a workflow would decide anew at its replay
-(import-linter holds `workflows/` to it).
+(import-linter holds `workflows/` to it). Pure: of the detector only the patterns are used.
 """
 
 import re
@@ -13,7 +13,7 @@ from threadline.privacy.secret_rules import CONTEXT, SHAPES, URLS, VENDOR_SHAPES
 RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)
 """Shapes come first: they know what a thing is, where the words around it only say that it is secret.
 
-Addresses come before the shapes of the detector, which end a password at its first sign that should not be there.
+Addresses come before the detector, which ends a password at its first sign that should not be there.
 """
 _ROUNDS = 8
 """Replacing one secret can uncover another; each round takes text away, and two rounds end nearly every text."""

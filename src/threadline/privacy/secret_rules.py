@@ -1,15 +1,34 @@
 """The rules for secrets: some are known by their shape, others only by the words around them.
 
-Some shapes are those of detect-secrets (https://github.com/Yelp/detect-secrets, Apache License 2.0), the others are our
-own. tests/privacy/test_redaction_rules.py compares them with the detector, of which twelve plugins are left out. People
-write about passwords and tokens far more often than they write them down, so what stands beside such a word has to look
-like a secret.
+The shapes are those of the detector, https://github.com/Yelp/detect-secrets, and our own. The detector's plugins give
+the patterns; what it does with files, lines and networks is not used, and of twelve plugins nothing: see
+tests/privacy/test_redaction_rules.py. People write about passwords and tokens far more often than they write them down,
+so what stands beside such a word has to look like a secret.
 """
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
+
+from detect_secrets.plugins import (
+    artifactory,
+    aws,
+    azure_storage_key,
+    basic_auth,
+    discord,
+    github_token,
+    gitlab_token,
+    mailchimp,
+    pypi_token,
+    sendgrid,
+    slack,
+    square_oauth,
+    stripe,
+    telegram_token,
+    twilio,
+)
 
 MARK = "[redacted: "
 BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\[\dm)|(?<=\[\d\dm))"
@@ -46,8 +65,8 @@ class SecretRule:
 
     `kind` is what the mark names. `pattern` takes time in proportion to the text, whatever the text is. `hints` are
     texts without which the pattern cannot match, looked for first because that costs next to nothing; when the rule
-    `folds`, they are in lower case. `group` is the part that is secret, without the characters of `trail` at its end;
-    `accepts` refuses what only looks like a secret. With an `anchor`, a pattern
+    `folds`, they are in lower case. `group` is the part that is secret, without what `lead` matches at its start and
+    the characters of `trail` at its end; `accepts` refuses what only looks like a secret. With an `anchor`, a pattern
     for text in lower case, the rule is tried only where the anchor matches: a search for names in capitals and small
     letters alike would be tried at each character.
     """
@@ -58,6 +77,7 @@ class SecretRule:
     group: int = 0
     accepts: Callable[[str], bool] = always
     folds: bool = False
+    lead: re.Pattern[str] | None = None
     trail: str = ""
     anchor: re.Pattern[str] | None = None
 
@@ -74,14 +94,43 @@ class SecretRule:
 
     def _replacement(self, match: re.Match[str]) -> str:
         whole, found = match[0], match[self.group]
-        secret = found.rstrip(self.trail or None)
+        head = self.lead.match(found) if self.lead else None
+        secret = found[head.end() if head else 0 :].rstrip(self.trail or None)
         if not secret or not self.accepts(secret):
             return whole
-        start = match.start(self.group) - match.start()
+        start = match.start(self.group) - match.start() + (head.end() if head else 0)
         return f"{whole[:start]}{MARK}{self.kind}]{whole[start + len(secret) :]}"
 
 
 # ---- Known by their shape --------------------------------------------------------------------------------------------
+
+_DETECTOR: tuple[tuple[type[Any], str, tuple[str, ...], Callable[[str], bool]], ...] = (
+    (artifactory.ArtifactoryDetector, "Artifactory key", ("AKC", "AP"), looks_random),
+    (aws.AWSKeyDetector, "AWS key", ("A3T", "ABIA", "ACCA", "AKIA", "ASIA", "aws", "AWS", "Aws"), always),
+    (azure_storage_key.AzureStorageKeyDetector, "Azure storage key", ("AccountKey=",), always),
+    (basic_auth.BasicAuthDetector, "password", ("://",), always),
+    (discord.DiscordBotTokenDetector, "Discord token", (".",), looks_random),
+    (github_token.GitHubTokenDetector, "GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), always),
+    (gitlab_token.GitLabTokenDetector, "GitLab token", ("gl", "GR1348941"), always),
+    (mailchimp.MailchimpDetector, "Mailchimp key", ("-us",), has_letters_and_digits),
+    (pypi_token.PypiTokenDetector, "PyPI token", ("pypi-",), always),
+    (sendgrid.SendGridDetector, "SendGrid key", ("SG.",), always),
+    (slack.SlackDetector, "Slack token", ("xox", "XOX", "hooks.slack.com"), always),
+    (square_oauth.SquareOAuthDetector, "Square secret", ("sq0csp-",), always),
+    (stripe.StripeDetector, "Stripe key", ("k_live_",), always),
+    (telegram_token.TelegramBotTokenDetector, "Telegram token", (":",), has_letters_and_digits),
+    (twilio.TwilioKeyDetector, "Twilio key", ("AC", "SK"), has_letters_and_digits),
+)
+_AROUND = re.compile(r'[\s=:"]*(?:AccountKey=)?')
+"""What some patterns of the detector take along before the secret."""
+
+
+def _detected() -> Iterator[SecretRule]:
+    for plugin, kind, hints, accepts in _DETECTOR:
+        for pattern in plugin.denylist:
+            # In these two a group is the secret; in the others groups are alternatives inside of it.
+            group = pattern.groups if plugin in (aws.AWSKeyDetector, basic_auth.BasicAuthDetector) else 0
+            yield SecretRule(kind, pattern, hints, group, accepts, lead=_AROUND, trail=' \t\r\n"')
 
 
 def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = always) -> SecretRule:
@@ -96,22 +145,6 @@ def _prefixed(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] 
     Time stays linear as long as a match fails within a few characters of its start, or takes the whole run with it.
     """
     return SecretRule(kind, re.compile(body), hints, accepts=accepts)
-
-
-_TRAIL = ".,:;)*_~"
-
-
-def _rule(
-    kind: str, pattern: str, hints: tuple[str, ...], accepts: Callable[[str], bool], trail: str = _TRAIL
-) -> SecretRule:
-    return SecretRule(kind, re.compile(pattern, re.IGNORECASE), hints, 1, accepts, folds=True, trail=trail)
-
-
-def _named(
-    kind: str, pattern: str, names: tuple[str, ...], accepts: Callable[[str], bool], trail: str = _TRAIL
-) -> SecretRule:
-    """A rule whose pattern begins at one of the names."""
-    return replace(_rule(kind, pattern, names, accepts, trail), anchor=re.compile("|".join(names)))
 
 
 _GAP = r"(?:[\s>\"'`,.|#*+/]|\\+[nrt]?|&(?:gt|amp|quot);)*+"
@@ -153,7 +186,7 @@ SHAPES: tuple[SecretRule, ...] = (
     _token("API key", r"sk-[a-f0-9]{32,}", "sk-"),
     _token("Slack token", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9%/+=-]{8,}", "xox"),
     _prefixed("Slack token", r"xapp-\d-[A-Za-z0-9-]{10,}", "xapp-"),
-    _prefixed("GitHub token", r"gh[oprsu]_(?:[A-Za-z0-9]{20,}|[A-Za-z0-9_]{36})", "gh"),
+    _prefixed("GitHub token", r"gh[oprsu]_[A-Za-z0-9]{20,}", "gh"),
     _prefixed("GitHub token", r"github_pat_[A-Za-z0-9_]{20,}", "github_pat_"),
     _token("GitLab token", rf"(?:gl[a-z]{{2,6}}-|GR1348941){_B}{{20,}}", "gl", "GR1348941", accepts=looks_random),
     _prefixed("Google key", rf"AIza{_B}{{30,}}", "AIza"),
@@ -202,32 +235,7 @@ SHAPES: tuple[SecretRule, ...] = (
         looks_random,
     ),
 )
-_SIGNLESS = r"[^:/?#\[\]@!$&'()*+,;=\s]"
-VENDOR_SHAPES: tuple[SecretRule, ...] = (
-    _prefixed(
-        "Artifactory key",
-        r"(?<![^\s=:\"])(?:AKC[A-Za-z0-9]{10,}+|AP[A-F\d][A-Za-z0-9]{8,}+)(?![^\s\"])",
-        *("AKC", "AP"),
-        accepts=looks_random,
-    ),
-    _prefixed("AWS key", r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}", "A3T", "ABIA", "ACCA", "AKIA", "ASIA"),
-    _rule(
-        "AWS key", r"aws.{0,20}?(?:key|pwd|pw|password|pass|token).{0,20}?['\"]([0-9a-z/+]{40})['\"]", ("aws",), always
-    ),
-    SecretRule("password", re.compile(rf"://{_SIGNLESS}+:({_SIGNLESS}+)@"), ("://",), 1),
-    _prefixed("Discord token", rf"[MNO]{_B}{{23,25}}\.{_B}{{6}}\.{_B}{{27}}", ".", accepts=looks_random),
-    _prefixed(
-        "GitLab token",
-        rf"(?:gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt)-|GR1348941){_B}{{20,}}|glagent-{_B}{{50,}}|gloas-{_B}{{64,}}",
-        *("gl", "GR1348941"),
-    ),
-    _prefixed("Mailchimp key", r"[0-9a-z]{32}-us[0-9]{1,2}", "-us", accepts=has_letters_and_digits),
-    _prefixed("SendGrid key", rf"SG\.{_B}{{22}}\.{_B}{{43}}", "SG."),
-    _prefixed("Slack token", r"(?i:xox[abpors]-(?:\d+-)+[a-z0-9]+)", "xox", "XOX"),
-    _prefixed("Telegram token", rf"\d{{8,10}}:{_B}{{35}}", ":", accepts=has_letters_and_digits),
-    _prefixed("Twilio key", r"(?:AC|SK)[a-z0-9]{32}", "AC", "SK", accepts=has_letters_and_digits),
-)
-"""Found wherever they stand, after addresses: a password of an address would end at its first sign."""
+VENDOR_SHAPES = tuple(_detected())
 
 
 # ---- Known by the words around them ----------------------------------------------------------------------------------
@@ -274,6 +282,7 @@ _OF_MACHINES = rf"{_after(*_KEYS, 'database')}key|{_after(*_TOKENS)}token|{_STAR
 _AT_PASS, _AT_SECRET, _AT_KEY = ("pass", "pwd", "pw", "contrase", "kennwort"), ("secret",), ("key", "token")
 _IS = r"""[*_~`"'\\\])]{0,4}[ \t]{0,3}(?::=|=>|={1,3}|:)[*_~]{0,2}[ \t]{0,3}\\?["'`]?"""
 """Between a name and its value: the marks of Slack's bold and code, the end of a key in JSON, and an operator."""
+_TRAIL = ".,:;)*_~"
 _HARMLESS = re.compile(
     r"""(?ix) [*x•.\#_?-]{2,} | [$%:{].* | &lt;.* | [\w.]+[(\[].* | .*\}
     | (?:your|my|the|some|new|old|insert|enter)[_-].* | (?:example|sample|dummy|change[_-]?me|placeholder|todo).*
@@ -341,6 +350,19 @@ def _basic(value: str) -> bool:
 
 def _no_placeholder(value: str) -> bool:
     return not re.fullmatch(r"(?i)[*x.•]+|…|&lt;.*|[$%:{].*", value)
+
+
+def _rule(
+    kind: str, pattern: str, hints: tuple[str, ...], accepts: Callable[[str], bool], trail: str = _TRAIL
+) -> SecretRule:
+    return SecretRule(kind, re.compile(pattern, re.IGNORECASE), hints, 1, accepts, folds=True, trail=trail)
+
+
+def _named(
+    kind: str, pattern: str, names: tuple[str, ...], accepts: Callable[[str], bool], trail: str = _TRAIL
+) -> SecretRule:
+    """A rule whose pattern begins at one of the names."""
+    return replace(_rule(kind, pattern, names, accepts, trail), anchor=re.compile("|".join(names)))
 
 
 _ASSIGNED = (
