@@ -16,6 +16,7 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
+from threadline.approvals.activities import OpenApprovals
 from threadline.approvals.contract import (
     ApprovalActivities,
     ApprovalRef,
@@ -24,7 +25,6 @@ from threadline.approvals.contract import (
     approval_workflow_id,
 )
 from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, button_value
-from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig

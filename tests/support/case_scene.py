@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
-from threadline.approvals.sweep import OpenApprovals
+from threadline.approvals.activities import OpenApprovals
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
 from threadline.cases.model import (
     BUG_WORKFLOW,
@@ -36,7 +36,7 @@ from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
-from threadline.handovers.sweep import OpenHandovers
+from threadline.handovers.activities import OpenHandovers
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.slack.client import BotIdentity, SlackClient, make_web_client

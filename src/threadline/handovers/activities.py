@@ -1,7 +1,7 @@
 """LiveHandoverActivities: the card and its buttons, and what people write, which is shown on the other side.
 
 Whatever is posted has a key of its own (`post_key`), so that it is posted once. Every method that posts raises what
-`Outbox.publish` and `Slack.update` raise.
+`Outbox.publish` and `Slack.update` raise. OpenHandovers is the sweep that starts their workflows again.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,8 @@ from threadline.threads.message_table import redact_message, seconds
 from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
-from threadline.threads.workflow_client import WorkflowClient
+from threadline.threads.sweep import WorkflowSweep
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 _GONE = "This handover is no longer on record, so nothing was changed."
 _EXTERNAL = (
@@ -64,6 +65,18 @@ class HandoverSettings:
     bot_user: str
     readers: CaseReaders
     remind_every: float = 1800.0
+
+
+class OpenHandovers(WorkflowSweep[Handover]):
+    """A handover that nobody has closed has a running workflow."""
+
+    name = "handovers"
+
+    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[Handover]:
+        return await HandoverStore(tx).open_page(after, limit)
+
+    def start_of(self, item: Handover) -> WorkflowStart:
+        return handover_start(item.ref)
 
 
 class LiveHandoverActivities(HandoverActivities):

@@ -1,6 +1,6 @@
 """Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
 
-Each feature has its own in its `sweep.py`; wiring passes them all to `LiveSweepActivities`.
+Each feature has its own, in its `sweep.py` or beside its activities; wiring passes them all to `LiveSweepActivities`.
 """
 
 import time

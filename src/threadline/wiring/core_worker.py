@@ -15,12 +15,11 @@ from temporalio.client import Client
 
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, OpenApprovals, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.store import ApprovalStore
-from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
@@ -49,10 +48,9 @@ from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
-from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
+from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities, OpenHandovers
 from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.contract import HandoverActivities
-from threadline.handovers.sweep import OpenHandovers
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
