@@ -49,7 +49,7 @@ class ApprovalWorkflows:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
-        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {})
+        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {}, {})
         activities = activities_of(self.desk.activities(), ApprovalActivities)
         activities += activities_of(threads, ThreadActivities)
         return worker(self.environment, [ApprovalWorkflow], activities)

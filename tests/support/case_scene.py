@@ -284,7 +284,7 @@ def core_activities(
     """What the core worker registers, against the sandbox."""
     deps = core_deps(database, temporal, slack, tiers)
     of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
-    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
+    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
     sweeps = [
         *of_cases.sweeps,
         OpenConversations(database, deps.workflows, CONVERSATION_QUIET),

@@ -20,7 +20,6 @@ handovers = Table(
     required("opened_at", MOMENT),
     *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
     Index("handovers_open_key", "conversation_id", unique=True, postgresql_where=text("closed_at IS NULL")),
-    Index("handovers_card_idx", "channel", "card_ts"),
 )
 
 handover_answers = Table(

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -31,7 +31,7 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities
-from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
+from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
 from threadline.conversations.prompt import ContextBudget
@@ -43,14 +43,14 @@ from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.decisions.model import Thresholds
-from threadline.decisions.variants import load_variants
+from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
-from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities, OpenHandovers
-from threadline.handovers.catch_up import HandoverThreads
+from threadline.handovers.activities import HandoverSettings, HandoverThreads, LiveHandoverActivities, OpenHandovers
 from threadline.handovers.contract import HandoverActivities
+from threadline.handovers.model import HANDOVER
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
@@ -123,7 +123,7 @@ class ConversationFeatureSettings:
     mail: MailSettings = field(default_factory=MailSettings.load)
 
     def __post_init__(self) -> None:
-        decision_rules(self.decision)  # a wrong variant is told before anything is connected to
+        decision_variants(self.decision)  # a wrong variant is told before anything is connected to
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,8 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     channels, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
     services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-    handover_settings = HandoverSettings(
-        deps.case_channels.escalations, deps.case_channels.bot_user, deps.readers, given.decision.handover_reminder
-    )
+    reminder = given.decision.handover_reminder
+    handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder)
     handover_activities = LiveHandoverActivities(
         deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, handover_settings
     )
@@ -266,7 +265,8 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
             approvals(deps, approval_activities, retention),
             jobs(deps, channels, runner, retention),
         ]
-        yield [*features, threads(deps, settings.channels, retention, features, handover_activities.relay_to_asker)]
+        relays = {HANDOVER: handover_activities.relay_to_asker}
+        yield [*features, threads(deps, settings.channels, retention, features, relays)]
 
 
 @asynccontextmanager
@@ -314,7 +314,13 @@ async def open_conversations(
             registry,
             services,
             ledger,
-            DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
+            DecisionDeps(
+                model,
+                lead_context,
+                partial(look_up, database, embedder),
+                decision_variants(settings.decision),
+                settings.decision.decision_questions,
+            ),
             SlackContext(users, history, deps.authors),
             given.operator_context_tokens,
             _conversation_limits(given),
@@ -391,12 +397,12 @@ def threads(
     channels: ChannelSettings,
     settings: ConversationSettings,
     features: Sequence[Feature],
-    relay: Relay,
+    relays: Mapping[str, Relay],
 ) -> Feature:
     """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts.
 
     Args:
-        relay: gets a reply first; see `LiveThreadActivities`.
+        relays: see `LiveThreadActivities`.
     """
     database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
     catch_up = LiveCatchUpActivities(
@@ -409,7 +415,7 @@ def threads(
         bot_user_id=bot_user,
         conversation_channels=channels.conversation_channels or None,
     )
-    threads = LiveThreadActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
+    threads = LiveThreadActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relays)
     kept, users = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
     return Feature(
         [
@@ -496,10 +502,9 @@ def _case_limits(case: CaseSettings) -> CaseLimits:
     )
 
 
-def decision_rules(settings: DecisionSettings) -> DecisionRules:
-    """Raises `Permanent` where a variant is wrong."""
-    thresholds = Thresholds(settings.decision_high, settings.decision_low)
-    return DecisionRules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
+def decision_variants(settings: DecisionSettings) -> tuple[Variant, ...]:
+    """Raises `Permanent` where one is wrong."""
+    return load_variants(settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low))
 
 
 async def lead_context(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
