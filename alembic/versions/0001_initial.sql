@@ -776,7 +776,6 @@ CREATE TABLE handovers (
 );
 -- A thread has one open handover at most.
 CREATE UNIQUE INDEX handovers_open_key ON handovers (conversation_id) WHERE closed_at IS NULL;
-CREATE INDEX handovers_card_idx ON handovers (channel, card_ts);
 
 -- The messages below a handover's card. Edits and deletions have rows of their own; an edit keeps its text, since it may
 -- arrive before its original. The highest `version` wins. `shown_at` is set once a message needs nothing more.

@@ -25,14 +25,13 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
     BegunTurn,
-    ConversationTurn,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
     StoreRequest,
     ThinkRequest,
 )
-from threadline.conversations.model.conversation import ConversationOutcome, Execution, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, Execution, OutcomeKind
 from threadline.conversations.workflow import DEFAULT_MAX_STEPS, react, turn_ending
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep

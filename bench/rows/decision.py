@@ -17,8 +17,8 @@ from bench.rows.operator import Stepped, overhead
 from bench.rows.talk import added
 from bench.scale import by_turns
 from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.gateway.routes import Route, RouteTarget
-from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document, SearchQuery
@@ -98,7 +98,7 @@ async def _claimed(ours: Talks) -> Thread:
     async with asyncio.timeout(PATIENCE):
         while True:
             async with ours.ground.database.begin() as tx:
-                handover = await HandoverStore(tx).get(HandoverRef(thread, 1))
+                handover = await HandoverStore(tx).get(ConversationTurn(thread, 1))
             if handover and handover.card_ts:
                 return Thread(thread.team, handover.channel, handover.card_ts)
             await asyncio.sleep(0.02)

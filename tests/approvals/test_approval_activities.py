@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
-from threadline.approvals.contract import EXECUTE, ApprovalRef, DecideAction, DecideReply, ExpireAction
+from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalState, DecideAction, ExpireAction
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalStage, button_value
 from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
@@ -35,7 +35,7 @@ async def click(
     key: str = "k1",
     at: float = 0.0,
     settings: ApprovalRules | None = None,
-) -> DecideReply:
+) -> ApprovalState:
     action = await desk.action()
     thread = desk.talk.thread
     button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
@@ -63,7 +63,7 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene)
     message = await desk.say()
     assert [each["type"] for each in message.blocks][-1] == "actions"
     answer = await click(desk, APPROVER)
-    assert (answer.state.stage, answer.text) == (ApprovalStage.APPROVED, "")
+    assert (answer.stage, answer.reply) == (ApprovalStage.APPROVED, "")
     await show(desk)
     shown = desk.talk.slack.workspace.message(GENERAL, message.ts)
     assert "actions" not in [each["type"] for each in shown.blocks]
@@ -74,22 +74,22 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene)
 
 async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene) -> None:
     await desk.propose()
-    assert (await click(desk, APPROVER)).text == ""
-    assert (await click(desk, APPROVER)).text == "", "the same click once more"
+    assert (await click(desk, APPROVER)).reply == ""
+    assert (await click(desk, APPROVER)).reply == "", "the same click once more"
     late = await click(desk, ASKER, approve=False, key="k2")
-    assert late.state.stage is ApprovalStage.APPROVED
-    assert f"by <@{APPROVER}>" in late.text
-    assert "ACT-1 was already decided" in late.text
-    assert "was already decided" in (await click(desk, APPROVER, key="k3")).text
+    assert late.stage is ApprovalStage.APPROVED
+    assert f"by <@{APPROVER}>" in late.reply
+    assert "ACT-1 was already decided" in late.reply
+    assert "was already decided" in (await click(desk, APPROVER, key="k3")).reply
 
 
 async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene) -> None:
     await desk.propose()
     stranger = await click(desk, OTHER)
     former = await click(desk, APPROVER, settings=ApprovalRules((ASKER,)))
-    assert {stranger.state.stage, former.state.stage} == {ApprovalStage.OPEN}
-    assert "not among those who may decide ACT-1" in stranger.text
-    assert "no approver any more" in former.text
+    assert {stranger.stage, former.stage} == {ApprovalStage.OPEN}
+    assert "not among those who may decide ACT-1" in stranger.reply
+    assert "no approver any more" in former.reply
     assert (await desk.action()).decision is None
 
 
@@ -105,8 +105,8 @@ async def test_button_that_is_not_for_this_action_decides_nothing(
     value = button_value(made_for, (await desk.action()).action_hash if of_it else "0" * 64)
     pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, GENERAL, desk.talk.thread.ts)
     reply = await desk.talk.run(desk.activities().decide_action, DecideAction(REF, pressed))
-    assert (reply.state.stage, (await desk.action()).decision) == (ApprovalStage.OPEN, None)
-    assert "not for what ACT-1 proposes" in reply.text
+    assert (reply.stage, (await desk.action()).decision) == (ApprovalStage.OPEN, None)
+    assert "not for what ACT-1 proposes" in reply.reply
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ async def test_click_in_time_counts_when_it_is_handled_late(
     value = button_value("ACT-1", action.action_hash)
     button = ButtonPress(APPROVER, APPROVE, value, "k", expires + pressed, GENERAL, desk.talk.thread.ts)
     answer = await desk.talk.run(live.decide_action, DecideAction(REF, button))
-    assert answer.state.stage is stage
-    assert ("Expired" in answer.text) == (stage is ApprovalStage.EXPIRED)
+    assert answer.stage is stage
+    assert ("Expired" in answer.reply) == (stage is ApprovalStage.EXPIRED)
 
 
 async def test_click_from_the_future_counts_as_now(desk: ApprovalScene) -> None:
     await desk.propose()
-    assert (await click(desk, APPROVER, at=time.time() + 1e6)).state.stage is ApprovalStage.APPROVED
+    assert (await click(desk, APPROVER, at=time.time() + 1e6)).stage is ApprovalStage.APPROVED
 
 
 async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
@@ -138,7 +138,7 @@ async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
     pressed = ButtonPress(APPROVER, APPROVE, value, "k", 0.0, GENERAL, desk.talk.thread.ts)
     live = desk.activities()
     unknown = await desk.talk.run(live.decide_action, DecideAction(ApprovalRef(TEAM, "ACT-99"), pressed))
-    assert (unknown.state.stage, "no longer on record" in unknown.text) == (ApprovalStage.UNKNOWN, True)
+    assert (unknown.stage, "no longer on record" in unknown.reply) == (ApprovalStage.UNKNOWN, True)
     for ref in (ApprovalRef(TEAM, "ACT-99"), ApprovalRef("T0OTHER", "ACT-1")):
         assert (await desk.talk.run(live.load_approval, ref)).stage is ApprovalStage.UNKNOWN
 
@@ -151,7 +151,7 @@ async def test_co_requester_of_a_high_risk_is_told_why_they_cannot_decide(desk: 
         by=OTHER,
         others=(ASKER,),
     )
-    assert "somebody other than who asked has to decide it" in (await click(desk, ASKER)).text
+    assert "somebody other than who asked has to decide it" in (await click(desk, ASKER)).reply
 
 
 async def test_each_card_of_a_message_shows_its_own_decision(desk: ApprovalScene) -> None:
@@ -327,7 +327,7 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
 
 async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
     await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED)
-    assert (await click(desk, APPROVER)).state.finished
+    assert (await click(desk, APPROVER)).finished
     with pytest.raises(Permanent):
         await execute_action(desk)
     assert len(desk.works.done) == 1

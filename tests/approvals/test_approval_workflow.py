@@ -48,7 +48,7 @@ class ApprovalWorkflows:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
-        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {})
+        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {}, {})
         activities = activities_of(self.desk.activities())
         activities += activities_of(threads)
         return worker(self.environment, [ApprovalWorkflow], activities)

@@ -9,8 +9,8 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import ConversationTurn, FinishRequest
-from threadline.conversations.model.conversation import OutcomeKind, Refusal
+from threadline.conversations.contract import FinishRequest
+from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.errors import Transient

@@ -108,14 +108,13 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
             await turn.call("lamps_create", title=title)
 
     seen: list[tuple[str, Mapping[str, str]]] = []
-    made = act._tool_context
 
-    def noting(*given: Any) -> ToolContext:
-        context = made(*given)
+    def noting(**given: Any) -> ToolContext:
+        context = ToolContext(**given)
         seen.append((context.actor, context.co_requesters))
         return context
 
-    monkeypatch.setattr(act, "_tool_context", noting)
+    monkeypatch.setattr(act, "ToolContext", noting)
     talk.model.script(three)
     await talk.said("Create a lamp.")
     joins = [talk.message("Me too!", sender_id=BYSTANDER), talk.message("nice", sender_id="U0NOBODY", addressed=False)]

@@ -14,12 +14,17 @@ from threadline.conversations import decide
 from threadline.conversations.contract import FinishRequest, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import escalation_text
-from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationOutcome,
+    ConversationTurn,
+    Execution,
+    ExecutionStatus,
+    OutcomeKind,
+)
 from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.estimates.store import EstimateStore
-from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.knowledge import tools as qa
 from threadline.threads.model import MessageKind
@@ -166,14 +171,14 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
         await engine.talk.act(call, 2)
         await engine.talk.think(2, 2)
     async with engine.talk.database.begin() as tx:
-        await HandoverStore(tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+        await HandoverStore(tx).take(ConversationTurn(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
     step = 2 if tool else 1
     answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=step, changed_something=changed)
     for _ in range(2):  # the result of the first attempt is lost
         assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
-            await HandoverStore(tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+            await HandoverStore(tx).close(ConversationTurn(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)
     assert len(engine.talk.posted()) - before == changed
     (row,) = await engine.talk.rows("SELECT kind, answer FROM conversation_turns WHERE turn = 2")

@@ -7,16 +7,16 @@ import pytest
 
 from tests.conversations.test_rating_store import decide, outcomes
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention, says, ts
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import DecisionOutcome, EscalationReason, escalation
 from threadline.decisions.reports import Label
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.threads.store import PostStore
 
-REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
+REF, PERSON, DESK = ConversationTurn(THREAD, 1), "U0PERSON", "C0DESK"
 
 
 @pytest.fixture

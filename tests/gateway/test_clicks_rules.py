@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.gateway.interactions import parse_button
-from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef, handover_workflow_id
+from threadline.handovers.model import CLOSE, TAKE, HandoverInput, handover_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
@@ -83,7 +84,7 @@ def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
 
 
 def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
-    ref = HandoverRef(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
+    ref = ConversationTurn(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
     for button in (TAKE, CLOSE):
         body = payload({"action_id": button, "value": ref.key})
         start, press = parse_button(body), press_in(body)

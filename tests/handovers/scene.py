@@ -16,12 +16,11 @@ from tests.support.decision_activities import Engine
 from tests.support.temporal import until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
-from threadline.conversations.contract import ConversationTurn
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.contract import HandoverPress, HandoverState
-from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, TAKE, HandoverInput, HandoverRef, handover_workflow_id
+from threadline.handovers.contract import HandoverState
+from threadline.handovers.model import CLOSE, HANDOVER, HANDOVER_WORKFLOW, TAKE, HandoverInput, handover_workflow_id
 from threadline.handovers.store import HandoverStore
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.slack.model import Thread
@@ -76,16 +75,21 @@ class HandoverScene:
         return self.engine.talk
 
     @property
-    def ref(self) -> HandoverRef:
-        return HandoverRef(self.talk.thread, 1)
+    def ref(self) -> ConversationTurn:
+        return ConversationTurn(self.talk.thread, 1)
 
     @property
     def activities(self) -> LiveHandoverActivities:
         slack, outbox = self.talk.activities.deps.slack, self.talk.activities.deps.outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
-        settings = HandoverSettings(ESCALATIONS, BOT_USER, readers, self.remind_every)
+        settings = HandoverSettings(ESCALATIONS, readers, self.remind_every)
         authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
         return LiveHandoverActivities(self.talk.database, slack, outbox, authors, self.workflows, settings)
+
+    @property
+    def threads(self) -> LiveThreadActivities:
+        relays, slack = {HANDOVER: self.activities.relay_to_asker}, self.talk.activities.deps.slack
+        return LiveThreadActivities(self.talk.database, slack, BOT_USER, self.workflows, {"case": case_start}, relays)
 
     async def escalated(self) -> None:
         """A turn ends with a person."""
@@ -114,7 +118,7 @@ class HandoverScene:
         """Somebody presses a button of the card."""
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
         press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts)
-        return await self.talk.run(self.activities.press_handover, HandoverPress(self.ref, press))
+        return await self.talk.run(self.activities.press_handover, press)
 
     async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
         """The asker writes, and a silent turn relays it."""
@@ -147,10 +151,7 @@ class HandoverWorkflowScene(HandoverScene):
     gateway: EventRouter
 
     def working(self) -> AbstractAsyncContextManager[None]:
-        talk, workflows = self.talk, self.workflows
-        slack, relay = talk.activities.deps.slack, self.activities.relay_to_asker
-        threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
-        served = [*activities_of(self.activities), *activities_of(threads)]
+        served = activities_of(self.activities, self.threads)
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 
     @property

@@ -9,13 +9,15 @@ import pytest
 from sqlalchemy import text as sql
 
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, Starts, correction
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.errors import Transient
-from threadline.handovers.catch_up import HandoverThreads
-from threadline.handovers.model import ANSWER_PRESS, HANDOVER, TAKE, HandoverRef, handover_workflow_id
+from threadline.handovers.activities import HandoverThreads
+from threadline.handovers.model import ANSWER_PRESS, HANDOVER, TAKE, handover_workflow_id
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import Thread
 from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.contract import ForwardedReply
 from threadline.threads.model import (
     BUTTON_PRESSED,
     IncomingMessage,
@@ -40,7 +42,7 @@ def written(scene: HandoverScene, text: str) -> IncomingMessage:
 async def arrives(scene: HandoverScene, *said: IncomingMessage) -> None:
     place = Thread(TEAM, ESCALATIONS, scene.talk.posted(ESCALATIONS)[0].ts)
     for message in said:
-        assert await scene.activities.relay_to_asker(place, message)
+        assert await scene.threads.forward_reply(ForwardedReply(place, message))
 
 
 async def test_unreadable_message_is_said_to_nobody_and_kept_in_quarantine(waiting: HandoverScene) -> None:
@@ -88,7 +90,7 @@ async def test_answer_is_not_said_once_somebody_has_closed_the_handover(waiting:
 async def test_only_answers_under_its_own_card_are_compared(waiting: HandoverScene) -> None:
     """A thread that was escalated twice has two cards, and a deletion under one says nothing of the other."""
     card_ts = await waiting.card_ts()
-    first, second = waiting.ref, HandoverRef(waiting.talk.thread, 2)
+    first, second = waiting.ref, ConversationTurn(waiting.talk.thread, 2)
     answers = [written(waiting, "Under the first."), written(waiting, "Under the second.")]
     answers = [replace(said, id=message_id(TEAM, ESCALATIONS, said.ts)) for said in answers]
     async with waiting.talk.database.begin() as tx:
@@ -105,6 +107,7 @@ async def test_only_answers_under_its_own_card_are_compared(waiting: HandoverSce
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as tx:
         await HandoverStore(tx).set_card(waiting.ref, "", "")
+    assert await waiting.talk.rows("UPDATE posts SET ts = NULL WHERE key LIKE '%card' RETURNING 1")
     assert await waiting.talk.rows("DELETE FROM threads WHERE kind = 'handover' RETURNING 1")
     await arrives(waiting, written(waiting, "Found it."))
     assert "Found it." in waiting.said()[-1]

@@ -9,10 +9,9 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, correctio
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import until
-from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
-from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, MessageKind
@@ -218,7 +217,7 @@ async def test_new_run_continues_the_count_of_reminders(waiting: HandoverScene) 
 async def test_thread_has_one_open_handover(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as tx:
         assert await HandoverStore(tx).open(waiting.talk.thread, 2, ASKER) is False
-    other = HandoverRef(waiting.talk.thread, 2)
+    other = ConversationTurn(waiting.talk.thread, 2)
     assert (await waiting.talk.run(waiting.activities.open_handover, other)).open is False
 
 
@@ -230,8 +229,8 @@ async def test_card_of_a_direct_message_shows_what_was_said_before(waiting: Hand
     await waiting.engine.hears("I want my money back, or I will sue", 2)
     await waiting.engine.decide(2)
     await talk.settle(ConversationOutcome(OutcomeKind.ESCALATED, ""), 2)
-    await talk.run(waiting.activities.open_handover, HandoverRef(talk.thread, 2))
-    await talk.run(waiting.activities.show_handover, HandoverRef(talk.thread, 2))
+    await talk.run(waiting.activities.open_handover, ConversationTurn(talk.thread, 2))
+    await talk.run(waiting.activities.show_handover, ConversationTurn(talk.thread, 2))
     shown = str(talk.posted(ESCALATIONS)[-1].blocks)
     for part in ("I want my money back", "the lamps of room seven flicker", "Turn them off and on."):
         assert part in shown

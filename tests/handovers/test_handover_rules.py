@@ -2,18 +2,23 @@
 
 import pytest
 
+from threadline.conversations.model.conversation import ConversationTurn
+from threadline.decisions.model import Decision, DecisionRound, DecisionType, Source, Thresholds
 from threadline.handovers import blocks
-from threadline.handovers.blocks import CardData
-from threadline.handovers.model import HandoverRef, parse_button
+from threadline.handovers.model import Handover, parse_button
+from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
 from threadline_devstack.slack.blocks import check_blocks
 
-REF = HandoverRef(Thread("T1", "C1234", "1700000000.000100"), 3)
+REF = ConversationTurn(Thread("T1", "C1234", "1700000000.000100"), 3)
 
 
 @pytest.mark.parametrize("question", ["\n".join("1" * 750), "\n" * 3_000, "<" * 9_000, "why? " * 2_000])
 def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
-    card = blocks.card(CardData(REF, "U1", question, ["x" * 999] * 5, detail="y" * 999, sources=["z" * 99] * 9))
+    recent = [Message(Role.USER, "x" * 999)] * 5
+    sources = (Source("z" * 99, "", "", ""),) * 9
+    decided = DecisionRound(1, Decision(DecisionType.ESCALATE, "y" * 999), Thresholds(), "", "", sources=sources)
+    card = blocks.card(Handover(1, REF, "U1"), question, recent, decided)
     check_blocks(list(card.blocks))
     assert card.blocks[-1]["type"] == "actions"
     quoted = card.blocks[0]["text"]["text"].split("\n")[1:]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from threadline.jobs.model import JobRefused
-from threadline.jobs.times import parse_cron, ranges
+from threadline.jobs.times import parse_cron
 
 SUNDAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 MONDAYS = ["03-02 08:00", "03-09 08:00", "03-16 08:00"]
@@ -61,8 +61,3 @@ def test_unusable_cron_is_refused(text: str, refusal: str) -> None:
 @pytest.mark.parametrize(("text", "minutes"), [("*/15 * * * *", 15), ("0 0,23 * * *", 60), ("0 9 1 1 *", 24 * 60)])
 def test_gap_is_the_shortest_time_between_two_runs(text: str, minutes: int) -> None:
     assert parse_cron(text).min_interval == timedelta(minutes=minutes)
-
-
-def test_numbers_become_ranges() -> None:
-    assert ranges((0, 1, 2, 5, 7, 8)) == [(0, 2), (5, 5), (7, 8)]
-    assert ranges(()) == []

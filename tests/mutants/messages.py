@@ -160,7 +160,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="settle: a question is asked although somebody said to stop",
         file="threadline/conversations/finish.py",
-        before="    request = await _taken_back(tx, request, plan)\n",
+        before="        await self._obey_stop()\n",
         after="",
         tests=(f"{SETTLING}::test_question_by_rule_is_not_asked_after_a_stop",),
     ),

@@ -8,7 +8,7 @@ from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
 from threadline.conversations.finish import remember_turn
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind
 from threadline.conversations.store.transcript import REMOVED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
@@ -31,7 +31,7 @@ def talk(database: Database) -> StoredConversation:
 
 async def remember(talk: StoredConversation, turn: int = 1) -> int:
     async with talk.database.begin() as tx:
-        return await remember_turn(tx, THREAD, turn, ToolRegistry(TOOLS), 1_772_000_000.0)
+        return await remember_turn(tx, ConversationTurn(THREAD, turn), ToolRegistry(TOOLS), 1_772_000_000.0)
 
 
 async def called(

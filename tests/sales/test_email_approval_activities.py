@@ -120,7 +120,7 @@ class Office:
         thread = self.talk.thread
         button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
         pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, thread.channel, thread.ts)
-        return (await self.talk.run(self.approval.decide_action, DecideAction(REF, pressed))).state.stage
+        return (await self.talk.run(self.approval.decide_action, DecideAction(REF, pressed))).stage
 
     def said(self) -> list[str]:
         return [each.text for each in self.talk.posted(GENERAL)]

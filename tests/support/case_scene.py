@@ -281,7 +281,7 @@ def core_activities(
     """What the core worker registers, against the sandbox."""
     deps = core_deps(database, temporal, slack, tiers)
     live, case_sweeps = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
-    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
+    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
     all_sweeps = [
         *case_sweeps,
         sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_QUIET),

@@ -16,7 +16,6 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
     BegunTurn,
-    ConversationTurn,
     FinishRequest,
     StoredMessages,
     StoreRequest,
@@ -24,7 +23,12 @@ from threadline.conversations.contract import (
     Thought,
 )
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
-from threadline.conversations.model.conversation import ConversationOutcome, ConversationSnapshot, Execution
+from threadline.conversations.model.conversation import (
+    ConversationOutcome,
+    ConversationSnapshot,
+    ConversationTurn,
+    Execution,
+)
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.workflow import react

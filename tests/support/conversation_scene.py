@@ -32,6 +32,7 @@ from threadline.conversations.model.conversation import (
     ConversationInput,
     ConversationLimits,
     ConversationSnapshot,
+    ConversationTurn,
     conversation_workflow_id,
 )
 from threadline.conversations.store.conversation import ConversationStore
@@ -39,7 +40,6 @@ from threadline.conversations.store.transcript import TranscriptStore, decode_me
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
 from threadline.operator.context import SlackContext
@@ -63,7 +63,6 @@ from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolsets import TOOLS
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
-    BOT_USER,
     DEVELOPER,
     ESCALATIONS,
     GENERAL,
@@ -228,7 +227,7 @@ class ConversationScene:
         async with self.database.begin() as tx:
             await HandoverStore(tx).close(await self._open_handover(tx), BEN)
 
-    async def _open_handover(self, tx: Transaction) -> HandoverRef:
+    async def _open_handover(self, tx: Transaction) -> ConversationTurn:
         handover = await HandoverStore(tx).open_for(self.thread)
         assert handover, "nobody has asked for a person"
         return handover.ref
@@ -524,7 +523,7 @@ def _activities(
         bot_name="polaris",
     )
     workflows = WorkflowClient(scene.environment.client)
-    settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
+    settings = HandoverSettings(HANDOVERS, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
         *activities_of(LiveConversationActivities(deps)),

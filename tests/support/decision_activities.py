@@ -9,7 +9,7 @@ from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_forms import decision_form
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
-from threadline.conversations.deps import DecisionDeps, DecisionRules, SearchDocuments
+from threadline.conversations.deps import DecisionDeps, SearchDocuments
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Transaction
@@ -112,7 +112,6 @@ def engine_of(
     talk: ConversationActivityScene,
     *,
     lead: str | Exception = "Anna (U0ANNA)",
-    rules: DecisionRules | None = None,
     look_up: SearchDocuments | None = None,
 ) -> Engine:
     async def about(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
@@ -122,7 +121,7 @@ def engine_of(
         return lead
 
     documents, deps = Documents(), talk.activities.deps
-    decision = DecisionDeps(deps.model, about, look_up or documents, rules or DecisionRules())
+    decision = DecisionDeps(deps.model, about, look_up or documents)
     deps = replace(deps, decision=decision, sensitive_words=("data breach",))
     talk.activities = LiveConversationActivities(deps)
     return Engine(talk, documents)

@@ -1,11 +1,12 @@
 """LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome.
 
-PostgresProposals records an action and starts the workflow that waits for its decision.
+PostgresProposals records an action and starts the workflow that waits for its decision; OpenApprovals is the sweep that
+starts it again.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,6 @@ from threadline.approvals.contract import (
     ApprovalRef,
     ApprovalState,
     DecideAction,
-    DecideReply,
     ExpireAction,
     approval_start,
 )
@@ -120,25 +120,24 @@ class LiveApprovalActivities(ApprovalActivities):
                 return ApprovalState(ApprovalStage.UNKNOWN)
             return await _state(tx, action, self._deps.clock())
 
-    async def decide_action(self, request: DecideAction) -> DecideReply:
+    async def decide_action(self, request: DecideAction) -> ApprovalState:
         ref, press, now = request.ref, request.press, self._deps.clock()
         at = min(press.at or now, now)
         async with self._database.begin() as tx:
-            store, refusal = ApprovalStore(tx), ""
+            store = ApprovalStore(tx)
             try:
                 action = await store.decide(ref.team, ref.action_id, press, self._deps.rules, at)
             except ActionNotFound:
-                return DecideReply(ApprovalState(ApprovalStage.UNKNOWN), _NOT_FOUND)
+                return ApprovalState(ApprovalStage.UNKNOWN, reply=_NOT_FOUND)
             except DecisionRefused as refused:
-                action, refusal = await store.get(ref.team, ref.action_id), f"{refused}. Your click changed nothing."
+                _log.info("decision_refused", action=ref.action_id, user=press.user_id)
+                state = await _state(tx, await store.get(ref.team, ref.action_id), self._deps.clock())
+                return replace(state, reply=f"{refused}. Your click changed nothing.")
             state = await _state(tx, action, self._deps.clock())
-        if refusal:
-            _log.info("decision_refused", action=ref.action_id, user=press.user_id)
-            return DecideReply(state, refusal)
         decided_now = is_decided_by(action, press)
         _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
         already = f"{action.action_id} was already decided, so your click changes nothing. {verdict_text(action)}"
-        return DecideReply(state, "" if decided_now else already)
+        return state if decided_now else replace(state, reply=already)
 
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         async with self._database.begin() as tx:

@@ -28,13 +28,15 @@ class ApprovalState:
     """How far a proposed action is.
 
     `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it. `finished`: the outcome of an
-    approved action is in the thread, or too old to be executed now, so nothing is left to do.
+    approved action is in the thread, or too old to be executed now, so nothing is left to do. `reply`: what the person
+    who pressed is told privately; empty where the card itself says it.
     """
 
     stage: ApprovalStage
     expires_at: float = 0.0
     correlation_id: str = ""
     finished: bool = False
+    reply: str = ""
 
     @property
     def decided(self) -> bool:
@@ -45,14 +47,6 @@ class ApprovalState:
 class DecideAction:
     ref: ApprovalRef
     press: ButtonPress
-
-
-@dataclass(frozen=True)
-class DecideReply:
-    """`text`: what the person who pressed is told privately; empty where the card itself says it."""
-
-    state: ApprovalState
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class ApprovalActivities(ABC):
 
     @activity_options(STORE)
     @abstractmethod
-    async def decide_action(self, request: DecideAction) -> DecideReply:
+    async def decide_action(self, request: DecideAction) -> ApprovalState:
         """Let a press decide, if it may by the settings of now. The first valid press counts."""
 
     @activity_options(STORE)

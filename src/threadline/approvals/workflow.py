@@ -12,7 +12,6 @@ with workflow.unsafe.imports_passed_through():
         ApprovalRef,
         ApprovalState,
         DecideAction,
-        DecideReply,
         ExpireAction,
     )
     from threadline.approvals.model import APPROVE, ApprovalRun, ApprovalStage
@@ -54,11 +53,11 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
     async def on_press(self, press: ButtonPress) -> str:
         request = DecideAction(self._ref, press)
         verb = "approve" if press.action_id == APPROVE else "reject"
-        reply: DecideReply = await call_until_done(
+        state: ApprovalState = await call_until_done(
             ApprovalActivities.decide_action, request, summary=f"{press.user_id}: {verb}"
         )
-        self._enter(reply.state)
-        return reply.text
+        self._enter(state)
+        return state.reply
 
     async def on_timer(self) -> None:
         """Expire the action. Presses that came in time are answered before."""

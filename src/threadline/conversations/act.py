@@ -1,7 +1,7 @@
 """Calls of tools: run through all policies, their output kept in the transcript, and a line of each told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind, lost_call
 from threadline.conversations.prompt import TurnNote, parse_note, tool_message
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.messages import Asker, MessageStore
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
@@ -21,10 +21,9 @@ from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator.model.routing import Agent
-from threadline.slack.model import Thread, name_with_id
-from threadline.threads.model import turn_id
+from threadline.slack.model import name_with_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCategory, ErrorCode, ToolResult, ToolStatus
+from threadline.tools.model import ErrorCategory, ErrorCode, ToolResult
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import ToolRegistry
@@ -32,17 +31,6 @@ from threadline.tools.runner import OpenTransaction, ToolRunner
 
 _ATTEMPTS = ACT.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """What holds for the calls. `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else
-    has asked, by their ids. `deletions`: how often something had been deleted in the thread by then."""
-
-    reply: Message
-    brief: TurnNote
-    others: dict[str, str]
-    deletions: int
 
 
 async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list[Execution]:
@@ -54,11 +42,10 @@ async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list
     """
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
-        turn = await _read_turn(tx, request)
+        calls = await _read_calls(tx, deps, request, attempt)
         if len(request.calls) == 1:
-            return [await _run(deps, request, turn, request.calls[0].id, attempt, OpenTransaction(tx, end))]
-    calls = [_run_with_limit(deps, request, turn, each, attempt) for each in request.calls]
-    ran = await asyncio.gather(*calls, return_exceptions=True)
+            return [await calls.run(request.calls[0].id, OpenTransaction(tx, end))]
+    ran = await asyncio.gather(*map(calls.run_with_limit, request.calls), return_exceptions=True)
     if broken := [each for each in ran if isinstance(each, BaseException)]:
         raise broken[0]  # the next attempt finds the others on record
     return [each for each in ran if isinstance(each, Execution)]
@@ -83,13 +70,13 @@ async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int
     asked = ActRequest(request.thread, request.turn, request.answered_at, (request.final,), request.protocol)
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
-        if await _is_stopped(tx, request):
+        if await is_stopped(tx, request):
             return None
-        turn = await _read_turn(tx, asked)
-        return await _run(deps, asked, turn, request.final.id, attempt, OpenTransaction(tx, end), after)
+        calls = await _read_calls(tx, deps, asked, attempt)
+        return await calls.run(request.final.id, OpenTransaction(tx, end), after)
 
 
-async def _is_stopped(tx: Transaction, request: FinishRequest) -> bool:
+async def is_stopped(tx: Transaction, request: FinishRequest) -> bool:
     """Whether somebody has said to stop, also where an earlier attempt has ended the turn for it."""
     snapshot = await ConversationStore(tx).snapshot(request.thread)
     if snapshot.turn < request.turn:
@@ -98,82 +85,107 @@ async def _is_stopped(tx: Transaction, request: FinishRequest) -> bool:
     return ended is not None and ended.kind is OutcomeKind.STOPPED
 
 
-async def _run_with_limit(
-    deps: ConversationDeps, request: ActRequest, turn: _Turn, asked: ToolCall, attempt: int
-) -> Execution:
-    """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
+@dataclass(frozen=True)
+class _Calls:
+    """Calls of one reply, and what holds for them.
 
-    Raises:
-        Transient, or what nobody foresaw: there is another attempt.
+    `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else has asked, by their ids.
+    `deletions`: how often something had been deleted in the thread by then.
     """
-    limit = asyncio.timeout(ACT_CALL)
-    try:
-        async with limit:
-            return await _run(deps, request, turn, asked.id, attempt)
-    except Permanent as error:
-        return lost_call(asked, str(error), request.protocol)
-    except Exception as error:
-        if attempt < _ATTEMPTS and not limit.expired():
-            raise
-        _log.warning("call_broke_off", tool=asked.name, exc_info=error)
-        if not isinstance(error, Transient | TimeoutError):
-            await deps.alerts.record(asked.name)
-        return lost_call(asked, "", request.protocol)
+
+    deps: ConversationDeps
+    request: ActRequest
+    attempt: int
+    reply: Message
+    brief: TurnNote
+    others: dict[str, str]
+    deletions: int
+
+    async def run_with_limit(self, asked: ToolCall) -> Execution:
+        """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
+
+        Raises:
+            Transient, or what nobody foresaw: there is another attempt.
+        """
+        limit = asyncio.timeout(ACT_CALL)
+        try:
+            async with limit:
+                return await self.run(asked.id)
+        except Permanent as error:
+            return lost_call(asked, str(error), self.request.protocol)
+        except Exception as error:
+            if self.attempt < _ATTEMPTS and not limit.expired():
+                raise
+            _log.warning("call_broke_off", tool=asked.name, exc_info=error)
+            if not isinstance(error, Transient | TimeoutError):
+                await self.deps.alerts.record(asked.name)
+            return lost_call(asked, "", self.request.protocol)
+
+    async def run(
+        self, call_id: str, opened: OpenTransaction | None = None, after: AfterRun | None = None
+    ) -> Execution:
+        deps, request, thread, brief = self.deps, self.request, self.request.thread, self.brief
+        call = next((each for each in self.reply.calls if each.id == call_id), None)
+        if call is None:
+            raise Permanent("This call is not in the model's reply, so it was not made.")
+        agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
+        policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
+        runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
+        context = ToolContext(
+            team=thread.team,
+            channel=thread.channel,
+            thread_ts=thread.ts,
+            user_id=brief.user_id,
+            request_id=brief.request_id,
+            correlation_id=request.key,
+            clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
+            services=deps.services.with_service(ToolRunner, runner),
+            actor=brief.actor,
+            turn=request.turn,
+            step=request.step,
+            call_id=call_id,
+            co_requesters=self.others,
+            retries_left=max(0, _ATTEMPTS - self.attempt),
+        )
+        appended = 0
+
+        def describe(result: ToolResult) -> Execution:
+            told = describe_execution(call, result, deps.registry)
+            if request.protocol is None:
+                return told
+            return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
+
+        async def keep(tx: Transaction, result: ToolResult) -> None:
+            nonlocal appended
+            # In a thread: a large result takes a while, in which others are to be served.
+            shown = await asyncio.to_thread(render_result, result, result_limit(len(self.reply.calls)))
+            gone = _reads_thread(call) and await MessageStore(tx).deletion_count(thread) != self.deletions
+            entry = (f"t:{request.turn}:{request.step}:{call.id}", tool_message(call.id, shown))
+            appended = await TranscriptStore(tx).append(thread, request.turn, request.step, [entry])
+            if gone:
+                await MessageStore(tx).delete_thread_reads(thread)
+            if after:
+                await after(tx, describe(result))
+
+        result = await runner.run(call, context, keep, opened)
+        if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
+            await deps.alerts.record(call.name)
+        return describe(result)
 
 
-async def _run(
-    deps: ConversationDeps,
-    request: ActRequest,
-    turn: _Turn,
-    call_id: str,
-    attempt: int,
-    opened: OpenTransaction | None = None,
-    after: AfterRun | None = None,
-) -> Execution:
-    reply, brief = turn.reply, turn.brief
-    call = next((each for each in reply.calls if each.id == call_id), None)
-    if call is None:
-        raise Permanent("This call is not in the model's reply, so it was not made.")
-    agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-    policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
-    runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
-    where = _tool_context(deps, request, turn, call_id, attempt)
-    appended = 0
-
-    def describe(result: ToolResult) -> Execution:
-        told = describe_execution(call, result, deps.registry)
-        if request.protocol is None:
-            return told
-        return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
-
-    async def keep(tx: Transaction, result: ToolResult) -> None:
-        nonlocal appended
-        # In a thread: a large result takes a while, in which others are to be served.
-        shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
-        key = f"t:{request.turn}:{request.step}:{call.id}"
-        gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != turn.deletions
-        entry = (key, tool_message(call.id, shown))
-        appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
-        if gone:
-            await MessageStore(tx).delete_thread_reads(request.thread)
-        if after:
-            await after(tx, describe(result))
-
-    where = replace(where, services=where.services.with_service(ToolRunner, runner))
-    result = await runner.run(call, where, keep, opened)
-    if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
-        await deps.alerts.record(call.name)
-    return describe(result)
-
-
-async def _read_turn(tx: Transaction, request: ActRequest) -> _Turn:
+async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActRequest, attempt: int) -> _Calls:
     thread, turn = request.thread, request.turn
     found = await TranscriptStore(tx).find(thread, [f"a:{turn}:{request.step}", f"c:{turn}"])
     reply, brief = found.get(f"a:{turn}:{request.step}"), parse_note(found.get(f"c:{turn}"))
     if reply is None or brief is None:
         raise Permanent("The model's reply is no longer stored, so nothing was done.")
     askers = await MessageStore(tx).askers(thread, turn, request.step)
-    labels = await _labels(tx, thread, brief, askers)
+    # Who has asked, by their ids, as the model was told of them.
+    labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
+    for each in askers:
+        if each.user_id not in labels:
+            said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
+            labels[each.user_id] = (said.author if said else "") or each.user_id
     reads = any(_reads_thread(each) for each in request.calls)
     deletions = await MessageStore(tx).deletion_count(thread) if reads else 0
     if askers and askers[-1].user_id != brief.user_id:
@@ -181,50 +193,12 @@ async def _read_turn(tx: Transaction, request: ActRequest) -> _Turn:
         name = labels[user].removesuffix(f" ({user})")
         brief = replace(brief, user_id=user, actor=name, request_id=request_id)
     others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
-    return _Turn(reply, brief, others, deletions)
-
-
-def _tool_context(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> ToolContext:
-    thread, brief = request.thread, turn.brief
-    return ToolContext(
-        team=thread.team,
-        channel=thread.channel,
-        thread_ts=thread.ts,
-        user_id=brief.user_id,
-        request_id=brief.request_id,
-        correlation_id=turn_id(thread, request.turn),
-        clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
-        services=deps.services,
-        actor=brief.actor,
-        turn=request.turn,
-        step=request.step,
-        call_id=call_id,
-        co_requesters=turn.others,
-        retries_left=max(0, _ATTEMPTS - attempt),
-    )
+    return _Calls(deps, request, attempt, reply, brief, others, deletions)
 
 
 def _reads_thread(call: ToolCall) -> bool:
     """What it reads may be deleted in Slack while it does."""
     return call.name in THREAD_TOOLS
-
-
-async def _labels(tx: Transaction, thread: Thread, brief: TurnNote, askers: Sequence[Asker]) -> dict[str, str]:
-    """Who has asked, by their ids, as the model was told of them."""
-    labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
-    for each in askers:
-        if each.user_id not in labels:
-            said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
-            labels[each.user_id] = (said.author if said else "") or each.user_id
-    return labels
-
-
-_STATUS = {
-    ToolStatus.OK: ExecutionStatus.OK,
-    ToolStatus.CACHED: ExecutionStatus.CACHED,
-    ToolStatus.ERROR: ExecutionStatus.ERROR,
-    ToolStatus.BLOCKED: ExecutionStatus.BLOCKED,
-}
 
 
 def describe_execution(call: ToolCall, result: ToolResult, registry: ToolRegistry) -> Execution:
@@ -236,7 +210,7 @@ def describe_execution(call: ToolCall, result: ToolResult, registry: ToolRegistr
     return Execution(
         call.id,
         tool.name if tool else "",
-        ExecutionStatus.UNKNOWN if code is ErrorCode.OUTCOME_UNKNOWN else _STATUS[result.status],
+        ExecutionStatus.UNKNOWN if code is ErrorCode.OUTCOME_UNKNOWN else ExecutionStatus(result.status),
         note=public_sentence(said, ""),
         kind=tool.kind if tool else ToolKind.CHANGE,
         critical=tool is not None and tool.critical and (code is None or code.is_fault),

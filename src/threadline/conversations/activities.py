@@ -1,6 +1,6 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TypeVar
 
 import structlog
@@ -13,7 +13,6 @@ from threadline.conversations.contract import (
     BegunTurn,
     ConversationActivities,
     ConversationReactions,
-    ConversationTurn,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
@@ -28,25 +27,19 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.finish import finish_turn
-from threadline.conversations.model.conversation import ConversationSnapshot, Execution, Refusal
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, Execution, Refusal
 from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import think
 from threadline.db.engine import Transaction
-from threadline.db.rate_limits import RateLimits, RateVerdict
+from threadline.db.rate_limits import RateLimits
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.outbox import add_reactions
 
-_REFUSALS = {
-    RateVerdict.OK: None,
-    RateVerdict.THROTTLED: Refusal.THROTTLED,
-    RateVerdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
-}
-_REFUSED: Mapping[str | None, Refusal] = {why.value: why for why in Refusal}
 _log = structlog.get_logger(__name__)
 Verdicts = TypeVar("Verdicts")
 
@@ -65,7 +58,7 @@ class LiveConversationActivities(ConversationActivities):
             snapshot = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-        refused = [(each, verdicts.get(each.message_id) or _REFUSED.get(each.verdict)) for each in stored.messages]
+        refused = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]
         not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
         return StoredMessages(
             snapshot,
@@ -125,9 +118,12 @@ async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> 
     for each in sorted(asking, key=lambda said: said.user_id):
         if each.message_id not in again:
             said = RateLimits(tx).count_request(thread.team, each.user_id, each.message_id, each.said_at)
-            verdict = await _fail_open(tx, "user", said)
-            verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
+            verdicts[each.message_id] = _refusal(await _fail_open(tx, "user", said))
     return verdicts
+
+
+def _refusal(verdict: str | None) -> Refusal | None:
+    return Refusal(verdict) if verdict in set(Refusal) else None
 
 
 async def _fail_open(tx: Transaction, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:

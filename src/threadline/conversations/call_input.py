@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations.contract import ConversationTurn, ThinkRequest
+from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn
 from threadline.conversations.operator_context import OperatorQuestion, read_question
 from threadline.conversations.prompt import (
     Past,

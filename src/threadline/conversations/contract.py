@@ -13,6 +13,7 @@ from threadline.conversations.model.conversation import (
     ConversationInput,
     ConversationLimits,
     ConversationSnapshot,
+    ConversationTurn,
     Execution,
     NoticeReason,
     OutcomeKind,
@@ -87,19 +88,9 @@ class StoredMessages:
 
 
 @dataclass(frozen=True)
-class ConversationTurn:
-    """One turn of a thread's conversation; `turn` counts from 1."""
-
-    thread: Thread
-    turn: int
-
-
-@dataclass(frozen=True)
-class DecideRequest:
+class DecideRequest(ConversationTurn):
     """A turn that has begun. `status`: what Slack shows under the thread meanwhile; empty for nothing."""
 
-    thread: Thread
-    turn: int
     status: str = ""
 
 
@@ -117,11 +108,9 @@ class TurnDecision:
 
 
 @dataclass(frozen=True)
-class ThinkRequest:
+class ThinkRequest(ConversationTurn):
     """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then."""
 
-    thread: Thread
-    turn: int
     step: int
     choice: ToolChoice
     agent: Agent = Agent.COPILOT
@@ -142,14 +131,12 @@ class Thought:
 
 
 @dataclass(frozen=True)
-class ActRequest:
+class ActRequest(ConversationTurn):
     """Calls of tools, side by side where there are several: then all of them only read. At most ten.
 
     Their arguments are in the reply of this step. `protocol`: the operator's state before them.
     """
 
-    thread: Thread
-    turn: int
     step: int
     calls: tuple[ToolCall, ...]
     protocol: ProtocolState | None = None
@@ -157,15 +144,13 @@ class ActRequest:
 
 
 @dataclass(frozen=True)
-class FinishRequest:
+class FinishRequest(ConversationTurn):
     """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0).
 
     `final`: the call in that reply which has the answer's words, where the operator speaks by a tool. It is run with
     the end of the turn, and where it is refused, the turn goes on.
     """
 
-    thread: Thread
-    turn: int
     kind: OutcomeKind
     text: str = ""
     answered_at: int = 0
@@ -250,11 +235,9 @@ class BegunTurn:
 
 
 @dataclass(frozen=True)
-class PassToOperator:
+class PassToOperator(ConversationTurn):
     """The operator goes on with a turn, behind the step that was the last one."""
 
-    thread: Thread
-    turn: int
     step: int
 
 

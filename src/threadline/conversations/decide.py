@@ -15,6 +15,7 @@ import structlog
 from threadline.conversations.call_input import read_binding
 from threadline.conversations.contract import DecideRequest, TurnDecision
 from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
@@ -47,7 +48,7 @@ from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import CRITICAL_TYPES, DocumentType
 from threadline.models.client import ask_structured
-from threadline.models.model import ChatModel, Message, Usage
+from threadline.models.model import Ask, ChatModel, Message, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
@@ -67,50 +68,16 @@ _DELETED = "Something was deleted in the thread while this turn was decided, so 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class _FoundForDecision:
-    """What one transaction found: the situation of the turn, and the rounds that are on record, in order.
-
-    `deletions`: how often something had been deleted in the thread before any of it was read.
-    """
-
-    situation: Situation
-    rounds: tuple[DecisionRound, ...]
-    deletions: int
-
-
-@dataclass
-class _Bill:
-    """What calls of the model have cost, until that is stored; the time of all counts with the last."""
-
-    thread: Thread
-    turn: int
-    purpose: str
-    paid: list[Usage] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
-
-    async def store(self, tx: Transaction) -> None:
-        took = round((time.monotonic() - self.begun) * 1000)
-        for usage in self.paid:
-            milliseconds = took if usage is self.paid[-1] else 0
-            await ConversationStore(tx).add_usage(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
-
-
 async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -> TurnDecision:
     """See `ConversationActivities.decide`; `attempt` counts from 1."""
     if deps.decision.model is None:
         return TurnDecision(made=False)
-    found = await _read_situation(deps, request)
-    if not (found.situation.query or found.rounds):
+    deciding = await _read_situation(deps, request)
+    if not (deciding.situation.query or deciding.rounds):
         return TurnDecision(made=False)
-    for number in range(1, ROUNDS + 1):
-        earlier = tuple(each for each in found.rounds if each.round <= number)
-        made = await _Deciding(deps, request, found, earlier).run_round(deps.decision.model, number, attempt)
-        if not _wants_more(made):
-            break
-        situation = replace(found.situation, sources=(*found.situation.sources, *made.sources))
-        found = replace(found, situation=situation)
-    return _for_workflow(made)
+    while not deciding.is_over:
+        await deciding.run_round(deps.decision.model, attempt)
+    return deciding.outcome()
 
 
 async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
@@ -118,42 +85,48 @@ async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -
 
     What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
     """
-    found = await _read_situation(deps, request, without_model=True)
-    words = found.situation.sensitive
-    deciding = _Deciding(deps, request, found, found.rounds)
+    deciding = await _read_situation(deps, request, without_model=True)
+    words = deciding.situation.sensitive
     async with deps.database.begin() as tx:
-        if not found.rounds or _wants_more(found.rounds[-1]):
+        if deciding.needs_round:
             if not words:
                 return TurnDecision(about="no decision")
-            undecided = engine.default_escalation(words)
-            await deciding.add_round(tx, len(found.rounds) + 1, Situation("", sensitive=words), undecided)
+            await deciding.add_round(tx, Situation("", sensitive=words), engine.default_escalation(words))
         if deciding.awaits_sources:
             await deciding.add_sources(tx, (), _failed_retrieval(deciding.last.decision))
         if deciding.last.judgement is None:
-            await deciding.add_judgement(tx, conflict=deciding.may_conflict)
-    return _for_workflow(deciding.last)
+            await deciding.add_judgement(tx, conflict=bool(deciding.suspicious))
+    return deciding.outcome()
 
 
-async def escalate_turn(
-    deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int, reason: EscalationReason
-) -> None:
+async def escalate_turn(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, why: EscalationReason) -> None:
     """Write down that a person takes over a turn that was to be answered."""
-    row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
-    rounds = await store.rounds(row.id, turn)
+    row, store = await ConversationStore(tx).lock(turn.thread), DecisionStore(tx)
+    rounds = await store.rounds(row.id, turn.turn)
     if not rounds:
-        await store.add(row.id, turn, _new_round(deps, thread, 1, Situation(""), engine.default_escalation()))
+        made = _new_round(deps, turn.thread, 1, Situation(""), engine.default_escalation())
+        await store.add(row.id, turn.turn, made)
     sure = rounds[-1].judgement.confidence if rounds and rounds[-1].judgement else 0.0
-    await store.escalate(row.id, turn, escalation(sure, reason))
+    await store.escalate(row.id, turn.turn, escalation(sure, why))
 
 
 @dataclass
 class _Deciding:
-    """A turn that is being decided. `rounds` are those on record, up to the one under way."""
+    """A turn that is being decided. `rounds` are those on record, in order.
+
+    `deletions`: how often something had been deleted in the thread before any of it was read. `paid`: what calls of the
+    model have cost for `purpose`, until that is stored; the time of all since `asked_at` counts with the last.
+    """
 
     deps: ConversationDeps
-    request: DecideRequest
-    found: _FoundForDecision
-    rounds: tuple[DecisionRound, ...]
+    thread: Thread
+    turn: int
+    situation: Situation
+    rounds: Sequence[DecisionRound]
+    deletions: int
+    paid: list[Usage] = field(default_factory=list)
+    purpose: str = ""
+    asked_at: float = 0.0
 
     @property
     def last(self) -> DecisionRound:
@@ -163,107 +136,109 @@ class _Deciding:
         return self.rounds[-1]
 
     @property
+    def needs_round(self) -> bool:
+        """Whether something is to be decided before anything else is done."""
+        judgement = self.rounds[-1].judgement if self.rounds else None
+        return not self.rounds or (judgement is not None and judgement.next_step is NextStep.RETRIEVE_MORE)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.needs_round and self.last.judgement is not None
+
+    @property
     def awaits_sources(self) -> bool:
         """Whether something is to be looked up before the evidence can be judged."""
         return self.last.decision.type is DecisionType.RETRIEVE and self.last.retrieval is None
 
     @property
-    def may_conflict(self) -> bool:
-        """Whether passages have to be compared before the evidence can be judged."""
+    def suspicious(self) -> list[tuple[Source, Source]]:
+        """Passages that have to be compared before the evidence can be judged, since they may contradict each other."""
         made = last_round(self.rounds)
-        return bool(made and made.retrieval and made.retrieval.suspicious)
+        found = made.retrieval.suspicious if made and made.retrieval else ()
+        return [(made.sources[one], made.sources[other]) for one, other in found] if made else []
 
-    async def run_round(self, model: ChatModel, number: int, attempt: int) -> DecisionRound:
+    def outcome(self) -> TurnDecision:
+        """As the workflow is told of it: nobody's words."""
+        action, verdict = self.last.decision.type.value, self.last.judgement
+        if verdict is None:
+            raise Permanent(_NOT_THERE)
+        why = f", {verdict.reason}" if verdict.reason else ""
+        return TurnDecision(verdict.next_step, about=f"{action}: {verdict.next_step}{why} ({verdict.confidence:.2f})")
+
+    async def run_round(self, model: ChatModel, attempt: int) -> None:
         """One round, behind those before it: what is on record of it is not done again."""
-        if len(self.rounds) < number:
-            await self._ask_model(model, number, attempt)
+        if self.needs_round:
+            async with self._paying("decide"):
+                await self._ask_model(ask_structured(model, self.paid, attempt))
         if self.awaits_sources:
             await self._search()
         if self.last.judgement is None:
-            await self._compare(model, attempt)
-        return self.last
+            async with self._paying("compare"):
+                conflict = await engine.find_conflict(self.suspicious, ask_structured(model, self.paid, attempt))
+                async with self._writing() as tx:
+                    await self.add_judgement(tx, conflict=conflict)
 
-    async def _ask_model(self, model: ChatModel, number: int, attempt: int) -> None:
+    async def _ask_model(self, ask: Ask) -> None:
         """Have the model decide. The first decision of a round stands."""
-        thread, situation = self.request.thread, self.found.situation
-        instructions = variant_of(self.deps.decision.rules.variants, thread.key).prompt
-        async with self._paying("decide") as bill:
-            ask = ask_structured(model, bill.paid, attempt)
-            decision, problems = await engine.decide(situation, ask, instructions)
-            async with self._writing() as tx:
-                await self.add_round(tx, number, situation, decision)
-                if not (self.awaits_sources or self.may_conflict):
-                    await self.add_judgement(tx, conflict=False)
-                await bill.store(tx)
-            bill.paid.clear()
+        found = [*self.situation.sources, *(each for made in self.rounds for each in made.sources)]
+        situation = replace(self.situation, sources=tuple(found))
+        instructions = variant_of(self.deps.decision.variants, self.thread.key).prompt
+        decision, problems = await engine.decide(situation, ask, instructions)
+        async with self._writing() as tx:
+            await self.add_round(tx, situation, decision)
+            if not (self.awaits_sources or self.suspicious):
+                await self.add_judgement(tx, conflict=False)
         if problems:
-            _log.warning("decision_invalid", slack_thread=thread.key, turn=self.request.turn, errors=problems)
+            _log.warning("decision_invalid", slack_thread=self.thread.key, turn=self.turn, errors=problems)
 
     async def _search(self) -> None:
         """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
-        thread, decided = self.request.thread, self.last.decision
+        decided = self.last.decision
         try:
             search = self.deps.decision.search_documents
-            sources, retrieval = await search(thread.team, decided.query, decided.document_types)
+            sources, retrieval = await search(self.thread.team, decided.query, decided.document_types)
         except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
-            _log.warning("retrieval_failed", slack_thread=thread.key, turn=self.request.turn, reason=str(error))
+            _log.warning("retrieval_failed", slack_thread=self.thread.key, turn=self.turn, reason=str(error))
             sources, retrieval = (), _failed_retrieval(decided)
         async with self._writing() as tx:
             await self.add_sources(tx, sources, retrieval)
-            if not self.may_conflict:
+            if not self.suspicious:
                 await self.add_judgement(tx, conflict=False)
 
-    async def _compare(self, model: ChatModel, attempt: int) -> None:
-        """Have the model compare passages that may contradict each other, and judge the evidence."""
-        made, conflict = last_round(self.rounds), False
-        async with self._paying("compare") as bill:
-            if made and made.retrieval and made.retrieval.suspicious:
-                pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-                conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
-            async with self._writing() as tx:
-                await self.add_judgement(tx, conflict=conflict)
-                await bill.store(tx)
-            bill.paid.clear()
-
-    async def add_round(self, tx: Transaction, number: int, situation: Situation, decision: Decision) -> None:
+    async def add_round(self, tx: Transaction, situation: Situation, decision: Decision) -> None:
         """Record a decision; the first one of a round stands."""
-        row = await ConversationStore(tx).lock(self.request.thread)
-        made = _new_round(self.deps, self.request.thread, number, situation, decision)
-        await DecisionStore(tx).add(row.id, self.request.turn, made)
-        await self._read_rounds(tx)
+        row, store = await ConversationStore(tx).lock(self.thread), DecisionStore(tx)
+        made = _new_round(self.deps, self.thread, len(self.rounds) + 1, situation, decision)
+        await store.add(row.id, self.turn, made)
+        self.rounds = await store.rounds(row.id, self.turn)
 
     async def add_sources(self, tx: Transaction, sources: Sequence[Source], retrieval: Retrieval) -> None:
         """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
         before = last_round(self.rounds[:-1])
         if before and before.sources and before.retrieval:
             sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-        row = await ConversationStore(tx).lock(self.request.thread)
-        await DecisionStore(tx).add_sources(row.id, self.request.turn, self.last.round, sources, retrieval)
-        await self._read_rounds(tx)
+        row, store = await ConversationStore(tx).lock(self.thread), DecisionStore(tx)
+        await store.add_sources(row.id, self.turn, self.last.round, sources, retrieval)
+        self.rounds = await store.rounds(row.id, self.turn)
 
     async def add_judgement(self, tx: Transaction, *, conflict: bool) -> None:
         """Judge the last round. The evidence is what is on record now; the first verdict stands."""
-        thread, turn, made = self.request.thread, self.request.turn, last_round(self.rounds)
-        if made is None:
-            raise Permanent(_NOT_THERE)
-        succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
-        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
-        questions = await store.consecutive_questions(row.id, turn)
-        retrieval = made.retrieval
-        away = retrieval is not None and retrieval.failed
+        made = last_round(self.rounds) or self.last
+        succeeded, failed = await ToolExecutionStore(tx).count_outcomes(self.thread, _BROKEN)
+        row, store = await ConversationStore(tx).lock(self.thread), DecisionStore(tx)
+        questions = await store.consecutive_questions(row.id, self.turn)
+        retrieval = made.retrieval or Retrieval()
         completeness = context_completeness(
-            lead=bool(self.found.situation.lead),
-            history=bool(self.found.situation.recent),
-            intent=made.decision.intent_clear,
+            lead=bool(self.situation.lead), history=bool(self.situation.recent), intent=made.decision.intent_clear
         )
         factors = Factors(
-            retrieval.quality if retrieval and not away else None,
+            retrieval.quality if made.retrieval and not retrieval.failed else None,
             made.decision.complexity,
             completeness,
             tool_success_rate(succeeded, failed),
             conflict,
-            retrieval_failed=away,
-            retrieval_critical=away and retrieval is not None and retrieval.critical,
+            retrieval_failed=retrieval.failed,
+            retrieval_critical=retrieval.failed and retrieval.critical,
         )
         judgement = judge(
             made.decision,
@@ -271,13 +246,13 @@ class _Deciding:
             made.thresholds,
             retrieved_more=made.round >= ROUNDS,
             questions=questions,
-            questions_allowed=self.deps.decision.rules.questions,
+            questions_allowed=self.deps.decision.questions,
         )
-        await store.add_judgement(row.id, turn, made.round, factors, judgement)
+        await store.add_judgement(row.id, self.turn, made.round, factors, judgement)
         _log.info(
             "decision_made",
-            slack_thread=thread.key,
-            turn=turn,
+            slack_thread=self.thread.key,
+            turn=self.turn,
             round=made.round,
             type=made.decision.type.value,
             next_step=judgement.next_step.value,
@@ -285,43 +260,43 @@ class _Deciding:
             reason=judgement.reason.value if judgement.reason else "",
             variant=made.variant,
         )
-        await self._read_rounds(tx)
-
-    async def _read_rounds(self, tx: Transaction) -> None:
-        """Of a conversation that was deleted meanwhile there is none."""
-        conversation = await ConversationStore(tx).find_id(self.request.thread)
-        self.rounds = tuple(await DecisionStore(tx).rounds(conversation, self.request.turn))
-        if not self.rounds:
-            raise Permanent(_NOT_THERE)
+        self.rounds = await store.rounds(row.id, self.turn)
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[Transaction]:
-        """A transaction that records something about words that are still there.
+        """A transaction that records something about words that are still there, and what the model has cost for it.
 
         Raises:
             Transient: something was deleted since they were read.
         """
         async with self.deps.database.begin() as tx:
-            if await MessageStore(tx).deletion_count(self.request.thread) != self.found.deletions:
+            if await MessageStore(tx).deletion_count(self.thread) != self.deletions:
                 raise Transient(_DELETED)
             yield tx
+            await self._store_costs(tx)
+        self.paid.clear()
 
     @asynccontextmanager
-    async def _paying(self, purpose: str) -> AsyncIterator[_Bill]:
+    async def _paying(self, purpose: str) -> AsyncIterator[None]:
         """Store what calls of the model have cost, whatever comes of them."""
-        bill = _Bill(self.request.thread, self.request.turn, purpose)
+        self.purpose, self.asked_at = purpose, time.monotonic()
         try:
-            yield bill
+            yield
         finally:
-            if bill.paid:
+            if self.paid:
                 async with self.deps.database.begin() as tx:
-                    await bill.store(tx)
+                    await self._store_costs(tx)
+                self.paid.clear()
+
+    async def _store_costs(self, tx: Transaction) -> None:
+        took = round((time.monotonic() - self.asked_at) * 1000)
+        for usage in self.paid:
+            milliseconds = took if usage is self.paid[-1] else 0
+            await ConversationStore(tx).add_usage(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
 
 
-async def _read_situation(
-    deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False
-) -> _FoundForDecision:
-    """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
+async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False) -> _Deciding:
+    """The turn in its situation; the query is empty where nothing was said, or all of it was deleted.
 
     Args:
         without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
@@ -351,7 +326,7 @@ async def _read_situation(
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
-    return _FoundForDecision(situation, tuple(rounds), deletions)
+    return _Deciding(deps, thread, turn, situation, rounds, deletions)
 
 
 async def _describe_asker(
@@ -391,26 +366,13 @@ def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> tuple[OfferedT
 def _new_round(
     deps: ConversationDeps, thread: Thread, number: int, situation: Situation, decided: Decision
 ) -> DecisionRound:
-    variant = variant_of(deps.decision.rules.variants, thread.key)
+    variant = variant_of(deps.decision.variants, thread.key)
     version = engine.prompt_version(variant.prompt or engine.prompt("decide"))
     return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
 def _said(message: Message) -> str:
     return f"{message.author or message.role.value}: {message.content}"
-
-
-def _wants_more(made: DecisionRound) -> bool:
-    return made.judgement is not None and made.judgement.next_step is NextStep.RETRIEVE_MORE
-
-
-def _for_workflow(made: DecisionRound) -> TurnDecision:
-    """As the workflow is told of it: nobody's words."""
-    action, verdict = made.decision.type.value, made.judgement
-    if verdict is None:
-        raise Permanent(_NOT_THERE)
-    because = f", {verdict.reason}" if verdict.reason else ""
-    return TurnDecision(verdict.next_step, about=f"{action}: {verdict.next_step}{because} ({verdict.confidence:.2f})")
 
 
 def _together(

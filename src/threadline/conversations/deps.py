@@ -31,21 +31,17 @@ unknown."""
 
 
 @dataclass(frozen=True)
-class DecisionRules:
-    """What settings say. `questions`: how often in a row the engine may ask back before a person takes over."""
-
-    variants: tuple[Variant, ...] = (Variant(),)
-    questions: int = 2
-
-
-@dataclass(frozen=True)
 class DecisionDeps:
-    """Args: `model` is None where there is no key for one: then nothing is decided."""
+    """`model` is None where there is no key for one: then nothing is decided.
+
+    `questions`: how often in a row the engine may ask back before a person takes over.
+    """
 
     model: ChatModel | None
     describe_asker: DescribeAsker
     search_documents: SearchDocuments
-    rules: DecisionRules = field(default_factory=DecisionRules)
+    variants: tuple[Variant, ...] = (Variant(),)
+    questions: int = 2
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,32 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import structlog
 
-from threadline.conversations.act import run_final
+from threadline.conversations.act import is_stopped, run_final
 from threadline.conversations.call_input import append_unread
 from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.decide import escalate_turn
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import decision_text, escalation_notice, fit_answer, list_sources
-from threadline.conversations.model.conversation import ConversationNotFound, Execution, ExecutionStatus, OutcomeKind
-from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
+from threadline.conversations.model.conversation import (
+    ConversationNotFound,
+    ConversationTurn,
+    Execution,
+    ExecutionStatus,
+    OutcomeKind,
+)
+from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.prompt import parse_note
 from threadline.conversations.replies import closing_question
 from threadline.conversations.status import set_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptEntry, TranscriptStore
+from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
@@ -40,9 +47,7 @@ from threadline.operator.store import MemoryKind, MemoryStore
 from threadline.rfps import model as rfps
 from threadline.rfps.model import MAX_ENTRY, EntryKind, RfpNotFound, RfpRefused, resolve_scope
 from threadline.rfps.store import RfpStore
-from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
-from threadline.threads.model import turn_id
 from threadline.threads.store import PostClaim, ThreadBindingStore
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
@@ -85,24 +90,22 @@ class _Settled:
 
 async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
     """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
-    thread, turn = request.thread, request.turn
     final, settled = await _end_turn(deps, request, attempt)
     if settled is None:  # the call was refused, and the turn goes on
         async with deps.database.begin() as tx:
-            return FinishedTurn(await ConversationStore(tx).snapshot(thread), final=final)
+            return FinishedTurn(await ConversationStore(tx).snapshot(request.thread), final=final)
     finished = replace(settled.finished, final=final)
     # Before the post: while Slack is away, a run that begins anew posts the answer and looks at nothing else. What is
     # remembered with the post is read there.
     if settled.unread or settled.own:
-        await append_unread(deps, thread, turn, settled.own)
+        await append_unread(deps, request.thread, request.turn, settled.own)
     if settled.claim:
-        fresh = deps.clock() - settled.claim.claimed_at < _CLAIM_GOOD_FOR
-        finished = await _post(deps, settled, finished, settled.claim if fresh else None, attempt)
+        finished = await _post(deps, settled, finished, attempt)
     if settled.remembers and not (settled.claim and finished.posted):
         async with deps.database.begin() as tx:
-            await _remember(deps, tx, thread, turn)
+            await _remember(deps, request, tx)
     if request.status_shown and request.post and not (finished.handover or finished.posted):
-        await set_status(deps.slack, thread, "")
+        await set_status(deps.slack, request.thread, "")
     return finished
 
 
@@ -119,280 +122,281 @@ async def _end_turn(
         nonlocal settled
         posted = ran.protocol is not None and ran.protocol.did_post
         # An earlier transaction may have been rolled back: what it settled counts no more.
-        settled = await _settle(deps, tx, replace(request, protocol=ran.protocol)) if posted else None
+        settled = await _Ending(deps, tx, replace(request, protocol=ran.protocol)).settle() if posted else None
 
     final = None
     try:
         if request.final and (final := await run_final(deps, request, attempt, settle)) is None:
-            request = _without_final(request, OutcomeKind.STOPPED, answers.stopped_text(()))
+            stopped = answers.stopped_text(())
+            request = replace(request, final=None, kind=OutcomeKind.STOPPED, text=stopped, answered_at=0)
     except InternalError:
         raise
     except Permanent as error:  # as where its reply is no longer stored
         _log.warning("final_call_lost", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
-        request = _without_final(request, OutcomeKind.FAILED, "")
+        request = replace(request, final=None, kind=OutcomeKind.FAILED, text="", answered_at=0)
     if request.final is None:
         async with deps.database.begin() as tx:
-            settled = await _settle(deps, tx, request)
+            settled = await _Ending(deps, tx, request).settle()
     if settled and settled.result:
         _log.info("turn_result", slack_thread=request.thread.key, turn=request.turn, **settled.result)
     return final, settled
 
 
-def _without_final(request: FinishRequest, kind: OutcomeKind, text: str) -> FinishRequest:
-    return replace(request, final=None, kind=kind, text=text, answered_at=0)
-
-
-async def _post(
-    deps: ConversationDeps, settled: _Settled, finished: FinishedTurn, claim: PostClaim | None, attempt: int
-) -> FinishedTurn:
+async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTurn, attempt: int) -> FinishedTurn:
     """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
-    answer = settled.answer
-
-    async def remember(tx: Transaction) -> None:
-        if settled.remembers:
-            await _remember(deps, tx, answer.thread, answer.turn)
-
+    turn, claim = settled.answer.turn, settled.claim
+    if claim and deps.clock() - claim.claimed_at >= _CLAIM_GOOD_FOR:
+        claim = None
+    remember = partial(_remember, deps, turn) if settled.remembers else None
     try:
-        snapshot = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+        snapshot = await publish_answer(deps, settled.answer, claim=claim, afterwards=remember)
     except Transient:
         raise
     except Exception as error:
         expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
         if not expected and attempt < MAX_UNEXPECTED:
             raise
-        _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
+        _log.warning("answer_refused", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
         return replace(finished, post_error=str(error) or type(error).__name__)
     return replace(finished, snapshot=snapshot, posted=True)
 
 
-async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
+class _Ending:
+    """The end of a turn, in one transaction. The first word about a turn stands.
+
+    `request` is what is settled: it becomes another where somebody has said to stop, or a person has the thread.
+    """
+
+    def __init__(self, deps: ConversationDeps, tx: Transaction, request: FinishRequest) -> None:
+        self._deps = deps
+        self._tx = tx
+        self._request = request
+        self._plan: TurnPlan | None = None
+        self._made: DecisionRound | None = None
+        self._reply: Message | None = None
+        """The model's that has the answer; None where its words are our own."""
+
+    async def settle(self) -> _Settled:
+        """Write down how the turn ended."""
+        tx, thread, turn = self._tx, self._request.thread, self._request.turn
+        turns = TurnStore(tx)
+        await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+        row = await ConversationStore(tx).lock(thread)
+        self._plan = await turns.plan(thread, turn)
+        await self._obey_stop()
+        if self._request.escalate:
+            await escalate_turn(self._deps, tx, self._request, self._request.escalate)
+        self._made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+        left = await self._leave_to_person()
+        request = self._request
+        mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
+        self._reply = mine.get(f"a:{turn}:{request.answered_at}")
+        note = parse_note(mine.get(f"c:{turn}"))
+        askers = () if note else await MessageStore(tx).askers(thread, turn, 1)  # of a turn that ended before the loop
+        user = note.user_id if note else askers[-1].user_id if askers else ""
+        answer, end, own = await self._answer()
+        answer = await self._journal(user, answer, end)
+        notes = await self._notes() if answer else ()
+        # Somebody has asked for a long answer in what this turn has used.
+        detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
+        said = fit_answer("\n".join(notes), answer, end, detail=detail)
+        spent = await turns.usage(thread, turn)
+        handover = await self._close_decision(row.id, user, spent, left=left)
+        result = self._result(spent, answer)
+        await turns.settle(
+            *(thread, turn, request.kind, said, user),
+            wants_detail=detail,
+            model_calls=request.model_calls,
+            question=self._question(answer),
+            result=result,
+        )
+        to_post = await read_answer(tx, request)
+        if to_post is None:
+            raise Permanent("The conversation was deleted, so its turn cannot end.")
+        posts = request.post and not handover and to_post.is_due
+        return _Settled(
+            FinishedTurn(
+                await ConversationStore(tx).snapshot(thread),
+                self._summary(spent),
+                posted=to_post.settled.posted_at is not None,
+                handover=handover,
+                left_to_person=left,
+            ),
+            answer=to_post,
+            own=fit_answer("", answer, end, detail=detail) if own else "",
+            unread=bool(await MessageStore(tx).unread(thread, turn)),
+            remembers=self._plan is not None
+            and (self._plan.route.agent is Agent.OPERATOR or self._plan.route.remembers),
+            claim=await self._deps.outbox.claim(tx, to_post.post()) if posts else None,
+            result=result,
+        )
+
+    @property
+    def _by_rule(self) -> bool:
+        """Whether the answer is told or asked by rule, and not by a final call."""
+        return self._request.kind in _BY_RULE and self._request.final is None
+
+    async def _obey_stop(self) -> None:
+        """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not
+        have heard, and no person takes over. What is told by rule was done, and is told."""
+        request = self._request
+        asks = self._plan is not None and request.kind in _QUESTIONS and request.final is None
+        if not ((asks or request.escalate) and await is_stopped(self._tx, request)):
+            return
+        stopped = answers.stopped_text(())
+        if request.kind is OutcomeKind.ESCALATED:  # the text tells what was done until then
+            text = "\n\n".join(filter(None, (stopped, request.text)))
+            request = replace(request, kind=OutcomeKind.STOPPED, text=text)
+        elif asks:
+            request = replace(request, kind=OutcomeKind.STOPPED, text=stopped)
+        self._request = replace(request, escalate=None)
+
+    async def _leave_to_person(self) -> bool:
+        """Where a person has taken the thread over since the turn began, it is theirs to answer: they were shown what
+        the turn was about. What a turn has changed is told all the same.
+
+        Returns:
+            whether it is left to them.
+        """
+        request, thread, turn = self._request, self._request.thread, self._request.turn
+        if request.kind not in _THEIRS or request.changed_something:
+            return False
+        if before := await TurnStore(self._tx).settled(thread, turn):
+            theirs = before.kind is OutcomeKind.SILENT  # the first word stands
+        else:
+            handover = await HandoverStore(self._tx).open_for(thread)
+            theirs = handover is not None and bool(handover.taken_by) and handover.ref.turn != turn
+        if theirs:
+            if request.answered_at:
+                await TranscriptStore(self._tx).rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
+            self._request = replace(request, kind=OutcomeKind.SILENT, text="")
+        return theirs
+
+    async def _answer(self) -> tuple[str, str, bool]:
+        """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
+        nothing."""
+        request, plan, made, reply = self._request, self._plan, self._made, self._reply
+        if request.kind is OutcomeKind.SILENT:
+            return "", "", False
+        if request.kind in _BY_DECISION:
+            return decision_text(request.kind, made), request.text, True
+        if plan and self._by_rule:
+            return plan.route.reply, "", True
+        own = public_lines(request.text, answers.GENERIC_FAILURE)
+        if reply and request.final:
+            call = next((each for each in reply.calls if each.id == request.final.id), None)
+            words = spoken.final_tool_text(call.arguments) if call else ""
+            return words or own, "", not words
+        if request.kind in _ACCOUNTS:
+            return reply.content if reply else own, "", reply is None
+        notice = escalation_notice(made)
+        if reply is None:
+            return own, notice, True
+        found = await ToolExecutionStore(self._tx).sources(request.thread, request.turn)
+        shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
+        sources = list_sources(reply.content, shown, found)
+        return reply.content, "\n\n".join(filter(None, (sources, notice))), False
+
+    async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> bool:
+        """What came of the turn's decision; one that ends with a person waits for them from now on.
+
+        Returns:
+            whether it is this turn that waits for a person.
+        """
+        request, made, handovers = self._request, self._made, HandoverStore(self._tx)
+        if made is None:
+            return False
+        result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
+        if left:
+            result = DecisionOutcome.TAKEN_OVER
+        elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
+            result = DecisionOutcome.ESCALATED
+            await handovers.open(request.thread, request.turn, user)
+        handover = await handovers.open_for(request.thread)
+        await DecisionStore(self._tx).close(conversation_id, request.turn, result, spent.cost_usd)
+        return handover is not None and handover.ref.turn == request.turn
+
+    async def _journal(self, user: str, answer: str, end: str) -> str:
+        """An operator's last words go into the journal before they are said, unless the turn has written by itself;
+        what has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
+
+        The words of a final call are in the journal already, under its own operation, which is once."""
+        request = self._request
+        if request.protocol is None or self._by_rule or not answer:
+            return answer
+        final = protocol.final_text_rule(request.protocol)
+        if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
+            return answer  # it was stopped before it had anything to tell
+        if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
+            answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
+        failed = final.text is FinalText.WITH_FAILURES and request.kind is not OutcomeKind.PROPOSED
+        kind = EntryKind.FAILED if failed else EntryKind.SAID  # a proposal may have been made at once
+        author, words = Author(user, request.key), "\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY]
+        for rfp_id in final.journal_in:
+            operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
+            if request.final and rfp_id == request.protocol.scope:
+                operation = Operation(request.thread, request.turn, request.answered_at, request.final.id)
+            try:
+                async with self._tx.begin_nested():  # of an entry that is refused, nothing is left
+                    await RfpStore(self._tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)
+            except (RfpNotFound, RfpRefused) as error:
+                _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
+        return answer
+
+    async def _notes(self) -> Sequence[str]:
+        """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
+        if self._plan is None:
+            return ()
+        route = self._plan.route
+        said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
+        cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
+        own = [questions.truncation_notice()] if cut and route.agent is Agent.OPERATOR and not route.ends else []
+        return tuple(dict.fromkeys([*route.notes, *own]))
+
+    def _question(self, answer: str) -> str:
+        """The start of what is asked with the answer; empty where it asks nothing."""
+        if self._request.kind in _QUESTIONS:
+            return " ".join(answer.split())
+        return closing_question(answer) if self._request.kind is OutcomeKind.ANSWERED else ""
+
+    def _result(self, spent: TurnUsage, answer: str) -> Mapping[str, Any] | None:
+        if self._plan is None:
+            return None
+        request, route = self._request, self._plan.route
+        return {
+            "kind": request.kind.value,
+            "did_post": bool(answer),
+            "agent": route.agent.value,
+            "branch": route.branch.value,
+            "scope": route.scope.rfp_id,
+            "steps": request.model_calls,
+            "tools": list(spent.tools),
+            "tokens": spent.tokens,
+            "cost_usd": spent.cost_usd,
+            "seconds": round(spent.seconds, 3),
+            "correlation_id": request.key,
+            "protocol": asdict(request.protocol) if request.protocol else None,
+        }
+
+    def _summary(self, spent: TurnUsage) -> str:
+        """For Temporal's UI, where nobody's words are to be."""
+        if self._plan is None:
+            return ""
+        took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
+        ended = f"turn {self._request.turn}: {self._request.kind}, {self._plan.route.summary}"
+        return f"{ended}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+
+
+async def _remember(deps: ConversationDeps, turn: ConversationTurn, tx: Transaction) -> None:
     """It was answered already, and without that the next turn remembers less."""
     try:
         async with tx.begin_nested():
-            await remember_turn(tx, thread, turn, deps.registry, deps.clock())
+            await remember_turn(tx, turn, deps.registry, deps.clock())
     except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
-        _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
+        _log.warning("memories_not_stored", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
 
 
-async def _settle(deps: ConversationDeps, tx: Transaction, request: FinishRequest) -> _Settled:
-    """Write down how the turn ended. The first word about a turn stands."""
-    thread, turn = request.thread, request.turn
-    await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
-    row = await ConversationStore(tx).lock(thread)
-    plan = await TurnStore(tx).plan(thread, turn)
-    request = await _taken_back(tx, request, plan)
-    if request.escalate:
-        await escalate_turn(deps, tx, thread, turn, request.escalate)
-    made = last_round(await DecisionStore(tx).rounds(row.id, turn))
-    request, left = await _taken_over(tx, request)
-    mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
-    answer, end, own = await _answer(tx, request, plan, made, mine.get(f"a:{turn}:{request.answered_at}"))
-    brief = parse_note(mine.get(f"c:{turn}"))
-    user = brief.user_id if brief else await _asker(tx, request)
-    answer = await _written_down(tx, request, user, answer, end)
-    notes = await _notes(tx, request, plan) if answer else ()
-    # Somebody has asked for a long answer in what this turn has used.
-    detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
-    said = fit_answer("\n".join(notes), answer, end, detail=detail)
-    ours = fit_answer("", answer, end, detail=detail) if own else ""
-    spent = await TurnStore(tx).usage(thread, turn)
-    handover = await _decided(tx, request, made, user, spent, left=left) if made else False
-    question = _question(request, answer)
-    result = _result(request, plan, spent, answer) if plan else None
-    await TurnStore(tx).settle(
-        *(thread, turn, request.kind, said, user),
-        wants_detail=detail,
-        model_calls=request.model_calls,
-        question=question,
-        result=result,
-    )
-    to_post = await read_answer(tx, thread, turn)
-    if to_post is None:
-        raise Permanent("The conversation was deleted, so its turn cannot end.")
-    unread = bool(await MessageStore(tx).unread(thread, turn))
-    snapshot = await ConversationStore(tx).snapshot(thread)
-    finished = FinishedTurn(snapshot, posted=to_post.posted, handover=handover, left_to_person=left)
-    posts = request.post and not handover and bool(to_post.text)
-    claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
-    remembers = plan is not None and (plan.route.agent is Agent.OPERATOR or plan.route.remembers)
-    if plan:
-        finished = replace(finished, summary=_in_words(turn, request.kind, plan, spent))
-    return _Settled(finished, ours, to_post, unread, remembers, claim, result)
-
-
-async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
-    """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
-    heard, and no person takes over. What is told by rule was done, and is told."""
-    asks = plan is not None and request.kind in _QUESTIONS and request.final is None
-    if not (asks or request.escalate):
-        return request
-    if await ConversationStore(tx).current_step(request.thread, request.turn, 1):
-        stopped = (await ConversationStore(tx).snapshot(request.thread)).stop_due
-    else:  # an earlier try has settled it, and has used the word
-        before = await TurnStore(tx).settled(request.thread, request.turn)
-        stopped = before is not None and before.kind is OutcomeKind.STOPPED
-    if not stopped:
-        return request
-    if request.kind is OutcomeKind.ESCALATED:  # the text tells what was done until then
-        text = "\n\n".join(filter(None, (answers.stopped_text(()), request.text)))
-        return replace(request, kind=OutcomeKind.STOPPED, text=text, escalate=None)
-    if asks:
-        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped_text(()), escalate=None)
-    return replace(request, escalate=None)
-
-
-async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRequest, bool]:
-    """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
-    they were shown. What a turn has changed is told all the same.
-
-    Returns:
-        what is settled, and whether it is left to them.
-    """
-    if request.kind not in _THEIRS or request.changed_something:
-        return request, False
-    thread, turn = request.thread, request.turn
-    handover = await HandoverStore(tx).open_for(thread)
-    theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
-    before = await TurnStore(tx).settled(thread, turn)
-    if before:
-        theirs = before.kind is OutcomeKind.SILENT  # the first word stands
-    if not theirs:
-        return request, False
-    if request.answered_at:
-        await TranscriptStore(tx).rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
-    return replace(request, kind=OutcomeKind.SILENT, text=""), True
-
-
-async def _answer(
-    tx: Transaction,
-    request: FinishRequest,
-    plan: TurnPlan | None,
-    made: DecisionRound | None,
-    reply: Message | None,
-) -> tuple[str, str, bool]:
-    """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
-    nothing.
-
-    Args:
-        reply: the model's that has the answer; None where its words are our own.
-    """
-    if request.kind is OutcomeKind.SILENT:
-        return "", "", False
-    if request.kind in _BY_DECISION:
-        return decision_text(request.kind, made), request.text, True
-    if plan and request.kind in _BY_RULE and request.final is None:
-        return plan.route.reply, "", True
-    if reply and request.final:
-        call = next((each for each in reply.calls if each.id == request.final.id), None)
-        words = spoken.final_tool_text(call.arguments) if call else ""
-        return (words, "", False) if words else (public_lines(request.text, answers.GENERIC_FAILURE), "", True)
-    if request.kind in _ACCOUNTS:
-        return reply.content if reply else public_lines(request.text, answers.GENERIC_FAILURE), "", reply is None
-    notice = escalation_notice(made)
-    if reply is None:
-        return public_lines(request.text, answers.GENERIC_FAILURE), notice, True
-    found = await ToolExecutionStore(tx).sources(request.thread, request.turn)
-    shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
-    sources = list_sources(reply.content, shown, found)
-    return reply.content, "\n\n".join(filter(None, (sources, notice))), False
-
-
-async def _decided(
-    tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, spent: TurnUsage, *, left: bool
-) -> bool:
-    """What came of the turn's decision; one that ends with a person waits for them from now on.
-
-    Returns:
-        whether it is this turn that waits for a person.
-    """
-    result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
-    if left:
-        result = DecisionOutcome.TAKEN_OVER
-    elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
-        result = DecisionOutcome.ESCALATED
-        await HandoverStore(tx).open(request.thread, request.turn, user)
-    handover = await HandoverStore(tx).open_for(request.thread)
-    row = await ConversationStore(tx).lock(request.thread)
-    await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
-    return handover is not None and handover.ref.turn == request.turn
-
-
-async def _written_down(tx: Transaction, request: FinishRequest, user: str, answer: str, end: str) -> str:
-    """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
-    has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
-
-    The words of a final call are in the journal already, under its own operation, which is once."""
-    by_rule = request.kind in _BY_RULE and request.final is None
-    if request.protocol is None or by_rule or not answer:
-        return answer
-    final = protocol.final_text_rule(request.protocol)
-    if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
-        return answer  # it was stopped before it had anything to tell
-    if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
-        answer = f"{request.failures}\n\n{answer}".strip() if request.failures else answer
-    failed = final.text is FinalText.WITH_FAILURES and request.kind is not OutcomeKind.PROPOSED
-    kind = EntryKind.FAILED if failed else EntryKind.SAID  # a proposal may have been made at once
-    for rfp_id in final.journal_in:
-        operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
-        if request.final and rfp_id == request.protocol.scope:
-            operation = Operation(request.thread, request.turn, request.answered_at, request.final.id)
-        author = Author(user, turn_id(request.thread, request.turn))
-        try:
-            words = "\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY]
-            async with tx.begin_nested():  # of an entry that is refused, nothing is left
-                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)
-        except (RfpNotFound, RfpRefused) as error:
-            _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
-    return answer
-
-
-async def _notes(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> Sequence[str]:
-    """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
-    if plan is None:
-        return ()
-    said = await TurnStore(tx).texts(request.thread, request.turn)
-    cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
-    own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
-    return tuple(dict.fromkeys([*plan.route.notes, *own]))
-
-
-async def _asker(tx: Transaction, request: FinishRequest) -> str:
-    """Whom a turn answers that ended before the loop."""
-    askers = await MessageStore(tx).askers(request.thread, request.turn, 1)
-    return askers[-1].user_id if askers else ""
-
-
-def _question(request: FinishRequest, answer: str) -> str:
-    """The start of what is asked with the answer; empty where it asks nothing."""
-    if request.kind in _QUESTIONS:
-        return " ".join(answer.split())
-    return closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
-
-
-def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: str) -> Mapping[str, Any]:
-    return {
-        "kind": request.kind.value,
-        "did_post": bool(answer),
-        "agent": plan.route.agent.value,
-        "branch": plan.route.branch.value,
-        "scope": plan.route.scope.rfp_id,
-        "steps": request.model_calls,
-        "tools": list(spent.tools),
-        "tokens": spent.tokens,
-        "cost_usd": spent.cost_usd,
-        "seconds": round(spent.seconds, 3),
-        "correlation_id": turn_id(request.thread, request.turn),
-        "protocol": asdict(request.protocol) if request.protocol else None,
-    }
-
-
-def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
-    """For Temporal's UI, where nobody's words are to be."""
-    took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
-    return f"turn {turn}: {kind}, {plan.route.summary}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
-
-
-async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:
+async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolRegistry, now: float) -> int:
     """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
 
     Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
@@ -407,66 +411,56 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
     """
     try:
         # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-        await ConversationStore(tx).current_step(thread, turn, 1)
+        await ConversationStore(tx).current_step(turn.thread, turn.turn, 1)
     except ConversationNotFound:
         return 0
-    plan = await TurnStore(tx).plan(thread, turn)
-    end = await _end(tx, thread, turn, plan, registry)
+    plan = await TurnStore(tx).plan(turn.thread, turn.turn)
+    end = await _end(tx, turn, plan, registry)
     made = memory.extract_memories(end) if end else []
-    if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
+    if end and end.rfp_id and await RfpStore(tx).is_deleted(turn.thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
     if plan and plan.route.agent is Agent.COPILOT:
         made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-    await MemoryStore(tx).remember(thread.team, made, now)
-    _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
+    await MemoryStore(tx).remember(turn.thread.team, made, now)
+    _log.info("memories_stored", slack_thread=turn.thread.key, turn=turn.turn, count=len(made))
     return len(made)
 
 
 async def _end(
-    tx: Transaction, thread: Thread, turn: int, plan: TurnPlan | None, registry: ToolRegistry
+    tx: Transaction, turn: ConversationTurn, plan: TurnPlan | None, registry: ToolRegistry
 ) -> EndedTurn | None:
-    settled = await TurnStore(tx).settled(thread, turn)
+    thread, number = turn.thread, turn.turn
+    settled = await TurnStore(tx).settled(thread, number)
     if settled is None:
         return None
-    placed = await TranscriptStore(tx).entries_of(thread, turn)
-    said = [each for each in placed if each.message.role is Role.USER]
-    by = await MessageStore(tx).find(thread, [_id(each) for each in said])
+    placed = await TranscriptStore(tx).entries_of(thread, number)
+    said = {each.key.removeprefix("u:"): each.message for each in placed if each.message.role is Role.USER}
+    by = await MessageStore(tx).find(thread, list(said))
     words = [
-        (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
-        for each in said
-        if DELETED not in each.message.content
+        (by[key].sender_id if key in by else settled.user_id, message.content)
+        for key, message in said.items()
+        if DELETED not in message.content
     ]
+    if plan:  # the RFP that the turn had for its scope: what is bound by now may be another
+        rfp_id = plan.route.scope.rfp_id
+    else:
+        bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
+        rfp_id = resolve_scope("\n".join(text for _, text in words), bound).rfp_id
     return EndedTurn(
         thread,
-        turn,
+        number,
         settled.user_id,
         words,
         settled.kind,
         settled.answer,
-        _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
-        await _about(tx, thread, plan, "\n".join(text for _, text in words)),
+        [_tool_use(registry, each) for each in await ToolExecutionStore(tx).outcomes(thread, number)],
+        rfp_id,
         whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
     )
 
 
-def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[ToolUse]:
-    """The calls under the tools' own names; a name that the model made up is none."""
-    found = []
-    for each in outcomes:
-        tool = registry.get(each.tool_name)
-        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
-        kind = tool.kind if tool else ToolKind.CHANGE
-        found.append(ToolUse(tool.name if tool else "", status, kind, each.code))
-    return found
-
-
-def _id(placed: TranscriptEntry) -> str:
-    """Of the message that a row of the transcript holds."""
-    return placed.key.removeprefix("u:")
-
-
-async def _about(tx: Transaction, thread: Thread, plan: TurnPlan | None, request: str) -> str:
-    """The RFP that the turn had for its scope: what is bound by now may be another."""
-    if plan:
-        return plan.route.scope.rfp_id
-    return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id
+def _tool_use(registry: ToolRegistry, outcome: ToolOutcome) -> ToolUse:
+    """The call under its tool's own name; a name that the model made up is none."""
+    tool = registry.get(outcome.tool_name)
+    status = ExecutionStatus(outcome.status) if outcome.status else ExecutionStatus.UNKNOWN
+    return ToolUse(tool.name if tool else "", status, tool.kind if tool else ToolKind.CHANGE, outcome.code)

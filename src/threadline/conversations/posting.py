@@ -7,18 +7,17 @@ from typing import Any
 import structlog
 
 from threadline.conversations.blocks import answer_of, notice_text
-from threadline.conversations.contract import ConversationTurn, ThreadNotice
+from threadline.conversations.contract import ThreadNotice
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.turns import TurnStore
+from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.model import turn_id
-from threadline.threads.outbox import Outbox, Post
+from threadline.threads.outbox import Post
 from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
@@ -32,7 +31,7 @@ _NOT_YET = 5.0
 async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
     """See `ConversationActivities.post_answer`."""
     async with deps.database.begin() as tx:
-        answer = await read_answer(tx, turn.thread, turn.turn)
+        answer = await read_answer(tx, turn)
     if answer is None:
         raise Permanent("This turn has not ended, so it has no answer to post yet.")
     return await publish_answer(deps, answer)
@@ -41,34 +40,45 @@ async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> Convers
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
     """See `ConversationActivities.post_thread_notice`."""
     rendered = formatting.notice(notice_text(word.kind, word.until))
-    await deps.outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
+    key = f"talk:{word.thread.key}:{word.kind}:{word.about}"
+    await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered))
 
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: it is in Slack."""
+    """A settled turn's answer; `shown` are the record groups of its tools."""
 
-    thread: Thread
-    turn: int
-    posted: bool
-    text: str = ""
-    shown: Sequence[Any] = ()
-    detail: bool = False
+    turn: ConversationTurn
+    settled: SettledTurn
+    shown: Sequence[Any]
+
+    @property
+    def is_due(self) -> bool:
+        """It says something, and is not in Slack."""
+        return bool(self.settled.answer) and self.settled.posted_at is None
+
+    @property
+    def key(self) -> str:
+        """That of its post."""
+        return f"talk:{self.turn.thread.key}:turn:{self.turn.turn}"
 
     def render(self) -> tuple[Rendered, ...]:
         """One part for each message; none for an answer that says nothing."""
-        return answer_of(self.text, tuple(_structured(self.shown)), self.detail) if self.text else ()
+        text, detail = self.settled.answer, self.settled.wants_detail
+        return answer_of(text, tuple(_structured(self.shown)), detail) if text else ()
+
+    def post(self, parts: tuple[Rendered, ...] = ()) -> Post:
+        thread = self.turn.thread
+        return Post(self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key)
 
 
-async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer | None:
+async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled."""
-    settled = await TurnStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(turn.thread, turn.turn)
     if settled is None:
         return None
-    if settled.posted_at or not settled.answer:
-        return TurnAnswer(thread, turn, settled.posted_at is not None)
-    shown = await ToolExecutionStore(tx).record_groups(thread, turn)
-    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.wants_detail)
+    shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn) if settled.answer else ()
+    return TurnAnswer(turn, settled, shown)
 
 
 Afterwards = Callable[[Transaction], Awaitable[None]]
@@ -85,43 +95,30 @@ async def publish_answer(
     """Post an answer, once, and write down that it is posted.
 
     Args:
-        claim: see `claim_answer`.
+        claim: of `Outbox.claim`, in a transaction right before this.
 
     Raises:
         Permanent: Slack refuses it.
         Transient: it is to be tried again.
     """
-    thread, turn, noted = answer.thread, answer.turn, list[ConversationSnapshot]()
+    thread, noted = answer.turn.thread, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:
         await ConversationStore(tx).lock(thread)
         if afterwards:
             await afterwards(tx)
-        await TurnStore(tx).mark_posted(thread, turn)
+        await TurnStore(tx).mark_posted(thread, answer.turn.turn)
         noted.append(await ConversationStore(tx).snapshot(thread))
 
-    parts = answer.render()
-    post = _answer_post(answer, parts)
-    if parts:  # of several parts the first alone would tell, and the others could be lost
-        await deps.outbox.publish(replace(post, claim=claim, on_posted=note if len(parts) == 1 else None))
-        _log.info("message_posted", slack_thread=thread.key, key=post.key)
+    if parts := answer.render() if answer.is_due else ():
+        # Of several parts the first alone would tell, and the others could be lost.
+        on_posted = note if len(parts) == 1 else None
+        await deps.outbox.publish(replace(answer.post(parts), claim=claim, on_posted=on_posted))
+        _log.info("message_posted", slack_thread=thread.key, key=answer.key)
     if not noted:
         async with deps.database.begin() as tx:
             await note(tx)
     return noted[0]
-
-
-async def claim_answer(tx: Transaction, outbox: Outbox, answer: TurnAnswer) -> PostClaim:
-    """Claim the post of an answer that `publish_answer` posts right behind this transaction."""
-    return await outbox.claim(tx, _answer_post(answer))
-
-
-def _answer_post(answer: TurnAnswer, parts: tuple[Rendered, ...] = ()) -> Post:
-    return _post(answer.thread, f"turn:{answer.turn}", parts, turn_id(answer.thread, answer.turn))
-
-
-def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:
-    return Post(f"talk:{thread.key}:{key}", thread.channel, thread.ts, rendered, correlation_id=correlation)
 
 
 async def find_answer_part(
@@ -135,18 +132,15 @@ async def find_answer_part(
     Raises:
         Transient: the turn has not ended yet, or the message is not in Slack yet.
     """
-    settled = await TurnStore(tx).settled(thread, turn)
-    if settled is None:
+    answer = await read_answer(tx, ConversationTurn(thread, turn))
+    if answer is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
-    groups = tuple(_structured(await ToolExecutionStore(tx).record_groups(thread, turn)))
-    parts = answer_of(settled.answer, groups, settled.wants_detail) if settled.answer else ()
-    for number, part in enumerate(parts, start=1):
+    for number, part in enumerate(answer.render()):
         if is_wanted(part):
-            key = f"talk:{thread.key}:turn:{turn}"
-            ts = await PostStore(tx).ts_of(key if number == 1 else f"{key}#{number}")
-            if not ts:
+            posted = await PostStore(tx).part_timestamps(answer.key)
+            if len(posted) <= number:
                 raise Transient("The message with the buttons is not in Slack yet.", retry_after=_NOT_YET)
-            return ts, part
+            return posted[number], part
     return None
 
 

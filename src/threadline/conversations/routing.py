@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations.contract import BegunTurn, ConversationTurn, PassToOperator
+from threadline.conversations.contract import BegunTurn, PassToOperator
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, OutcomeKind
 from threadline.conversations.replies import IntentType, extract_intent, help_text
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore, TurnMessage
@@ -125,17 +125,16 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
 
 async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
     """See `ConversationActivities.pass_to_operator`."""
-    turn = ConversationTurn(request.thread, request.turn)
     async with deps.database.begin() as tx:
-        plan = await TurnStore(tx).plan(turn.thread, turn.turn)
+        plan = await TurnStore(tx).plan(request.thread, request.turn)
         if plan is None:
             raise Permanent("This turn has no route yet, so it cannot continue.")
         if plan.route.agent is Agent.OPERATOR:
             route = plan.route  # an earlier try has passed it on
         else:
             route = replace(plan.route, agent=Agent.OPERATOR, prior_steps=request.step)
-            await TurnStore(tx).reroute(turn.thread, turn.turn, route)
-        return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
+            await TurnStore(tx).reroute(request.thread, request.turn, route)
+        return _begun(request, await ConversationStore(tx).snapshot(request.thread), route)
 
 
 async def _choose_route(

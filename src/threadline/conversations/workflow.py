@@ -24,7 +24,6 @@ with workflow.unsafe.imports_passed_through():
         BegunTurn,
         ConversationActivities,
         ConversationReactions,
-        ConversationTurn,
         DecideRequest,
         FinishedTurn,
         FinishRequest,
@@ -43,6 +42,7 @@ with workflow.unsafe.imports_passed_through():
         ConversationOutcome,
         ConversationSnapshot,
         ConversationState,
+        ConversationTurn,
         Execution,
         ExecutionStatus,
         NoticeReason,
@@ -53,7 +53,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
-    from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id
+    from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id
     from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
     from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
@@ -679,7 +679,7 @@ async def start_handover(turn: ConversationTurn) -> None:
     try:
         await workflow.start_child_workflow(
             HANDOVER_WORKFLOW,
-            HandoverInput(HandoverRef(turn.thread, turn.turn)),
+            HandoverInput(ConversationTurn(turn.thread, turn.turn)),
             id=handover_workflow_id(turn.thread, turn.turn),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,

@@ -11,14 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from threadline.decisions.model import (
-    Decision,
     DecisionOutcome,
+    DecisionRound,
     DecisionType,
     EscalationReason,
-    Factors,
-    Judgement,
     NextStep,
-    Thresholds,
     confidence,
 )
 from threadline.slack.model import Thread
@@ -40,8 +37,8 @@ class Label(StrEnum):
     UNLABELLED = ""
 
 
-@dataclass(frozen=True)
-class JudgedDecision:
+@dataclass(frozen=True, kw_only=True)
+class JudgedDecision(DecisionRound):
     """A turn's last round, and what came of it.
 
     `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
@@ -50,13 +47,6 @@ class JudgedDecision:
 
     thread: Thread
     turn: int
-    round: int
-    variant: str
-    prompt_version: str
-    decision: Decision
-    thresholds: Thresholds
-    factors: Factors | None
-    judgement: Judgement | None
     outcome: DecisionOutcome | None
     thumbs_up: int
     thumbs_down: int

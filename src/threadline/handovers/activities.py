@@ -1,16 +1,17 @@
 """LiveHandoverActivities: the card and its buttons, and what people write, which is shown on the other side.
 
 Whatever is posted has a key of its own (`post_key`), so that it is posted once. Every method that posts raises what
-`Outbox.publish` and `Slack.update` raise.
+`Outbox.publish` and `Slack.update` raise. HandoverThreads is what the catch-up compares.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 
 import structlog
 
 from threadline.cases.model import CaseReaders
-from threadline.conversations.contract import ConversationTurn
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
@@ -19,8 +20,7 @@ from threadline.decisions.model import RECENT_MESSAGES, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks
-from threadline.handovers.blocks import CardData
-from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder, handover_start
+from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder, handover_start
 from threadline.handovers.model import (
     ANSWER_PRESS,
     CARD,
@@ -28,22 +28,24 @@ from threadline.handovers.model import (
     HANDOVER,
     TAKE,
     Handover,
-    HandoverRef,
     handover_workflow_id,
-    parse_card_key,
+    parse_button,
     post_key,
+    ref_of,
 )
-from threadline.handovers.store import HandoverAnswerStore, HandoverMessage, HandoverStore
+from threadline.handovers.store import ANSWERS, HandoverAnswerStore, HandoverMessage, HandoverStore
 from threadline.models.model import Message, Role
 from threadline.slack import formatting
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.message_table import redact_message, seconds
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.comparison import ThreadSource
+from threadline.threads.message_table import StoredMessage, redact_message, seconds
 from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.outbox import Outbox, Post
-from threadline.threads.store import PostStore, ThreadStore
+from threadline.threads.store import PostStore
 from threadline.threads.workflow_client import WorkflowClient
 
 _GONE = "This handover is no longer on record, so nothing was changed."
@@ -57,12 +59,38 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class HandoverSettings:
-    """`channel`: where cards are posted, a channel's id. `bot_user`: our own user's id. `remind_every`: seconds."""
+    """`channel`: where cards are posted, a channel's id. `remind_every`: seconds."""
 
     channel: str
-    bot_user: str
     readers: CaseReaders
     remind_every: float = 1800.0
+
+
+class HandoverThreads(ThreadSource):
+    """Answers under cards. One that is marked as shown needs nothing more; every other is sent again."""
+
+    kind = HANDOVER
+    table = ANSWERS
+
+    async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> int | None:
+        return await ConversationStore(tx).find_id(owner.thread)
+
+    async def find_messages(
+        self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
+    ) -> dict[str, StoredMessage]:
+        found = await super().find_messages(tx, thread, ids)
+        shown = await self.stored_ids(tx, found)
+        return {each: message for each, message in found.items() if each in shown}
+
+    async def messages_between(
+        self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        found = await super().messages_between(tx, thread, oldest, latest)
+        under_card = await HandoverAnswerStore(tx).ids_under_card(ref_of(thread.owner)) if thread.owner else set()
+        return [each for each in found if each.message_id in under_card]
+
+    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
+        return await HandoverAnswerStore(tx).shown_ids(ids)
 
 
 class LiveHandoverActivities(HandoverActivities):
@@ -86,7 +114,7 @@ class LiveHandoverActivities(HandoverActivities):
 
     # -- The card and its buttons ----------------------------------------------------------------------------------
 
-    async def open_handover(self, ref: HandoverRef) -> HandoverState:
+    async def open_handover(self, ref: ConversationTurn) -> HandoverState:
         handover = await self._get(ref)
         if handover is None:
             return HandoverState(open=False)
@@ -99,10 +127,10 @@ class LiveHandoverActivities(HandoverActivities):
             _log.warning("card_not_updated", handover=ref.key, reason=str(refused))
         return self._state(handover)
 
-    async def press_handover(self, request: HandoverPress) -> HandoverState:
-        ref, user, closes = request.ref, request.press.user_id, request.press.action_id == CLOSE
-        before = await self._get(ref)
-        if before is None:
+    async def press_handover(self, press: ButtonPress) -> HandoverState:
+        ref, user, closes = parse_button(press.value), press.user_id, press.action_id == CLOSE
+        before = await self._get(ref) if ref else None
+        if ref is None or before is None:
             return HandoverState(open=False, reply=_GONE)
         if not before.open:
             again = closes and before.closed_by == user  # a try whose answer was lost may have done it
@@ -116,15 +144,15 @@ class LiveHandoverActivities(HandoverActivities):
             return self._state(before, refused)
         async with self._database.begin() as tx:
             store = HandoverStore(tx)
-            after = await (store.close(ref, user, request.press.at) if closes else store.take(ref, user)) or before
+            after = await (store.close(ref, user, press.at) if closes else store.take(ref, user)) or before
         _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
         if closes or after.taken_by == user:
             return self._state(after)
-        by_answer = request.press.key.startswith(ANSWER_PRESS)  # the author has pressed nothing, and the answer counts
+        by_answer = press.key.startswith(ANSWER_PRESS)  # the author has pressed nothing, and the answer counts
         reply = "" if by_answer else f"{formatting.mention(after.taken_by)} has already taken this handover."
         return self._state(after, reply)
 
-    async def show_handover(self, ref: HandoverRef) -> None:
+    async def show_handover(self, ref: ConversationTurn) -> None:
         handover = await self._get(ref)
         if handover is None:
             return
@@ -139,8 +167,8 @@ class LiveHandoverActivities(HandoverActivities):
         handover = await self._get(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
-        notice = blocks.reminder(handover.user_id)
-        await self._post_under_card(await self._with_card(handover), f"reminder:{reminder.number}", notice)
+        handover = await self._with_card(handover)
+        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, blocks.reminder(handover.user_id))
         async with self._database.begin() as tx:
             await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
         return self._state(handover)
@@ -158,7 +186,7 @@ class LiveHandoverActivities(HandoverActivities):
         remind_every = self._settings.remind_every
         return HandoverState(handover.open, handover.taken_by, remind_every, reply, handover.reminded)
 
-    async def _get(self, ref: HandoverRef) -> Handover | None:
+    async def _get(self, ref: ConversationTurn) -> Handover | None:
         async with self._database.begin() as tx:
             return await HandoverStore(tx).get(ref)
 
@@ -180,7 +208,7 @@ class LiveHandoverActivities(HandoverActivities):
             raise Permanent("The conversation is no longer stored.")
         return posted
 
-    async def _update_card(self, ref: HandoverRef) -> None:
+    async def _update_card(self, ref: ConversationTurn) -> None:
         """Have the card, if it is posted, show the handover as it is now.
 
         It is read again after each update: of two updates at the same time, the one that Slack gets last may be the
@@ -203,45 +231,27 @@ class LiveHandoverActivities(HandoverActivities):
             decided = last_round(await DecisionStore(tx).rounds(conversation, ref.turn))
             transcript = await TranscriptStore(tx).read(ref.thread)
         before = [each.message for each in transcript.messages if each.turn < ref.turn and each.message.spoken]
-        data = CardData(
-            ref,
-            handover.user_id,
-            question,
-            [_line(each) for each in before[-RECENT_MESSAGES:]],
-            address=readers.link(ref.thread) if readers.workspace else "",
-            taken_by=handover.taken_by,
-            closed_by=handover.closed_by,
-        )
-        if decided is None:
-            return blocks.card(data)
-        return blocks.card(
-            replace(
-                data,
-                reason=decided.judgement.reason if decided.judgement else None,
-                detail=decided.decision.escalation_reason or decided.decision.reasoning,
-                sources=[each.cited for each in decided.sources],
-                confidence=decided.judgement.confidence if decided.judgement else 0.0,
-                conflict=bool(decided.factors and decided.factors.conflict),
-            )
-        )
+        address = readers.link(ref.thread) if readers.workspace else ""
+        return blocks.card(handover, question, before[-RECENT_MESSAGES:], decided, address)
 
     async def _notify_asker(self, handover: Handover) -> None:
-        if handover.taken_by:
-            await self._notify(handover, "taken", handover.taken_by, blocks.taken_notice(handover.taken_by))
-        if not handover.open:
-            await self._notify(handover, "closed", handover.closed_by, blocks.closed_notice(handover.closed_by))
+        if by := handover.taken_by:
+            await self._notify(handover, "taken", by, blocks.taken_notice(by))
+        if by := handover.closed_by:
+            await self._notify(handover, "closed", by, blocks.closed_notice(by))
 
     async def _notify(self, handover: Handover, what: str, user: str, notice: tuple[Rendered, ...]) -> None:
         """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
+        ref = handover.ref
         try:
-            await self._post_in_thread(handover, what, notice)
+            await self._post(ref, what, ref.thread, notice)
         except InternalError:
             raise
         except Permanent as refused:
-            _log.warning("asker_not_notified", handover=handover.ref.key, change=what, reason=str(refused))
+            _log.warning("asker_not_notified", handover=ref.key, change=what, reason=str(refused))
             text = f"{refused} The other thread was not told that you have {what} the handover."
-            under = formatting.notice(text, mentions=(user,))
-            await self._post_under_card(await self._with_card(handover), f"untold:{what}", under)
+            card = (await self._with_card(handover)).card
+            await self._post(ref, f"untold:{what}", card, formatting.notice(text, mentions=(user,)))
 
     # -- From the asker to the person ------------------------------------------------------------------------------
 
@@ -254,21 +264,14 @@ class LiveHandoverActivities(HandoverActivities):
                 written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
             if written == shown:
                 return missed
-            missed = await self._relay(turn, handovers, written)
+            missed = False
+            for each in handovers:
+                if turn.turn > each.ref.turn:
+                    unseen = await self._show_messages(each, written)
+                    missed = missed or (unseen and each is handovers[0])  # the newest one is closed
+                else:  # the card shows what the turn was handed over with, and what was said before
+                    await self._update_card(each.ref)
             shown = written  # what was deleted or edited while it was on its way stands there
-
-    async def _relay(
-        self, turn: ConversationTurn, handovers: Sequence[Handover], written: Sequence[HandoverMessage]
-    ) -> bool:
-        """Returns: whether something is not shown, since the newest handover is closed."""
-        missed = False
-        for each in handovers:
-            if turn.turn > each.ref.turn:
-                unseen = await self._show_messages(each, written)
-                missed = missed or (unseen and each is handovers[0])
-            else:  # the card shows what the turn was handed over with, and what was said before
-                await self._update_card(each.ref)
-        return missed
 
     async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
         """Show under the card what is not there yet, unless it is closed, and what is there as it reads now.
@@ -284,31 +287,32 @@ class LiveHandoverActivities(HandoverActivities):
             missed = missed or (is_new and not handover.open)
             if posted or (is_new and handover.open):
                 handover = await self._with_card(handover)
-                text = blocks.DELETED if each.deleted else blocks.with_files(each.text, each.files)
-                rendered = blocks.asker_wrote(each.user_id, text)
-                await self._post_under_card(handover, what, rendered)
-                if each.deleted or each.edited:
-                    await self._reword(handover.channel, posted, rendered, blocks.deleted_part())
+                rendered = blocks.asker_wrote(each.user_id, _text(each))
+                old = posted if each.deleted or each.edited else ()
+                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.deleted_part())
         return missed
 
     # -- From the person to the asker ------------------------------------------------------------------------------
 
-    async def relay_to_asker(self, card: Thread, message: IncomingMessage) -> bool:
+    async def relay_to_asker(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
         """Show what a person wrote under a card in the asker's thread. An answer takes a free handover.
 
+        Args:
+            owner: of the thread under the card.
+
         Returns:
-            whether `card` is the thread of a handover; where it is not, nothing has happened.
+            whether there is such a handover; where there is none, nothing has happened.
         """
-        handover = await self._by_card(card)
+        handover = await self._get(ref_of(owner))
         if handover is None:
             return False
-        message = redact_message(message)
+        handover, message = await self._with_card(handover), redact_message(message)
         async with self._database.begin() as tx:
             answer = await HandoverAnswerStore(tx).store(handover.ref, message)
         if answer:
             is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
             if is_new and handover.open and not handover.taken_by:
-                await self._take_by_answer(handover, card, message)
+                await self._take_by_answer(handover, message)
             handover = await self._get(handover.ref) or handover  # somebody may have closed it meanwhile
             await self._answer_or_report(handover, message, answer)
         async with self._database.begin() as tx:  # last: until then the catch-up sends it again
@@ -316,14 +320,14 @@ class LiveHandoverActivities(HandoverActivities):
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
-    async def _take_by_answer(self, handover: Handover, card: Thread, message: IncomingMessage) -> None:
+    async def _take_by_answer(self, handover: Handover, message: IncomingMessage) -> None:
         """Press Take for the author, so that the workflow knows it, and the card and the asker are told.
 
         The record is written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
         """
-        ref, user = handover.ref, message.sender_id
+        ref, user, place = handover.ref, message.sender_id, (handover.channel, handover.card_ts)
         key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
-        press = ButtonPress(user, TAKE, ref.key, key, at, card.channel, card.ts)
+        press = ButtonPress(user, TAKE, ref.key, key, at, *place)
         await self._workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
         async with self._database.begin() as tx:
             await HandoverStore(tx).take(ref, user)
@@ -338,7 +342,7 @@ class LiveHandoverActivities(HandoverActivities):
             _log.warning("reply_not_relayed", handover=handover.ref.key, reason=str(refused))
             correction = message.kind in _CORRECTIONS
             notice = blocks.not_posted_notice(message.sender_id, str(refused), correction=correction)
-            await self._post_under_card(handover, f"unsaid:{message.id}", notice)
+            await self._post(handover.ref, f"unsaid:{message.id}", handover.card, notice)
 
     async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
         """Have the asker's thread show an answer as it reads now. A correction changes what is there, and adds nothing.
@@ -346,85 +350,56 @@ class LiveHandoverActivities(HandoverActivities):
         Raises:
             Permanent: nothing more can be posted there.
         """
-        thread, what = handover.ref.thread, f"answer:{answer.message_id}"
-        parts = await self._parts(handover, what)
-        text = blocks.DELETED if answer.deleted else blocks.with_files(answer.text, answer.files)
-        rendered, note = blocks.person_answered(answer.user_id, text), _note(answer.user_id, text)
+        ref, thread, what = handover.ref, handover.ref.thread, f"answer:{answer.message_id}"
+        parts, text = await self._parts(handover, what), _text(answer)
+        rendered = blocks.person_answered(answer.user_id, text)
+        note = f"{answer.user_id}, a person of the team, answered: {text}"
         if message.kind in _CORRECTIONS:
             if not parts:
                 return
             async with self._database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
                 await TranscriptStore(tx).rewrite(thread, f"h:{answer.message_id}", note)
-            await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
-            await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
+            await self._reword(ref, what, thread, rendered, parts, blocks.retracted_part())
         elif handover.closed_before(float(seconds(message.ts))) and not parts:
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
             if not answer.deleted:
-                await self._post_under_card(handover, f"over:{message.id}", blocks.already_closed_notice())
+                await self._post(ref, f"over:{message.id}", handover.card, blocks.already_closed_notice())
         elif text and not answer.deleted:
-            await self._post_in_thread(handover, what, rendered)
-            await self._add_to_transcript(handover, message.id, note)
-
-    async def _add_to_transcript(self, handover: Handover, message_id: str, note: str) -> None:
-        """The agent knows later what a person has answered in its place."""
-        thread = handover.ref.thread
-        async with self._database.begin() as tx:
-            snapshot = await ConversationStore(tx).snapshot(thread)
-            if snapshot.exists:
-                entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
-                await TranscriptStore(tx).append(thread, snapshot.turn, 0, [entry])
-
-    async def _by_card(self, card: Thread) -> Handover | None:
-        async with self._database.begin() as tx:
-            if (known := await HandoverStore(tx).by_card(card)) or await ThreadStore(tx).owner(card):
-                return known
-        root = await self._slack.get_message(card.channel, card.ts)
-        if root is None or root.user != self._settings.bot_user:
-            return None  # only our own metadata says whose thread it is
-        ref = parse_card_key(str(root.payload.get("key", "")))
-        if ref is None or ref.thread.team != card.team:
-            return None
-        async with self._database.begin() as tx:  # its card was posted, and where is not on record yet
-            store = HandoverStore(tx)
-            if await store.get(ref) is None:
-                return None
-            owner = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
-            await ThreadStore(tx).register(owner, card.channel, card.ts)
-            await store.set_card(ref, card.channel, card.ts)
-            return await store.get(ref)
+            await self._post(ref, what, thread, rendered)
+            async with self._database.begin() as tx:  # the agent knows later what a person has answered in its place
+                snapshot = await ConversationStore(tx).snapshot(thread)
+                if snapshot.exists:
+                    entry = (f"h:{message.id}", Message(Role.ASSISTANT, note))
+                    await TranscriptStore(tx).append(thread, snapshot.turn, 0, [entry])
 
     # -- Posts -----------------------------------------------------------------------------------------------------
 
-    async def _post_in_thread(self, handover: Handover, what: str, rendered: Sequence[Rendered]) -> None:
-        """In the asker's thread."""
-        thread = handover.ref.thread
-        await self._publish(handover.ref, what, thread.channel, thread.ts, rendered)
-
-    async def _post_under_card(self, handover: Handover, what: str, rendered: Sequence[Rendered]) -> None:
-        await self._publish(handover.ref, what, handover.channel, handover.card_ts, rendered)
-
-    async def _publish(
-        self, ref: HandoverRef, what: str, channel: str, thread_ts: str, rendered: Sequence[Rendered]
-    ) -> None:
-        await self._outbox.publish(
-            Post(post_key(ref, what), channel, thread_ts, tuple(rendered), correlation_id=ref.key)
-        )
+    async def _post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
+        """Post once, in the asker's thread or under the card."""
+        post = Post(post_key(ref, what), place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
+        await self._outbox.publish(post)
 
     async def _parts(self, handover: Handover, what: str) -> list[str]:
         """The `ts` of each message that was posted for this."""
         async with self._database.begin() as tx:
             return list(await PostStore(tx).part_timestamps(post_key(handover.ref, what)))
 
-    async def _reword(self, channel: str, parts: Sequence[str], rendered: Sequence[Rendered], rest: Rendered) -> None:
-        """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more."""
+    async def _reword(
+        self,
+        ref: ConversationTurn,
+        what: str,
+        place: Thread,
+        rendered: Sequence[Rendered],
+        parts: Sequence[str],
+        rest: Rendered,
+    ) -> None:
+        """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more; post
+        the parts by which it is longer."""
         for number, ts in enumerate(parts):
             now = rendered[number] if number < len(rendered) else rest
-            await self._slack.update(channel, ts, now.text, now.blocks)
+            await self._slack.update(place.channel, ts, now.text, now.blocks)
+        await self._post(ref, what, place, rendered)
 
 
-def _line(message: Message) -> str:
-    return f"{message.author or message.role.value}: {' '.join(message.content.split())}"
-
-
-def _note(user_id: str, text: str) -> str:
-    return f"{user_id}, a person of the team, answered: {text}"
+def _text(message: HandoverMessage) -> str:
+    return blocks.DELETED if message.deleted else blocks.with_files(message.text, message.files)

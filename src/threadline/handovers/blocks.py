@@ -1,10 +1,10 @@
 """The card of a handover with its two buttons, and what is said of it in both threads. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from threadline.decisions.model import EscalationReason
-from threadline.handovers.model import CLOSE, TAKE, HandoverRef
+from threadline.decisions.model import DecisionRound, EscalationReason
+from threadline.handovers.model import CLOSE, TAKE, Handover
+from threadline.models.model import Message
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import (
     Block,
@@ -33,49 +33,41 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True)
-class CardData:
-    """What a person is to know before they take it. `address`: of the asker's thread, empty without one.
+def card(
+    handover: Handover,
+    question: str,
+    recent: Sequence[Message] = (),
+    decided: DecisionRound | None = None,
+    address: str = "",
+) -> Rendered:
+    """The message with which people are asked to take a thread over, as it is now: what they are to know before.
 
-    `recent` are the last messages before the question; `detail` is the model's own sentence. `conflict`: the sources
-    contradict each other.
+    Args:
+        recent: the last messages before the question.
+        decided: why a person is needed; None where nothing was decided.
+        address: of the asker's thread; empty without one.
     """
-
-    ref: HandoverRef
-    user_id: str
-    question: str
-    recent: Sequence[str] = ()
-    reason: EscalationReason | None = None
-    detail: str = ""
-    sources: Sequence[str] = ()
-    confidence: float = 0.0
-    address: str = ""
-    taken_by: str = ""
-    closed_by: str = ""
-    conflict: bool = False
-
-
-def card(data: CardData) -> Rendered:
-    """The message with which people are asked to take a thread over, as it is now."""
-    reason = _WHY[data.reason or EscalationReason.DECIDED]
-    asked = _quoted(data.question, _MAX_QUESTION) or "> (the question is no longer available)"
-    place = link(data.address, "this thread") if data.address else f"<#{data.ref.thread.channel}>"
-    why = f"*Why:* {reason} (confidence {data.confidence:.2f})"
-    detail = f": {_cut(data.detail, _MAX_DETAIL)}" if data.detail else ""
-    facts = [why + detail]
-    if data.recent:
-        facts.append("*Earlier in the thread:*\n" + "\n".join(f"• {_cut(each, _MAX_LINE)}" for each in data.recent))
-    if data.sources:
-        found = "*Sources, which contradict each other:* " if data.conflict else "*Sources:* "
-        facts.append(found + _cut("; ".join(data.sources), _MAX_DETAIL))
+    judgement = decided.judgement if decided else None
+    reason = _WHY[(judgement and judgement.reason) or EscalationReason.DECIDED]
+    asked = _quoted(question, _MAX_QUESTION) or "> (the question is no longer available)"
+    place = link(address, "this thread") if address else f"<#{handover.ref.thread.channel}>"
+    facts = [f"*Why:* {reason} (confidence {judgement.confidence if judgement else 0.0:.2f})"]
+    if detail := decided and (decided.decision.escalation_reason or decided.decision.reasoning):
+        facts = [f"{facts[0]}: {_cut(detail, _MAX_DETAIL)}"]
+    if recent:
+        facts.append("*Earlier in the thread:*\n" + "\n".join(f"• {_cut(_line(each), _MAX_LINE)}" for each in recent))
+    if decided and decided.sources:
+        conflict = decided.factors is not None and decided.factors.conflict
+        found = "*Sources, which contradict each other:* " if conflict else "*Sources:* "
+        facts.append(found + _cut("; ".join(each.cited for each in decided.sources), _MAX_DETAIL))
     blocks = [
-        section(f"*A person is needed.* {mention(data.user_id)} asks in {place}:\n{asked}"),
+        section(f"*A person is needed.* {mention(handover.user_id)} asks in {place}:\n{asked}"),
         section("\n".join(facts)),
-        context(_state(data)),
+        context(_state(handover)),
     ]
-    if not data.closed_by:
-        blocks.append(_buttons(data))
-    return Rendered(fallback_text("A person is needed", f"{data.question}\n{reason}"), tuple(blocks))
+    if handover.open:
+        blocks.append(_buttons(handover))
+    return Rendered(fallback_text("A person is needed", f"{question}\n{reason}"), tuple(blocks))
 
 
 def taken_notice(user_id: str) -> tuple[Rendered, ...]:
@@ -129,20 +121,24 @@ def with_files(text: str, files: Sequence[FileRef]) -> str:
     return "\n\n".join(filter(None, (text.strip(), attached)))
 
 
-def _state(data: CardData) -> str:
-    if data.closed_by:
-        return f"Closed by {mention(data.closed_by)}. The agent answers there again."
-    if data.taken_by:
-        return f"Taken by {mention(data.taken_by)}. {_POSTED_THERE}"
+def _state(handover: Handover) -> str:
+    if handover.closed_by:
+        return f"Closed by {mention(handover.closed_by)}. The agent answers there again."
+    if handover.taken_by:
+        return f"Taken by {mention(handover.taken_by)}. {_POSTED_THERE}"
     return f"Take it, then answer in this thread. {_POSTED_THERE}"
 
 
-def _buttons(data: CardData) -> Block:
-    value = data.ref.key
+def _buttons(handover: Handover) -> Block:
+    value = handover.ref.key
     take = {"type": "button", "text": {"type": "plain_text", "text": "Take it"}, "action_id": TAKE, "style": "primary"}
     close = {"type": "button", "text": {"type": "plain_text", "text": "Close"}, "action_id": CLOSE}
-    shown = [close] if data.taken_by else [take, close]
+    shown = [close] if handover.taken_by else [take, close]
     return {"type": "actions", "block_id": f"handover:{value}", "elements": [each | {"value": value} for each in shown]}
+
+
+def _line(message: Message) -> str:
+    return f"{message.author or message.role.value}: {' '.join(message.content.split())}"
 
 
 def _cut(text: str, limit: int) -> str:

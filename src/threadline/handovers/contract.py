@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from threadline.conversations.contract import ConversationTurn
-from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id, parse_button
+from threadline.conversations.model.conversation import ConversationTurn
+from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id, parse_button
 from threadline.threads.activity_options import POST, STORE, activity_options
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
@@ -26,16 +26,10 @@ class HandoverState:
 
 
 @dataclass(frozen=True)
-class HandoverPress:
-    ref: HandoverRef
-    press: ButtonPress
-
-
-@dataclass(frozen=True)
 class Reminder:
     """`number` counts from 1."""
 
-    ref: HandoverRef
+    ref: ConversationTurn
     number: int
 
 
@@ -44,18 +38,18 @@ class HandoverActivities(ABC):
 
     @activity_options(replace(POST, never_gives_up=True))
     @abstractmethod
-    async def open_handover(self, ref: HandoverRef) -> HandoverState:
+    async def open_handover(self, ref: ConversationTurn) -> HandoverState:
         """Post the card once: the question, the context, the reason, the sources, the confidence. One that is posted is
         brought up to date."""
 
     @activity_options(STORE)
     @abstractmethod
-    async def press_handover(self, request: HandoverPress) -> HandoverState:
+    async def press_handover(self, press: ButtonPress) -> HandoverState:
         """Let a press take it or close it; of two who take it the first one has it."""
 
     @activity_options(POST)
     @abstractmethod
-    async def show_handover(self, ref: HandoverRef) -> None:
+    async def show_handover(self, ref: ConversationTurn) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
 
     @activity_options(POST)
@@ -75,7 +69,7 @@ class HandoverActivities(ABC):
         """
 
 
-def handover_start(ref: HandoverRef, press: ButtonPress | None = None) -> WorkflowStart:
+def handover_start(ref: ConversationTurn, press: ButtonPress | None = None) -> WorkflowStart:
     """The workflow of a turn that a person is to take over, with a press of one of its buttons, if there was one."""
     identity, given = handover_workflow_id(ref.thread, ref.turn), () if press is None else (press,)
     signal = BUTTON_PRESSED if given else ""

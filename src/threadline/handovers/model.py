@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonState, ThreadOwner
 
@@ -25,28 +26,16 @@ _VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}
 
 
 @dataclass(frozen=True)
-class HandoverRef:
-    """The turn of a conversation that was given to a person."""
-
-    thread: Thread
-    turn: int
-
-    @property
-    def key(self) -> str:
-        """Also what the buttons carry."""
-        return f"{self.thread.key}:{self.turn}"
-
-
-@dataclass(frozen=True)
 class Handover:
-    """`user_id`: who asked. `channel` and `card_ts` are empty until the card is posted; `closed_by` while it is open.
+    """`ref`: the turn that was given to a person; `user_id`: who asked. `channel` and `card_ts` are empty until the
+    card is posted; `closed_by` while it is open.
 
     `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were. `id` is the
     conversation's, of which one handover at most is open.
     """
 
     id: int
-    ref: HandoverRef
+    ref: ConversationTurn
     user_id: str
     channel: str = ""
     card_ts: str = ""
@@ -54,6 +43,11 @@ class Handover:
     closed_by: str = ""
     closed_at: float = 0.0
     reminded: int = 0
+
+    @property
+    def card(self) -> Thread:
+        """The thread under the card."""
+        return Thread(self.ref.thread.team, self.channel, self.card_ts)
 
     @property
     def open(self) -> bool:
@@ -69,29 +63,24 @@ class Handover:
 class HandoverInput(ButtonState):
     """What the workflow of a handover starts with. `reminded`: how often people were, carried into its next run."""
 
-    ref: HandoverRef
+    ref: ConversationTurn
     reminded: int = 0
 
 
-def post_key(ref: HandoverRef, what: str) -> str:
+def post_key(ref: ConversationTurn, what: str) -> str:
     """The key of a post of a handover, in either thread."""
     return f"handover:{ref.key}:{what}"
 
 
-def parse_card_key(key: str) -> HandoverRef | None:
-    """The handover whose card has this key; None for another post."""
-    return parse_button(key.removeprefix("handover:").removesuffix(f":{CARD}"))
-
-
-def parse_button(value: str) -> HandoverRef | None:
+def parse_button(value: str) -> ConversationTurn | None:
     """The handover whose button carries this value; None for another button."""
     found = _VALUE.fullmatch(value)
-    return HandoverRef(Thread(found[1], found[2], found[3]), int(found[4])) if found else None
+    return ConversationTurn(Thread(found[1], found[2], found[3]), int(found[4])) if found else None
 
 
-def ref_of(owner: ThreadOwner) -> HandoverRef:
+def ref_of(owner: ThreadOwner) -> ConversationTurn:
     """The handover that owns a thread, read from its workflow's id: `handover:<team>:<channel>:<ts>:<turn>`."""
-    return HandoverRef(owner.thread, int(owner.workflow_id.rpartition(":")[2]))
+    return ConversationTurn(owner.thread, int(owner.workflow_id.rpartition(":")[2]))
 
 
 def handover_workflow_id(thread: Thread, turn: int) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 from sqlalchemy import Row, Select, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore, in_thread
 from threadline.conversations.tables import conversations
 from threadline.db.engine import Store, Transaction
-from threadline.decisions.model import DecisionOutcome, Thresholds
+from threadline.decisions.model import DecisionOutcome
 from threadline.decisions.reports import JudgedDecision
-from threadline.decisions.store import DecisionStore, decision_of, factors_of, judgement_of
-from threadline.handovers.model import Handover, HandoverRef
+from threadline.decisions.store import DecisionStore, round_of
+from threadline.handovers.model import Handover
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.message_table import MessageTable, log_quarantined
@@ -61,7 +62,7 @@ class HandoverStore(Store):
         made = await self._tx.execute(new.on_conflict_do_nothing().returning(_row.turn))
         return made.first() is not None
 
-    async def get(self, ref: HandoverRef) -> Handover | None:
+    async def get(self, ref: ConversationTurn) -> Handover | None:
         return await self._one(_HANDOVERS.where(in_thread(ref.thread), _row.turn == ref.turn))
 
     async def open_for(self, thread: Thread) -> Handover | None:
@@ -78,15 +79,10 @@ class HandoverStore(Store):
         """All of a thread's, the newest first."""
         return [_handover(each) for each in await self._tx.execute(_HANDOVERS.where(in_thread(thread)))]
 
-    async def by_card(self, card: Thread) -> Handover | None:
-        """The one whose card is the root of this thread."""
-        here = (conversations.c.team == card.team, _row.channel == card.channel, _row.card_ts == card.ts)
-        return await self._one(_HANDOVERS.where(*here))
-
-    async def set_card(self, ref: HandoverRef, channel: str, card_ts: str) -> None:
+    async def set_card(self, ref: ConversationTurn, channel: str, card_ts: str) -> None:
         await self._write(ref, channel=channel, card_ts=card_ts)
 
-    async def take(self, ref: HandoverRef, user_id: str) -> Handover | None:
+    async def take(self, ref: ConversationTurn, user_id: str) -> Handover | None:
         """Record who takes it; the first one counts, unless it is closed. The turn's decision is then taken over."""
         row = await ConversationStore(self._tx).lock(ref.thread)
         free = (_row.taken_by == "", _row.closed_at.is_(None))
@@ -96,7 +92,7 @@ class HandoverStore(Store):
             await DecisionStore(self._tx).mark_taken_over(row.id, ref.turn)
         return taken
 
-    async def close(self, ref: HandoverRef, user_id: str, at: float = 0.0) -> Handover | None:
+    async def close(self, ref: ConversationTurn, user_id: str, at: float = 0.0) -> Handover | None:
         """Record who closes it; the first one counts.
 
         Args:
@@ -106,7 +102,7 @@ class HandoverStore(Store):
         await self._write(ref, _row.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
         return await self.get(ref)
 
-    async def record_reminder(self, ref: HandoverRef, number: int) -> None:
+    async def record_reminder(self, ref: ConversationTurn, number: int) -> None:
         """People were reminded for the `number`th time."""
         await self._write(ref, _row.reminded < number, reminded=number)
 
@@ -120,7 +116,7 @@ class HandoverStore(Store):
         row = (await self._tx.execute(query.limit(1))).first()
         return _handover(row) if row else None
 
-    async def _write(self, ref: HandoverRef, *where: Any, **values: Any) -> None:
+    async def _write(self, ref: ConversationTurn, *where: Any, **values: Any) -> None:
         row = await ConversationStore(self._tx).lock(ref.thread)
         mine = (_row.conversation_id == row.id, _row.turn == ref.turn, *where)
         await self._tx.execute(update(handovers).where(*mine).values(**values))
@@ -136,7 +132,7 @@ _HANDOVERS = (
 def _handover(row: Row[Any]) -> Handover:
     return Handover(
         row.conversation_id,
-        HandoverRef(Thread(row.team, row.home, row.thread_ts), row.turn),
+        ConversationTurn(Thread(row.team, row.home, row.thread_ts), row.turn),
         row.user_id,
         row.channel,
         row.card_ts,
@@ -162,7 +158,7 @@ WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = 
 class HandoverAnswerStore(Store):
     """What people wrote under cards. The catch-up compares Slack with it."""
 
-    async def store(self, ref: HandoverRef, message: IncomingMessage) -> HandoverMessage | None:
+    async def store(self, ref: ConversationTurn, message: IncomingMessage) -> HandoverMessage | None:
         """Store a message, and bring what it corrects to its newest wording, whichever of them came first.
 
         Args:
@@ -183,13 +179,13 @@ class HandoverAnswerStore(Store):
         found = (await self._tx.execute(select(handover_answers).where(*mine))).one_or_none()
         return _message(found, deleted=found.redacted_at is not None, edited=False) if found else None
 
-    async def mark_shown(self, ref: HandoverRef, message_id: str) -> None:
+    async def mark_shown(self, ref: ConversationTurn, message_id: str) -> None:
         """A message needs nothing more: it was said to who asks, or there was nothing to say."""
         row = await ConversationStore(self._tx).lock(ref.thread)
         mine = (_answer.conversation_id == row.id, _answer.message_id == message_id)
         await self._tx.execute(update(handover_answers).where(*mine).values(shown_at=func.now()))
 
-    async def ids_under_card(self, ref: HandoverRef) -> set[str]:
+    async def ids_under_card(self, ref: ConversationTurn) -> set[str]:
         """The messages that were written under this card; others are under the thread's other cards."""
         conversation = await ConversationStore(self._tx).find_id(ref.thread)
         mine = select(_answer.message_id).where(_answer.conversation_id == conversation, _answer.turn == ref.turn)
@@ -261,20 +257,14 @@ async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> lis
 
 def _judged(row: Row[Any]) -> JudgedDecision:
     return JudgedDecision(
-        Thread(row.team, row.channel, row.thread_ts),
-        row.turn,
-        row.round,
-        row.variant,
-        row.prompt_version,
-        decision_of(row),
-        Thresholds(row.threshold_high, row.threshold_low),
-        factors_of(row),
-        judgement_of(row),
-        DecisionOutcome(row.outcome) if row.outcome else None,
-        row.thumbs_up,
-        row.thumbs_down,
-        row.cost_usd,
-        row.decided_at,
-        row.person_answered,
-        row.closed,
+        **vars(round_of(row)),
+        thread=Thread(row.team, row.channel, row.thread_ts),
+        turn=row.turn,
+        outcome=DecisionOutcome(row.outcome) if row.outcome else None,
+        thumbs_up=row.thumbs_up,
+        thumbs_down=row.thumbs_down,
+        cost_usd=row.cost_usd,
+        decided_at=row.decided_at,
+        person_answered=row.person_answered,
+        closed=row.closed,
     )

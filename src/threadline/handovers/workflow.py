@@ -5,7 +5,7 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
+    from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder
     from threadline.handovers.model import (
         CLOSE,
         HANDOVER_WORKFLOW,
@@ -54,9 +54,7 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
     async def on_press(self, press: ButtonPress) -> str:
         word = "close" if press.action_id == CLOSE else "take"
         state: HandoverState = await call_until_done(
-            HandoverActivities.press_handover,
-            HandoverPress(self.input.ref, press),
-            summary=f"{press.user_id}: {word}",
+            HandoverActivities.press_handover, press, summary=f"{press.user_id}: {word}"
         )
         self._enter(state)
         await attempt_despite_cancel(

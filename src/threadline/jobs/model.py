@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -158,12 +158,20 @@ STATUS_DIGEST, DEADLINE_REMINDER, FOLLOW_UP = "status_digest", "deadline_reminde
 MAX_DAYS_BEFORE = 180
 
 
-class _Arguments(BaseModel):
+class JobType(BaseModel):
+    """A type of job; an instance is the arguments of one. `description` completes "a … job …"."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    name: ClassVar[str]
+    description: ClassVar[str]
 
-class StatusDigest(_Arguments):
+
+class StatusDigest(JobType):
     """Of a status_digest."""
+
+    name = STATUS_DIGEST
+    description = "posts a digest of the open RFPs with their due dates to a channel"
 
     channel: Annotated[
         str | None,
@@ -171,8 +179,11 @@ class StatusDigest(_Arguments):
     ] = None
 
 
-class DeadlineReminder(_Arguments):
+class DeadlineReminder(JobType):
     """Of a deadline_reminder."""
+
+    name = DEADLINE_REMINDER
+    description = "reminds some days before an RFP is due, also when its due date moves, unless it is closed by then"
 
     rfp_id: Annotated[str, Field(min_length=1, max_length=60, description="The RFP whose due date it is about.")]
     days_before: Annotated[
@@ -183,8 +194,11 @@ class DeadlineReminder(_Arguments):
     ] = None
 
 
-class FollowUp(_Arguments):
+class FollowUp(JobType):
     """Of a follow_up."""
+
+    name = FOLLOW_UP
+    description = "asks the operator a question in this thread, for whoever asks for it now"
 
     question: Annotated[
         str, Field(min_length=1, max_length=3_000, description="What you are to be asked then, in full.")
@@ -195,32 +209,12 @@ class FollowUp(_Arguments):
 JobArguments = StatusDigest | DeadlineReminder | FollowUp
 
 
-@dataclass(frozen=True)
-class JobType:
-    """`description` completes "a … job …"."""
-
-    name: str
-    description: str
-    arguments: type[JobArguments]
-
-
-JOB_TYPES: Mapping[str, JobType] = {
-    each.name: each
-    for each in (
-        JobType(STATUS_DIGEST, "posts a digest of the open RFPs with their due dates to a channel", StatusDigest),
-        JobType(
-            DEADLINE_REMINDER,
-            "reminds some days before an RFP is due, also when its due date moves, unless it is closed by then",
-            DeadlineReminder,
-        ),
-        JobType(FOLLOW_UP, "asks the operator a question in this thread, for whoever asks for it now", FollowUp),
-    )
-}
+JOB_TYPES: Mapping[str, type[JobArguments]] = {each.name: each for each in (StatusDigest, DeadlineReminder, FollowUp)}
 DESCRIBED_TYPES = "; ".join(f"{each.name} {each.description}" for each in JOB_TYPES.values())
 """All types in words."""
 
 
-def find_job_type(name: str) -> JobType:
+def find_job_type(name: str) -> type[JobArguments]:
     """Raises `JobRefused`, which lists them all."""
     known = JOB_TYPES.get("_".join(name.strip().lower().replace("-", "_").split()))
     if known is None:
@@ -228,16 +222,16 @@ def find_job_type(name: str) -> JobType:
     return known
 
 
-def read_arguments(type_: JobType, arguments: Mapping[str, Any]) -> JobArguments:
+def read_arguments(type_: type[JobArguments], arguments: Mapping[str, Any]) -> JobArguments:
     """The arguments of a type, from JSON.
 
     Raises:
         JobRefused: something is missing, unknown to the type, or does not have the form that it needs.
     """
     try:
-        return type_.arguments.model_validate(arguments)
+        return type_.model_validate(arguments)
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(str(step) for step in fault["loc"])[:60] or "what was given"
-    taken = ", ".join(type_.arguments.model_fields)
+    taken = ", ".join(type_.model_fields)
     raise JobRefused(f"{place} is not valid for a {type_.name} ({fault['msg'].lower()}); it takes {taken}")

@@ -23,7 +23,7 @@ from threadline.jobs import blocks
 from threadline.jobs.contract import job_start
 from threadline.jobs.model import AgentJob, JobRunner, JobSchedule, JobStatus, TemporalJobStatus
 from threadline.jobs.store import JobStore
-from threadline.jobs.times import Cron, parse_cron, ranges
+from threadline.jobs.times import Cron, parse_cron
 from threadline.slack import formatting
 from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
@@ -129,17 +129,13 @@ def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
     """The times that a cron was read as: Temporal reads a text differently that names two kinds of days."""
     calendars = [
         ScheduleCalendarSpec(
-            minute=_ranges(each.minutes),
-            hour=_ranges(each.hours),
-            day_of_month=_ranges(each.days),
-            month=_ranges(each.months),
-            day_of_week=_ranges(each.weekdays),
+            minute=[ScheduleRange(number) for number in each.minutes],
+            hour=[ScheduleRange(number) for number in each.hours],
+            day_of_month=[ScheduleRange(number) for number in each.days],
+            month=[ScheduleRange(number) for number in each.months],
+            day_of_week=[ScheduleRange(number) for number in each.weekdays],
             comment=cron.text,
         )
         for each in cron.calendars
     ]
     return ScheduleSpec(calendars=calendars, time_zone_name=time_zone)
-
-
-def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:
-    return [ScheduleRange(first, last) for first, last in ranges(numbers)]

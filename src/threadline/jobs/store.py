@@ -79,7 +79,7 @@ class JobStore(Store):
         return found
 
     async def find(self, team: str, job_id: str, *, lock: bool = False) -> AgentJob | None:
-        query = select(agent_jobs).where(agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id))
+        query = select(agent_jobs).where(*_is(team, job_id))
         row = (await self._tx.execute(query.with_for_update() if lock else query)).one_or_none()
         return _job(row) if row else None
 
@@ -131,8 +131,7 @@ class JobStore(Store):
         """Give a job that has not begun another time. A cron and a finished job stay as they are."""
         job = agent_jobs.c
         waiting = (job.run_at.is_not(None), job.status == JobStatus.SCHEDULED, job.run_at != at)
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), *waiting)
-        await self._tx.execute(here.values(run_at=at))
+        await self._tx.execute(update(agent_jobs).where(*_is(team, job_id), *waiting).values(run_at=at))
 
     async def cancel(self, team: str, job_id: str, now: float) -> AgentJob:
         """Let a job not run any more; a run that is under way ends later. A finished job stays as it is.
@@ -141,7 +140,7 @@ class JobStore(Store):
             JobRefused: there is none.
         """
         job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(FINISHED))
+        here = update(agent_jobs).where(*_is(team, job_id), job.status.not_in(FINISHED))
         ended = case((_is_running(), job.finished_at), else_=datetime.fromtimestamp(now, UTC))
         await self._tx.execute(here.values(status=JobStatus.CANCELLED, finished_at=ended))
         return await self.get(team, job_id)
@@ -155,11 +154,9 @@ class JobStore(Store):
             run_key: the run's own, the same however often it is told.
         """
         job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(FINISHED))
-        started = here.where(job.run_key != run_key).values(
-            status=JobStatus.RUNNING, run_key=run_key, runs=job.runs + 1, started_at=datetime.fromtimestamp(now, UTC)
-        )
-        await self._tx.execute(started)
+        here = update(agent_jobs).where(*_is(team, job_id), job.status.not_in(FINISHED), job.run_key != run_key)
+        begun = {"run_key": run_key, "runs": job.runs + 1, "started_at": datetime.fromtimestamp(now, UTC)}
+        await self._tx.execute(here.values(status=JobStatus.RUNNING, **begun))
         return await self.find(team, job_id)
 
     async def finish(
@@ -172,7 +169,7 @@ class JobStore(Store):
         job = agent_jobs.c
         over = JobStatus.FAILED if error else JobStatus.DONE
         then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
+        here = update(agent_jobs).where(*_is(team, job_id), job.run_key == run_key)
         outcome = {"result": result, "error": storable(error)[:_MAX_ERROR]}
         await self._tx.execute(here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome))
         return await self.get(team, job_id)
@@ -183,6 +180,10 @@ class JobStore(Store):
         ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)
         old = select(job.id).where(job.status.in_(FINISHED), ended).limit(limit)
         return (await self._tx.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
+
+
+def _is(team: str, job_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id)
 
 
 def _is_running() -> ColumnElement[bool]:

@@ -6,7 +6,6 @@ forward is left out. Of what they show twice both are told; Temporal takes one o
 zone. https://docs.temporal.io/schedule#spec
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
@@ -111,17 +110,6 @@ def _calendars(text: str, parsed: CronSim) -> tuple[Calendar, ...]:
     pairs = [(days, of_week)] if parsed.day_and else [(days, every_weekday), (every_day, of_week)]
     fields = ((parsed.minutes, parsed.hours, day, parsed.months, weekday) for day, weekday in pairs)
     return tuple(Calendar(*(tuple(sorted(numbers)) for numbers in each)) for each in fields)
-
-
-def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as first and last of each run of them."""
-    found: list[tuple[int, int]] = []
-    for each in numbers:
-        if found and found[-1][1] == each - 1:
-            found[-1] = (found[-1][0], each)
-        else:
-            found.append((each, each))
-    return found
 
 
 def _times_shown(local: datetime, zone: ZoneInfo) -> set[datetime]:

@@ -15,7 +15,7 @@ from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 _log = structlog.get_logger(__name__)
 
-Relay = Callable[[Thread, IncomingMessage], Awaitable[bool]]
+Relay = Callable[[ThreadOwner, IncomingMessage], Awaitable[bool]]
 Start = Callable[[Thread, IncomingMessage], WorkflowStart]
 
 
@@ -23,7 +23,7 @@ class LiveThreadActivities(ThreadActivities):
     """Args:
     bot_user: our own user's id.
     starts: by feature (`ThreadOwner.feature`), the workflow that gets a reply in one of its threads.
-    relay: takes a reply first, and says whether it was one for a person who has taken a thread over.
+    relays: by feature, what takes a reply itself, and says whether it has.
     """
 
     def __init__(
@@ -33,19 +33,19 @@ class LiveThreadActivities(ThreadActivities):
         bot_user: str,
         workflows: WorkflowClient,
         starts: Mapping[str, Start],
-        relay: Relay | None = None,
+        relays: Mapping[str, Relay],
     ) -> None:
         self._database = database
         self._slack = slack
         self._bot_user = bot_user
         self._workflows = workflows
         self._starts = starts
-        self._relay = relay
+        self._relays = relays
 
     async def forward_reply(self, reply: ForwardedReply) -> bool:
-        if self._relay and await self._relay(reply.thread, reply.message):
-            return True
         owner = await self._owner_of(reply.thread)
+        if owner and (relay := self._relays.get(owner.feature)) and await relay(owner, reply.message):
+            return True
         if owner is None or owner.feature not in self._starts:
             message = redact_message(reply.message)
             unreadable = [(message, "")] if message.kind == MessageKind.QUARANTINED else []
@@ -69,9 +69,10 @@ class LiveThreadActivities(ThreadActivities):
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
         owner = owner_in(root.payload)
-        if owner is None or owner.feature not in self._starts or owner.thread.team != thread.team:
+        if owner is None or owner.feature not in {*self._starts, *self._relays} or owner.thread.team != thread.team:
             return None
         async with self._database.begin() as tx:
             await PostStore(tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
-            await ThreadStore(tx).register(owner, thread.channel, thread.ts)
+            if owner.feature in self._starts:  # what takes a reply itself registers its thread
+                await ThreadStore(tx).register(owner, thread.channel, thread.ts)
         return owner

@@ -32,7 +32,7 @@ from threadline.cases.store.case import CaseStore
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.catch_up import ConversationThreads
-from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
+from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
 from threadline.conversations.prompt import ContextBudget
@@ -43,13 +43,13 @@ from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.decisions.model import Thresholds
-from threadline.decisions.variants import load_variants
+from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter, ThreadLookup
-from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.catch_up import HandoverThreads
+from threadline.handovers.activities import HandoverSettings, HandoverThreads, LiveHandoverActivities
+from threadline.handovers.model import HANDOVER
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.model import JOB_TYPES, ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules
@@ -141,7 +141,7 @@ class ConversationFeatureSettings:
     mail: MailSettings = field(default_factory=MailSettings.load)
 
     def __post_init__(self) -> None:
-        decision_rules(self.decision)  # a wrong variant is told before anything is connected to
+        decision_variants(self.decision)  # a wrong variant is told before anything is connected to
 
 
 @dataclass(frozen=True)
@@ -274,9 +274,8 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     access, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, database, deps.outbox)
     services = Services().with_service(ChannelAdmission, access).with_service(JobRunner, runner)
-    handover_settings = HandoverSettings(
-        deps.case_channels.escalations, bot_user, deps.readers, given.decision.handover_reminder
-    )
+    reminder = given.decision.handover_reminder
+    handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder)
     handovers = LiveHandoverActivities(database, deps.slack, deps.outbox, deps.authors, workflows, handover_settings)
     catch_up = LiveCatchUpActivities(
         database,
@@ -288,7 +287,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         bot_user_id=bot_user,
         conversation_channels=channels.conversation_channels or None,
     )
-    relay = handovers.relay_to_asker
+    relays = {HANDOVER: handovers.relay_to_asker}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
     all_sweeps: list[Sweep[Any]] = [
         *case_sweeps,
@@ -307,7 +306,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
             LiveJobActivities(database, deps.outbox, access, deps.router, runner),
             catch_up,
             LiveSweepActivities(database, all_sweeps),
-            LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relay),
+            LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relays),
         )
         yield CoreParts(activities, all_sweeps, prunes(given.conversation))
 
@@ -357,7 +356,13 @@ async def open_conversations(
             registry,
             services,
             ledger,
-            DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
+            DecisionDeps(
+                model,
+                lead_context,
+                partial(look_up, database, embedder),
+                decision_variants(settings.decision),
+                settings.decision.decision_questions,
+            ),
             SlackContext(users, history, deps.authors),
             given.operator_context_tokens,
             _conversation_limits(given),
@@ -475,10 +480,9 @@ def _case_limits(case: CaseSettings) -> CaseLimits:
     )
 
 
-def decision_rules(settings: DecisionSettings) -> DecisionRules:
-    """Raises `Permanent` where a variant is wrong."""
-    thresholds = Thresholds(settings.decision_high, settings.decision_low)
-    return DecisionRules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
+def decision_variants(settings: DecisionSettings) -> tuple[Variant, ...]:
+    """Raises `Permanent` where one is wrong."""
+    return load_variants(settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low))
 
 
 async def lead_context(tx: Transaction, team: str, user_id: str, user: User | None) -> str:

@@ -9,12 +9,25 @@ from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.slack.model import Thread
-from threadline.threads.model import IncomingMessage
+from threadline.threads.model import IncomingMessage, turn_id
 
 CONVERSATION_WORKFLOW = "ConversationWorkflow"
 
 CONVERSATION = "conversation"
 """The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
+
+
+@dataclass(frozen=True)
+class ConversationTurn:
+    """One turn of a thread's conversation; `turn` counts from 1."""
+
+    thread: Thread
+    turn: int
+
+    @property
+    def key(self) -> str:
+        """Its correlation id: the same in all that it writes, and in the buttons of its handover."""
+        return turn_id(self.thread, self.turn)
 
 
 class ConversationNotFound(Permanent):
