@@ -16,7 +16,7 @@ from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.conversations.explain import Explanation
+    from threadline.conversations.store.explain import Explanation
     from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
@@ -41,7 +41,7 @@ async def explain(
     from pydantic import TypeAdapter
     from temporalio.envconfig import ClientConfig
 
-    from threadline.conversations import explain as explaining
+    from threadline.conversations.store import explain as explaining
     from threadline.settings import TemporalUiSettings
     from threadline.wiring.cli_services import open_database
 
@@ -64,20 +64,20 @@ def _tell(told: "Explanation") -> None:
     for label, value in _facts(told):
         output.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
     for each in told.said:
-        words = "(deleted by its author)" if each.deleted else _short(each.text)
-        output.print_line(f"  {each.user_id} at {each.ts}: {words}")
+        words = "(deleted by its author)" if each["deleted"] else _short(each["text"])
+        output.print_line(f"  {each['user_id']} at {each['ts']}: {words}")
     _context(told.layers)
     _head("Tool calls" if told.tool_calls else "No tool was called")
     for number, call in enumerate(told.tool_calls, start=1):
-        took = "" if call.milliseconds is None else f", {call.milliseconds} ms"
-        output.print_line(f"{number}. step {call.step}: {call.tool_name}, {call.status}{took}")
-        output.print_line(f"   arguments: {_short(call.parameters)}")
-        output.print_line(f"   result:    {_short(call.result)}" if call.result else "")
+        took = "" if call["milliseconds"] is None else f", {call['milliseconds']} ms"
+        output.print_line(f"{number}. step {call['step']}: {call['tool_name']}, {call['status']}{took}")
+        output.print_line(f"   arguments: {_short(call['parameters'])}")
+        output.print_line(f"   result:    {_short(call['result'])}" if call["result"] else "")
     _protocol(told.protocol)
     for title, written in (("Journal entries", told.journal), ("Events", told.events)):
         _head(title if written else "")
         for entry in written:
-            output.print_line(f"{entry.id}. {entry.rfp_id}, {entry.kind}: {_short(entry.what)}")
+            output.print_line(f"{entry['id']}. {entry['rfp_id']}, {entry['kind']}: {_short(entry['what'])}")
     _models(told)
     _end(told)
 
@@ -86,7 +86,8 @@ def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
     yield "workflow", told.workflow_id
     yield "in Temporal", told.workflow_url
     yield "correlation id", told.correlation_id
-    yield "asked by", f"{told.asker.name} ({told.asker.user_id})" if told.asker.name else told.asker.user_id or "nobody"
+    user_id, name = told.asker["user_id"], told.asker["name"]
+    yield "asked by", f"{name} ({user_id})" if name else user_id or "nobody"
     if told.route:
         yield from _way(told.route)
     else:
@@ -138,10 +139,11 @@ def _models(told: "Explanation") -> None:
     if told.model_calls:
         table = Table("step", "for", "model", "in", "cached", "out", "ms", "cost", box=None, pad_edge=False)
         for each in told.model_calls:
-            tokens = (each.input_tokens, each.cached_tokens, each.output_tokens, each.milliseconds)
-            table.add_row(str(each.step), each.purpose, escape(each.model), *map(str, tokens), f"${each.cost_usd:.4f}")
+            names = ("input_tokens", "cached_tokens", "output_tokens", "milliseconds")
+            counts, cost = [str(each[name]) for name in names], f"${each['cost_usd']:.4f}"
+            table.add_row(str(each["step"]), each["purpose"], escape(each["model"]), *counts, cost)
         output.console.print(table)
-        output.print_line(f"{told.spent.tokens:,} tokens, ${told.spent.cost_usd:.4f} in all")
+        output.print_line(f"{told.spent['tokens']:,} tokens, ${told.spent['cost_usd']:.4f} in all")
 
 
 def _end(told: "Explanation") -> None:
