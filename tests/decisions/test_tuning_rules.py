@@ -47,11 +47,11 @@ def test_thresholds_without_mistakes_stay() -> None:
 
 
 def test_unlabelled_decisions_count_among_the_changes() -> None:
-    found = proposed([*TOO_SURE, *[answered(0.79)] * 5, replace(answered(), factors=None)])
+    found = proposed([*TOO_SURE, *[answered(0.79)] * 5, answered(factors=None)])
     assert (found.judged, found.changed) == (45, 25)
 
 
-CLAIM = replace(answered().decision, sensitivity=Sensitivity.CLAIMS)
+CLAIM = replace(answered().made.decision, sensitivity=Sensitivity.CLAIMS)
 NO_SOURCE = replace(surely(0.9), source_quality=None, retrieval_failed=True, retrieval_critical=True)
 
 

@@ -11,14 +11,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from threadline.decisions.model import (
-    Decision,
     DecisionOutcome,
+    DecisionRound,
     DecisionType,
     EscalationReason,
-    Factors,
     Judgement,
     NextStep,
-    Thresholds,
     confidence,
 )
 from threadline.slack.model import Thread
@@ -42,7 +40,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class JudgedDecision:
-    """A turn's last round, and what came of it.
+    """A turn's last round, as it was `made`, and what came of it.
 
     `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
     turn was given has answered; `closed`: they are done with it.
@@ -50,13 +48,7 @@ class JudgedDecision:
 
     thread: Thread
     turn: int
-    round: int
-    variant: str
-    prompt_version: str
-    decision: Decision
-    thresholds: Thresholds
-    factors: Factors | None
-    judgement: Judgement | None
+    made: DecisionRound
     outcome: DecisionOutcome | None
     thumbs_up: int
     thumbs_down: int
@@ -69,6 +61,10 @@ class JudgedDecision:
     def key(self) -> str:
         """The thread's, with the turn."""
         return f"{self.thread.key}:{self.turn}"
+
+    @property
+    def judgement(self) -> Judgement | None:
+        return self.made.judgement
 
     @property
     def escalated(self) -> bool:
@@ -89,11 +85,11 @@ class JudgedDecision:
         None without a label, and where something else than the confidence has decided: a sensitive topic, an error,
         the engine's own word.
         """
-        if self.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
+        if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
             return None
-        return confidence(self.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
+        return confidence(self.made.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
 
     def _label_of_escalation(self) -> Label:
         if self.person_answered:
@@ -205,13 +201,14 @@ def report(judged: Sequence[JudgedDecision]) -> Report | None:
     if not judged:
         return None
     newest = sorted(judged, key=lambda each: each.decided_at, reverse=True)
-    by_type = {type_: [each for each in judged if each.decision.type is type_] for type_ in DecisionType}
-    variants = sorted({(each.variant, each.prompt_version) for each in judged})
-    by_variant = {key: [each for each in judged if (each.variant, each.prompt_version) == key] for key in variants}
+    by_type = {type_: [each for each in judged if each.made.decision.type is type_] for type_ in DecisionType}
+    by_variant: dict[tuple[str, str], list[JudgedDecision]] = {}
+    for each in judged:
+        by_variant.setdefault((each.made.variant, each.made.prompt_version), []).append(each)
     return Report(
         _stats(judged),
         tuple((type_, _stats(found)) for type_, found in by_type.items() if found),
-        tuple((name, version, _stats(found)) for (name, version), found in by_variant.items()),
+        tuple((*key, _stats(by_variant[key])) for key in sorted(by_variant)),
         tuple(each for each in newest if each.label is Label.ESCALATION_NOT_NEEDED),
         tuple(each for each in newest if each.label is Label.BAD),
     )

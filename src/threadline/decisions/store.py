@@ -57,7 +57,7 @@ class DecisionStore:
     async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
         """A turn's rounds, in order."""
         query = select(decisions).where(_row.conversation_id == conversation_id, _row.turn == turn)
-        return [_round(row) for row in await self._tx.execute(query.order_by(_row.round))]
+        return [round_of(row) for row in await self._tx.execute(query.order_by(_row.round))]
 
     async def add(self, conversation_id: int, turn: int, made: DecisionRound) -> None:
         """Store what was decided in a round, unless it is there; its evidence is judged later."""
@@ -135,33 +135,21 @@ def _judgement_columns(judgement: Judgement) -> dict[str, Any]:
     return {"confidence": judgement.confidence, "next_step": judgement.next_step.value, "reason": reason}
 
 
-def _round(row: Row[Any]) -> DecisionRound:
+def round_of(row: Row[Any]) -> DecisionRound:
+    """The round that a row of the table is."""
+    judgement = None
+    if row.next_step:
+        reason = EscalationReason(row.reason) if row.reason else None
+        judgement = Judgement(NextStep(row.next_step), row.confidence, reason)
     return DecisionRound(
         row.round,
-        decision_of(row),
+        _DECISION.validate_python(row.decision),
         Thresholds(row.threshold_high, row.threshold_low),
         row.inputs_hash,
         row.prompt_version,
         row.variant,
         _SOURCES.validate_python(row.sources),
         _RETRIEVAL.validate_python(row.retrieval),
-        factors_of(row),
-        judgement_of(row),
+        _FACTORS.validate_python(row.factors),
+        judgement,
     )
-
-
-def decision_of(row: Row[Any]) -> Decision:
-    """The decision of a row of the table."""
-    return _DECISION.validate_python(row.decision)
-
-
-def factors_of(row: Row[Any]) -> Factors | None:
-    """The evidence of a row of the table; None until it is judged."""
-    return _FACTORS.validate_python(row.factors)
-
-
-def judgement_of(row: Row[Any]) -> Judgement | None:
-    """What follows from the decision of a row of the table; None until it is judged."""
-    if not row.next_step:
-        return None
-    return Judgement(NextStep(row.next_step), row.confidence, EscalationReason(row.reason) if row.reason else None)

@@ -81,6 +81,7 @@ def _changes(pairs: Sequence[tuple[NextStep, NextStep | None]]) -> tuple[tuple[N
 
 def _next_step(judged: JudgedDecision, thresholds: Thresholds) -> NextStep | None:
     """None while the evidence is not judged."""
-    if judged.factors is None:
+    made = judged.made
+    if made.factors is None:
         return None
-    return judge(judged.decision, judged.factors, thresholds, retrieved_more=judged.round > 1).next_step
+    return judge(made.decision, made.factors, thresholds, retrieved_more=made.round > 1).next_step

@@ -11,9 +11,9 @@ from sqlalchemy.dialects.postgresql import insert
 from threadline.conversations.store.conversation import ConversationStore, in_thread
 from threadline.conversations.tables import conversations
 from threadline.db.engine import Transaction
-from threadline.decisions.model import DecisionOutcome, Thresholds
+from threadline.decisions.model import DecisionOutcome
 from threadline.decisions.reports import JudgedDecision
-from threadline.decisions.store import DecisionStore, decision_of, factors_of, judgement_of
+from threadline.decisions.store import DecisionStore, round_of
 from threadline.handovers.model import Handover, HandoverRef
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
@@ -269,13 +269,7 @@ def _judged(row: Row[Any]) -> JudgedDecision:
     return JudgedDecision(
         Thread(row.team, row.channel, row.thread_ts),
         row.turn,
-        row.round,
-        row.variant,
-        row.prompt_version,
-        decision_of(row),
-        Thresholds(row.threshold_high, row.threshold_low),
-        factors_of(row),
-        judgement_of(row),
+        round_of(row),
         DecisionOutcome(row.outcome) if row.outcome else None,
         row.thumbs_up,
         row.thumbs_down,
