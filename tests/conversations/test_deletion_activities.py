@@ -24,7 +24,7 @@ CALL = ToolCall("call_1", "slack_get_thread", "{}")
 Happening = Callable[[], Awaitable[None]]
 
 
-class Reader:
+class Reader(ThreadReader):
     """Slack shows what was said; `meanwhile` happens before it is with who has asked."""
 
     def __init__(self) -> None:

@@ -1,24 +1,33 @@
 """The thread itself as Slack has it now: who wrote what and when, and which files are attached."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from threadline.rfps.model import JsonObject
-from threadline.slack.model import FileRef, Thread, name_with_id
+from threadline.slack.client import SlackMessage, message_of
+from threadline.slack.history import History
+from threadline.slack.model import FileRef, Thread, User, name_with_id
+from threadline.slack.users import display_name
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
+MAX_MESSAGES = 2_000
+"""Messages of one thread that are read for one answer: ten of Slack's pages. Later ones are asked for by their time."""
 MOST = 50
 """Messages of one answer; earlier or later ones are found by their time."""
 _ROOM = 12_000
 """Characters of all texts of one answer, in which each message has its share."""
 _LEAST = 240
+_AN_APP = "an app"
 
 
 @dataclass(frozen=True)
@@ -46,14 +55,50 @@ class ThreadPart:
     external: int = 0
 
 
-class ThreadReader(Protocol):
+class ThreadReader:
+    """Args: `authors` says whose messages count; the others are left out."""
+
+    def __init__(self, history: History, authors: AuthorPolicy) -> None:
+        self._history = history
+        self._authors = authors
+
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
         """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone.
 
         Raises:
             Permanent, Transient: Slack does not show it.
         """
-        ...
+        oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
+        found, whole = list[Mapping[str, Any]](), False
+        async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
+            async for raw in shown:
+                if len(found) >= MAX_MESSAGES:
+                    break
+                if raw.get("subtype") != "tombstone":
+                    found.append(raw)
+            else:
+                whole = True
+        counted, users = await self._authors.filter_messages(thread, found)
+        messages = [message_of(thread.channel, each) for each in counted]
+        part = [_told(each, users) for each in _chosen(messages, thread, limit)]
+        return ThreadPart(part, len(messages) - len(part), whole, external=len(found) - len(counted))
+
+
+def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[SlackMessage]:
+    """The root, and the newest of the others."""
+    root = [each for each in messages if each.ts == thread.ts]
+    newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
+    return [*root, *newest]
+
+
+def _told(message: SlackMessage, users: Mapping[str, User | None]) -> ThreadMessage:
+    return ThreadMessage(
+        at=datetime.fromtimestamp(float(message.ts), UTC),
+        author=display_name(users[message.user], message.user) if message.user else _AN_APP,
+        user_id=message.user,
+        text=message.text,
+        files=message.files,
+    )
 
 
 def _time(value: object) -> datetime:
