@@ -335,7 +335,7 @@ async def _read_situation(
         conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
         before = await decisions.recent_sources(conversation, turn)
         rounds = await decisions.rounds(conversation, turn)
-        about = await read_binding(tx, thread)
+        _, read_only = await read_binding(tx, thread)
         user_id, lead = askers[-1].user_id if askers else "", ""
         known = not user_id or deps.users.is_cached(user_id)
         if user_id and known:
@@ -347,7 +347,7 @@ async def _read_situation(
         tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
         lead,
         tuple(before),
-        () if without_model else _offered_tools(deps, read_only=about.read_only),
+        () if without_model else _offered_tools(deps, read_only=bool(read_only)),
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
