@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.decisions.outcome_samples import answered, escalated, surely
 from threadline.decisions.model import EscalationReason, NextStep, Sensitivity, Thresholds
-from threadline.decisions.reports import JudgedDecision
-from threadline.decisions.tuning import MIN_EXAMPLES, ThresholdProposal, propose_thresholds
+from threadline.decisions.reports import MIN_EXAMPLES, JudgedDecision, ThresholdProposal, propose_thresholds
 
 NOW = Thresholds()
 TOO_SURE = [answered(0.92, thumbs_up=1)] * 20 + [answered(0.78, thumbs_down=1)] * 20

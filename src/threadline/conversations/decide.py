@@ -22,7 +22,7 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.db.errors import translate_errors
 from threadline.decisions import engine
-from threadline.decisions.engine import OfferedTool, Situation
+from threadline.decisions.engine import Situation
 from threadline.decisions.model import (
     RECENT_MESSAGES,
     Decision,
@@ -347,7 +347,7 @@ async def _read_situation(
         tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
         lead,
         tuple(before),
-        () if without_model else _offered_tools(deps, read_only=bool(read_only)),
+        {} if without_model else _offered_tools(deps, read_only=bool(read_only)),
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
@@ -381,11 +381,11 @@ async def _describe_asker(
         return ""
 
 
-def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> tuple[OfferedTool, ...]:
+def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> dict[str, str]:
     """Those that the turn may use; what looks into the documents is an action of its own."""
     allowed = allowed_tools(deps.registry, deps.services, read_only=read_only)
     definitions = deps.registry.definitions(allowed.names - {qa.answer.name})
-    return tuple(OfferedTool(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
+    return {each["name"]: each["description"][:_LONGEST_DESCRIPTION] for each in definitions}
 
 
 def _new_round(
