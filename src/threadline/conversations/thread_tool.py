@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from threadline.rfps.model import JsonObject
 from threadline.slack.client import SlackMessage, message_of
 from threadline.slack.history import History
-from threadline.slack.model import FileRef, Thread, User, name_with_id
+from threadline.slack.model import Thread, User, name_with_id
 from threadline.slack.users import display_name
 from threadline.threads.authors import AuthorPolicy
 from threadline.tools.context import ToolContext
@@ -31,25 +31,15 @@ _AN_APP = "an app"
 
 
 @dataclass(frozen=True)
-class ThreadMessage:
-    """`author`: a name, or what stands in for it; `user_id` is empty for an app without a user."""
-
-    at: datetime
-    author: str
-    user_id: str
-    text: str
-    files: tuple[FileRef, ...] = ()
-
-
-@dataclass(frozen=True)
 class ThreadPart:
-    """The root, then the newest of what follows, in the order in which it was written.
+    """The root, then the newest of what follows, in the order in which it was written. `users`: who wrote it, by id.
 
     `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
     people, who count as nobody here.
     """
 
-    messages: Sequence[ThreadMessage]
+    messages: Sequence[SlackMessage]
+    users: Mapping[str, User | None] = field(default_factory=dict)
     left_out: int = 0
     whole: bool = True
     external: int = 0
@@ -80,8 +70,8 @@ class ThreadReader:
                 whole = True
         counted, users = await self._authors.filter_messages(thread, found)
         messages = [message_of(thread.channel, each) for each in counted]
-        part = [_told(each, users) for each in _chosen(messages, thread, limit)]
-        return ThreadPart(part, len(messages) - len(part), whole, external=len(found) - len(counted))
+        part = _chosen(messages, thread, limit)
+        return ThreadPart(part, users, len(messages) - len(part), whole, external=len(found) - len(counted))
 
 
 def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[SlackMessage]:
@@ -89,16 +79,6 @@ def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[Sl
     root = [each for each in messages if each.ts == thread.ts]
     newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
     return [*root, *newest]
-
-
-def _told(message: SlackMessage, users: Mapping[str, User | None]) -> ThreadMessage:
-    return ThreadMessage(
-        at=datetime.fromtimestamp(float(message.ts), UTC),
-        author=display_name(users[message.user], message.user) if message.user else _AN_APP,
-        user_id=message.user,
-        text=message.text,
-        files=message.files,
-    )
 
 
 def _time(value: object) -> datetime:
@@ -133,7 +113,7 @@ async def get_thread(
 ) -> ToolResult:
     part = await context.services[ThreadReader].read(context.thread, since, limit)
     longest = max(_LEAST, _ROOM // max(len(part.messages), 1))
-    told = [_record(each, longest) for each in part.messages]
+    told = [_record(each, part.users.get(each.user), longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)
     attached = f", {counted(files, 'file')}" if files else ""
     data: JsonObject = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
@@ -148,9 +128,11 @@ async def get_thread(
 TOOLS = [get_thread]
 
 
-def _record(message: ThreadMessage, longest: int) -> JsonObject:
+def _record(message: SlackMessage, author: User | None, longest: int) -> JsonObject:
     text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
-    told: JsonObject = {"at": moment(message.at), "by": name_with_id(message.author, message.user_id), "text": text}
+    at = datetime.fromtimestamp(float(message.ts), UTC)
+    by = name_with_id(display_name(author, message.user), message.user) if message.user else _AN_APP
+    told: JsonObject = {"at": moment(at), "by": by, "text": text}
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files
