@@ -191,9 +191,7 @@ def test_tokens_are_counted_for_text_and_calls() -> None:
 
 
 def test_note_is_read_back_and_nothing_else_is_taken_for_one() -> None:
-    given = brief(
-        3, others=("Bob",), several=True, read_only=True, read_only_reason="the project P-1 is locked", ids=("P-1",)
-    )
+    given = brief(3, others=("Bob",), several=True, read_only_reason="the project P-1 is locked", ids=("P-1",))
     assert parse_note(given.message()) == given
     for other in (
         None,
@@ -214,7 +212,6 @@ def test_note_tells_the_model_what_holds_for_the_turn() -> None:
         joined_late=True,
         several=True,
         addressed=False,
-        read_only=True,
         read_only_reason="the project P-1 is locked",
         records=("project P-1",),
         ids=("P-1", "SHOP-2"),

@@ -133,7 +133,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
             unknown = [each for each in found.people if each not in people]
             if all(map(deps.users.is_cached, unknown)):
                 people |= {each: await deps.users.get_known(each) for each in unknown}
-            fresh = _as_messages(deps, found.taken, {}, request.agent)
+            fresh = _as_messages(deps, found.taken, None, request.agent)
             older = _for_summary(deps, found.past, fresh) if summarises else ()
             if not older and people.keys() >= found.people:
                 return await _write_call(deps, tx, request, found, people)
@@ -176,7 +176,7 @@ async def _write_call(
 ) -> ModelCallInput:
     """Keep what the model is asked in the transcript, and return it with what came before."""
     thread, turn, step = request.thread, request.turn, found.step
-    fresh = _as_messages(deps, found.taken, _names_of(found.taken, people, several=found.several), request.agent)
+    fresh = _as_messages(deps, found.taken, people if found.several else None, request.agent)
     note = found.note or await _make_note(deps, tx, request, found, people, fresh)
     entries = [
         *await _without_result(tx, thread, turn, found.entries),
@@ -207,31 +207,32 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
     last = notes.get(f"c:{turn}") or notes.get(f"c:{turn - 1}")
     if not (unread or words):
         return
-    several = _several(unread, parse_note(last))
-    people = {each.author_id: await deps.users.get_known(each.author_id) for each in unread} if several else {}
+    people = None
+    if _several(unread, parse_note(last)):
+        people = {each.author_id: await deps.users.get_known(each.author_id) for each in unread}
     own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
     async with deps.database.begin() as tx:
         unread = await MessageStore(tx).unread(thread, turn)  # somebody may have deleted one meanwhile
-        entries = _keyed(unread, _as_messages(deps, unread, _names_of(unread, people, several=several)))
+        entries = _keyed(unread, _as_messages(deps, unread, people))
         await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
 
-def _names_of(taken: Sequence[TurnMessage], people: People, *, several: bool) -> dict[str, str]:
-    """By id, whoever wrote it; of one who writes alone there is no need to know."""
-    return {each.author_id: _label(people, each.author_id) for each in taken} if several else {}
-
-
 def _as_messages(
-    deps: ConversationDeps, taken: Sequence[TurnMessage], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+    deps: ConversationDeps, taken: Sequence[TurnMessage], people: People | None, agent: Agent = Agent.COPILOT
 ) -> list[Message]:
-    """The operator reads no more of a message than its writer is told that it does."""
+    """The operator reads no more of a message than its writer is told that it does.
+
+    Args:
+        people: who has written; None where one writes alone, whom there is no need to name.
+    """
     said = []
     for each in taken:
         words = each.text
         if agent is Agent.OPERATOR and len(whole := questions.normalise_question(words)) > questions.MAX_QUESTION:
             words = questions.truncate_question(whole)
         text = f"[Corrected] {words}" if each.edit_of else words
-        said.append((names.get(each.author_id, ""), text, each.files))
+        author = "" if people is None else _label(people, each.author_id)
+        said.append((author, text, each.files))
     return user_messages(said, deps.budget)
 
 
@@ -278,7 +279,6 @@ async def _make_note(
         joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
         addressed=found.snapshot.addressed_due and not overhears,
-        read_only=bool(read_only_reason),
         read_only_reason=read_only_reason,
         records=records,
         ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),

@@ -46,7 +46,7 @@ class TurnNote:
         joined_late: what was said in the thread before the bot was first called was not told to it.
         several: more than one person has written in the thread.
         addressed: the bot was spoken to, so it has to answer.
-        read_only: nothing may be changed in this turn, `read_only_reason` says why ("the project PRJ-1 is locked").
+        read_only_reason: why nothing may be changed in this turn ("the project PRJ-1 is locked"); empty where it may.
         records: what the thread is about, in words ("project PRJ-1").
         ids: of the latest results, see `recent_ids`.
         since: the place of the first earlier message of the transcript that is sent as it is.
@@ -62,7 +62,6 @@ class TurnNote:
     joined_late: bool = False
     several: bool = False
     addressed: bool = True
-    read_only: bool = False
     read_only_reason: str = ""
     records: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -89,9 +88,8 @@ class TurnNote:
             yield "You were spoken to: give an answer."
         if self.records:
             yield f"This thread is about {_together(self.records)}."
-        if self.read_only:
-            reason = self.read_only_reason or "nothing may be changed"
-            yield f"Read-only: {reason}. What would change something is not offered."
+        if self.read_only_reason:
+            yield f"Read-only: {self.read_only_reason}. What would change something is not offered."
         if self.ids:
             yield f"Ids in the latest results, the newest result first, each in its own order: {', '.join(self.ids)}."
 
