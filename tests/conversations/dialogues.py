@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from threadline.conversations.prompt import PlacedMessage, TurnNote
+from threadline.conversations.prompt import TurnNote, parse_note
+from threadline.conversations.store.transcript import Transcript, TranscriptEntry
 from threadline.models.model import Message, Role, ToolCall, ToolKind
 from threadline.slack.model import Thread
 from threadline.tools.context import ToolContext
@@ -55,8 +56,19 @@ def result(identity: str, data: object = None, **more: object) -> Message:
     return Message(Role.TOOL, json.dumps({"success": True, "data": data} | more), call_id=identity)
 
 
-def placed(messages: Sequence[Message], first: int = 1) -> tuple[PlacedMessage, ...]:
-    return tuple(enumerate(messages, start=first))
+def placed(messages: Sequence[Message], first: int = 1) -> tuple[TranscriptEntry, ...]:
+    """Entries of a transcript, each under a key of its own; a note under that of its turn."""
+    notes = [parse_note(each) for each in messages]
+    keys = [f"c:{note.turn}" if note else f"m:{number}" for number, note in enumerate(notes)]
+    return tuple(
+        TranscriptEntry(position, key, 1, 1, message)
+        for position, (key, message) in enumerate(zip(keys, messages, strict=True), start=first)
+    )
+
+
+def past(messages: Sequence[Message] = (), summary: str = "", first: int = 1) -> Transcript:
+    """What lies before a turn."""
+    return Transcript(summary, first - 1, placed(messages, first))
 
 
 _WORDS = st.text(max_size=400) | st.text(min_size=1, max_size=20).map(lambda text: text * 300)

@@ -78,7 +78,7 @@ async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Dat
                     await TurnStore(tx).mark_posted(thread, turn)
     async with database.begin() as tx:
         found = await TurnStore(tx).last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
-    assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}
+    assert [answer for answer, _ in found] == ["second"]
 
 
 async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(database: Database) -> None:
@@ -90,4 +90,4 @@ async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(databas
     await people.hear(deletion(10))
     async with database.begin() as tx:
         found = await TurnStore(tx).last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
-    assert [each.answer for each in found.values()] == ["A crane."]
+    assert [answer for answer, _ in found] == ["A crane."]

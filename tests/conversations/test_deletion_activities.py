@@ -10,8 +10,9 @@ from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt import TurnNote
 from threadline.conversations.store.transcript import REMOVED, TranscriptStore
-from threadline.conversations.thread_tool import TOOLS, ThreadMessage, ThreadPart, ThreadReader
+from threadline.conversations.thread_tool import TOOLS, ThreadPart, ThreadReader
 from threadline.models.model import Message, Role, ToolCall
+from threadline.slack.client import SlackMessage
 from threadline.slack.model import Thread
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
@@ -24,7 +25,7 @@ CALL = ToolCall("call_1", "slack_get_thread", "{}")
 Happening = Callable[[], Awaitable[None]]
 
 
-class Reader:
+class Reader(ThreadReader):
     """Slack shows what was said; `meanwhile` happens before it is with who has asked."""
 
     def __init__(self) -> None:
@@ -35,8 +36,7 @@ class Reader:
         said = self.said
         if self.meanwhile:
             await self.meanwhile.pop()()
-        at = datetime.fromisoformat("2026-03-02T10:00+00:00")
-        return ThreadPart([ThreadMessage(at, "Rita", REPORTER, said)])
+        return ThreadPart([SlackMessage(thread.channel, "1772445600.000100", said, user=REPORTER)])
 
 
 @pytest.fixture

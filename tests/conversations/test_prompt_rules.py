@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conversations.dialogues import REGISTRY, THREAD, bot, brief, call, person, placed, result, transcripts
+from tests.conversations.dialogues import REGISTRY, THREAD, bot, brief, call, past, person, placed, result, transcripts
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.prompt import (
     INSTRUCTIONS,
     SUMMARY_INSTRUCTIONS,
     TIGHT_MESSAGE_BYTES,
     ContextBudget,
-    Past,
     build_prompt,
     byte_length,
     choose_window,
@@ -25,17 +25,18 @@ from threadline.conversations.prompt import (
     truncate_middle,
     user_messages,
 )
+from threadline.conversations.store.transcript import Transcript
 from threadline.models.model import Message, Prompt, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef
 from threadline.tools.context import Services
 from threadline.tools.registry import AllowedTools, allowed_tools
 
 ALL = allowed_tools(REGISTRY, Services(), read_only=False)
-NOTHING = Past("", ())
+NOTHING = past()
 
 
-def asked(past: Past, *current: Message, allowed: AllowedTools = ALL, tight: bool = False) -> Prompt:
-    return build_prompt(THREAD, past, current, (REGISTRY, allowed), ToolChoice.AUTO, tight=tight)
+def asked(before: Transcript, *current: Message, allowed: AllowedTools = ALL, tight: bool = False) -> Prompt:
+    return build_prompt(THREAD, before, current, (REGISTRY, allowed), ToolChoice.AUTO, tight=tight)
 
 
 def numbered(count: int) -> list[Message]:
@@ -47,8 +48,9 @@ def numbered(count: int) -> list[Message]:
 
 def test_instructions_and_tools_are_the_same_for_every_turn() -> None:
     one = asked(NOTHING, brief(1, actor="Ann").message(), person("a"))
-    other = asked(Past("We spoke.", ()), brief(9, actor="Bob", records=("project P-1",)).message(), person("b"))
+    other = asked(past(summary="We spoke."), brief(9, actor="Bob", records=("project P-1",)).message(), person("b"))
     assert one.instructions == other.instructions == INSTRUCTIONS
+    assert NO_REPLY in INSTRUCTIONS
     assert json.dumps(one.tools) == json.dumps(other.tools)
     assert one.cache_key == other.cache_key
     assert len(one.cache_key) == 32
@@ -60,14 +62,14 @@ def test_instructions_and_tools_are_the_same_for_every_turn() -> None:
 def test_each_prompt_of_a_turn_begins_with_the_one_before(
     earlier: list[Message], steps: int, interjections: list[str]
 ) -> None:
-    cut = choose_window(Past("", placed(earlier)), [person("new")], ContextBudget())
-    past, current = Past("", cut.kept), [brief(7, since=cut.since).message(), person("new")]
-    before = asked(past, *current)
+    cut = choose_window(past(earlier), [person("new")], ContextBudget())
+    sent, current = Transcript(messages=cut.kept), [brief(7, since=cut.since).message(), person("new")]
+    before = asked(sent, *current)
     for step in range(steps):
         calls = [call(f"now{step}.{number}") for number in range(2)]
         current += [bot("", *calls, opaque="{}"), *(result(each.id, "y" * 19_000) for each in calls)]
         current += [person(text) for text in interjections[step : step + 1]]
-        after = asked(past, *current)
+        after = asked(sent, *current)
         assert after.messages[: len(before.messages)] == before.messages
         before = after
 
@@ -92,7 +94,7 @@ def test_summary_comes_first_and_notes_of_earlier_turns_are_left_out() -> None:
         [person("x"), bot("y"), brief(2).message(), person("a"), bot("b"), brief(3).message(), person("c")]
     )
     before, current = split_at_turn(entries, 3)
-    prompt = asked(Past("They spoke of x.", tuple(before)), *(message for _, message in current))
+    prompt = asked(Transcript("They spoke of x.", 0, before), *(each.message for each in current))
     assert [each.content for each in prompt.messages[:5]] == ["[Earlier] They spoke of x.", "x", "y", "a", "b"]
     assert [each.role for each in prompt.messages[5:]] == [Role.SYSTEM, Role.USER]
     assert prompt.messages[5].content.startswith("[Context]")
@@ -100,7 +102,7 @@ def test_summary_comes_first_and_notes_of_earlier_turns_are_left_out() -> None:
 
 
 def test_call_of_a_stopped_turn_is_not_sent_without_its_result() -> None:
-    prompt = asked(Past("", placed([person("a"), bot("", call("1")), bot("I have stopped.")])), person("b"))
+    prompt = asked(past([person("a"), bot("", call("1")), bot("I have stopped.")]), person("b"))
     assert [each.content for each in prompt.messages] == ["a", "I have stopped.", "b"]
 
 
@@ -108,38 +110,37 @@ def test_call_of_a_stopped_turn_is_not_sent_without_its_result() -> None:
 
 
 def test_oldest_of_21_messages_are_summarised() -> None:
-    fits, past = Past("", placed(numbered(18))), Past("", placed(numbered(20)))
+    fits, long = past(numbered(18)), past(numbered(20))
     assert choose_window(fits, [person("new")], ContextBudget()).kept == fits.messages
-    cut = choose_window(past, [person("new")], ContextBudget())
-    assert (len(cut.older), len(cut.kept)) == (3, 17)
-    assert (cut.until, cut.since) == (3, 4)
-    assert cut.older + cut.kept == past.messages
+    cut = choose_window(long, [person("new")], ContextBudget())
+    assert (len(cut.older), len(cut.kept), cut.since) == (3, 17, 4)
+    assert cut.older + cut.kept == long.messages
 
 
 def test_existing_summary_is_extended() -> None:
-    past = Past("Ann wants SHOP-1.", placed(numbered(30), first=12))
-    cut = choose_window(past, [person("new")], ContextBudget())
-    prompt = summary_prompt(past, cut.older)
+    told = past(numbered(30), "Ann wants SHOP-1.", first=12)
+    cut = choose_window(told, [person("new")], ContextBudget())
+    prompt = summary_prompt(told.summary, cut.older)
     assert prompt.instructions == SUMMARY_INSTRUCTIONS
     assert (prompt.tools, prompt.tool_choice) == ((), ToolChoice.NONE)
     assert prompt.messages[0].content.startswith("Summary so far: Ann wants SHOP-1.\n")
     assert "Person: 0\n" in prompt.messages[0].content
     assert f"Person: {len(cut.older)}\n" not in prompt.messages[0].content
-    assert cut.until == 12 + len(cut.older) - 1
+    assert cut.since == 12 + len(cut.older)
 
 
 def test_summary_covers_calls_and_results_and_is_made_in_pieces() -> None:
     older = placed([bot("", call("1", arguments='{"words": "checkout"}')), result("1", "x" * 100_000)] * 40)
     piece = next_piece(older)
     assert 20 < len(piece) < len(older)
-    text = summary_prompt(NOTHING, piece).messages[0].content
+    text = summary_prompt("", piece).messages[0].content
     assert 'calls tickets.search {"words": "checkout"}' in text
     assert len(text) < 60_000
     assert next_piece(older[:1]) == older[:1]
 
 
 def test_turn_that_fills_the_window_is_sent_whole_without_the_past() -> None:
-    cut = choose_window(Past("", placed([person("a"), bot("b")])), numbered(30), ContextBudget())
+    cut = choose_window(past([person("a"), bot("b")]), numbered(30), ContextBudget())
     assert (len(cut.older), cut.kept, cut.since) == (2, (), 3)
 
 
@@ -190,9 +191,7 @@ def test_tokens_are_counted_for_text_and_calls() -> None:
 
 
 def test_note_is_read_back_and_nothing_else_is_taken_for_one() -> None:
-    given = brief(
-        3, others=("Bob",), several=True, read_only=True, read_only_reason="the project P-1 is locked", ids=("P-1",)
-    )
+    given = brief(3, others=("Bob",), several=True, read_only_reason="the project P-1 is locked", ids=("P-1",))
     assert parse_note(given.message()) == given
     for other in (
         None,
@@ -213,7 +212,6 @@ def test_note_tells_the_model_what_holds_for_the_turn() -> None:
         joined_late=True,
         several=True,
         addressed=False,
-        read_only=True,
         read_only_reason="the project P-1 is locked",
         records=("project P-1",),
         ids=("P-1", "SHOP-2"),

@@ -89,8 +89,9 @@ async def talk(database: Database) -> StoredConversation:
 async def test_decision_is_read_with_its_result_and_ratings(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
     (found,) = await outcomes(talk)
-    assert (found.thread, found.turn, found.round, found.variant, found.prompt_version) == (THREAD, 1, 1, "calm", "v1")
-    assert (found.decision, found.thresholds, found.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
+    made = found.made
+    assert (found.thread, found.turn, made.round, made.variant, made.prompt_version) == (THREAD, 1, 1, "calm", "v1")
+    assert (made.decision, made.thresholds, made.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
     assert (found.judgement, found.outcome, found.cost_usd) == (
         Judgement(NextStep.PROCEED, 0.905),
         DecisionOutcome.ANSWERED,

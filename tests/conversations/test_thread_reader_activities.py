@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.tool_fakes import MemoryLedger, context
-from threadline.conversations import thread_reader
-from threadline.conversations.thread_reader import SlackThreadReader
+from threadline.conversations import thread_tool
 from threadline.conversations.thread_tool import TOOLS, ThreadReader
 from threadline.models.model import ToolCall
 from threadline.slack.client import SlackClient, make_web_client
@@ -34,7 +33,7 @@ class Reader:
         self.root = ""
         self._registry = ToolRegistry(TOOLS)
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._services = Services().with_service(ThreadReader, SlackThreadReader(History(slack), authors))
+        self._services = Services().with_service(ThreadReader, ThreadReader(History(slack), authors))
 
     def say(self, user: str, text: str, *files: str) -> str:
         """Post into the thread; the first message begins it."""
@@ -84,7 +83,7 @@ async def test_first_and_newest_messages_of_a_long_thread_are_shown(reader: Read
 
 async def test_rest_of_a_long_thread_is_read_by_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     said = [reader.say(DEVELOPER, f"message {number}") for number in range(6)]
-    monkeypatch.setattr(thread_reader, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(thread_tool, "MAX_MESSAGES", 3)
     result = await reader.ask()
     assert [each["text"] for each in result.data["messages"]] == ["message 0", "message 1", "message 2"]
     assert not result.data["read_to_the_end"]

@@ -6,8 +6,8 @@ from tests.support.conversation_store import THREAD, StoredConversation, deletio
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
 from threadline.conversations.model.conversation import Refusal
+from threadline.conversations.store.explain import FoundMessage, find_message, read_turn
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.trace import FoundMessage, find_message, read_trace
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
@@ -65,10 +65,10 @@ async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(tal
         await talk.turn(turn)
     await talk.store(deletion(2))
     async with talk.database.begin() as tx:
-        traces = [await read_trace(tx, THREAD, turn) for turn in (1, 2, 3)]
-    assert [each.has_read_deleted for each in traces] == [False, True, True]
-    [said] = traces[1].messages
-    assert (said.text, said.deleted) == ("", True)
+        traces = [await read_turn(tx, THREAD, turn) for turn in (1, 2, 3)]
+    assert [each.withheld for each in traces] == [False, True, True]
+    [said] = traces[1].said
+    assert (said["text"], said["deleted"]) == ("", True)
 
 
 async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(database: Database) -> None:
@@ -87,13 +87,12 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
             words, ToolStatus.OK, {"data": None, "display_text": "Said."}, None, NOW + 5
         )
         await ToolExecutionStore(tx).intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
-        calls = (await read_trace(tx, THREAD, 1)).tool_calls
-    told = [(each.call_id, each.status, each.milliseconds) for each in calls]
+        calls = (await read_turn(tx, THREAD, 1)).tool_calls
+    told = [(each["call_id"], each["status"], each["milliseconds"]) for each in calls]
     assert told == [("b", "ok", 7), ("a", "error", 7), ("c", "ok", None), ("d", "unknown", None)]
-    assert calls[0].result
-    assert len(calls[0].result) == 4_000
-    assert [each.result for each in calls[1:]] == ['{"code": "PROTOCOL"}', "Said.", None]
-    assert calls[0].parameters == {"n": 0}
+    assert len(calls[0]["result"]) == 4_000
+    assert [each["result"] for each in calls[1:]] == ['{"code": "PROTOCOL"}', "Said.", None]
+    assert calls[0]["parameters"] == {"n": 0}
 
 
 async def test_trace_is_read_while_another_transaction_holds_the_row(talk: StoredConversation) -> None:
@@ -104,7 +103,7 @@ async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Store
         async with asyncio.timeout(10), talk.database.begin() as tx:
             assert await find_message(tx, CHANNEL, ts(0))
             assert await TurnStore(tx).settled(THREAD, 1)
-            assert (await read_trace(tx, THREAD, 1)).messages
+            assert (await read_turn(tx, THREAD, 1)).said
 
 
 async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:

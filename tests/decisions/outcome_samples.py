@@ -1,11 +1,13 @@
 """Judged decisions as tests need them."""
 
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from threadline.decisions.model import (
     Decision,
     DecisionOutcome,
+    DecisionRound,
     DecisionType,
     EscalationReason,
     Factors,
@@ -27,24 +29,13 @@ def surely(confidence: float) -> Factors:
 
 
 def answered(confidence: float = 0.8, thumbs_up: int = 0, thumbs_down: int = 0, **more: Any) -> JudgedDecision:
-    given: dict[str, Any] = {
-        "thread": THREAD,
-        "turn": 1,
-        "round": 1,
-        "variant": "",
-        "inputs_hash": "",
-        "prompt_version": "v1",
-        "decision": Decision(DecisionType.REASON_ONLY, "It is thanks."),
-        "thresholds": Thresholds(),
-        "factors": surely(confidence),
-        "judgement": Judgement(NextStep.PROCEED, confidence),
-        "outcome": DecisionOutcome.ANSWERED,
-        "thumbs_up": thumbs_up,
-        "thumbs_down": thumbs_down,
-        "cost_usd": 0.0,
-        "decided_at": AT,
-    }
-    return JudgedDecision(**given | more)
+    """Args: `more`: further fields of it, and of its round."""
+    made = DecisionRound(1, Decision(DecisionType.REASON_ONLY, "It is thanks."), Thresholds(), "", "v1")
+    made = replace(made, factors=surely(confidence), judgement=Judgement(NextStep.PROCEED, confidence))
+    of_round = {each.name for each in fields(DecisionRound)} & more.keys()
+    made = replace(made, **{name: more.pop(name) for name in of_round})
+    given: dict[str, Any] = {"turn": 1, "outcome": DecisionOutcome.ANSWERED, "cost_usd": 0.0, "decided_at": AT}
+    return JudgedDecision(THREAD, made=made, thumbs_up=thumbs_up, thumbs_down=thumbs_down, **given | more)
 
 
 def escalated(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.decisions.answers import Scripted, answer, passage
-from threadline.decisions.engine import MAX_QUERY, OfferedTool, Situation, decide, prompt, prompt_version
+from threadline.decisions.engine import MAX_QUERY, Situation, decide, prompt, prompt_version
 from threadline.decisions.model import DecisionType, Sensitivity
 from threadline.errors import Transient
 
-TOOLS = (OfferedTool("calendar_book", "Book a meeting."),)
+TOOLS = {"calendar_book": "Book a meeting."}
 PRICE = Situation("What does Starter cost?", tools=TOOLS, types=("pricing",))
 
 
@@ -107,7 +107,7 @@ def test_situation_hash_differs_with_each_of_its_parts() -> None:
         {"recent": ("Ada: Hello",)},
         {"lead": "Ada of Acme"},
         {"sources": (passage("Prices", "Starter"),)},
-        {"tools": ()},
+        {"tools": {}},
         {"sensitive": ("refund",)},
         {"types": ()},
     ]

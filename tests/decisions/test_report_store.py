@@ -83,7 +83,7 @@ async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk:
 
 async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: StoredConversation) -> None:
     await decide(talk, round_=2)
-    assert [each.round for each in await outcomes(talk, THREAD.team)] == [2]
+    assert [each.made.round for each in await outcomes(talk, THREAD.team)] == [2]
     assert await outcomes(talk, "T9") == []
     await talk.do("UPDATE decisions SET decided_at = now() - interval '2 days'")
     assert await outcomes(talk) == []

@@ -1,6 +1,5 @@
 """The report on decisions: counts, labels, calibration and variants."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -35,7 +34,8 @@ def test_needless_and_missed_escalations_are_listed_newest_first() -> None:
 
 def test_each_variant_and_prompt_version_has_its_own_scores() -> None:
     calm, bold = answered(0.9, thumbs_up=1, variant="calm"), answered(0.9, thumbs_down=1, variant="bold")
-    found = report([calm, bold, bold, replace(bold, prompt_version="v2")])
+    newer = answered(0.9, thumbs_down=1, variant="bold", prompt_version="v2")
+    found = report([calm, bold, bold, newer])
     assert found
     counts = [(name, version, stats.decisions) for name, version, stats in found.variants]
     assert counts == [("bold", "v1", 2), ("bold", "v2", 1), ("calm", "v1", 1)]

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.decisions.outcome_samples import answered, escalated, surely
 from threadline.decisions.model import EscalationReason, NextStep, Sensitivity, Thresholds
-from threadline.decisions.reports import JudgedDecision
-from threadline.decisions.tuning import MIN_EXAMPLES, ThresholdProposal, propose_thresholds
+from threadline.decisions.reports import MIN_EXAMPLES, JudgedDecision, ThresholdProposal, propose_thresholds
 
 NOW = Thresholds()
 TOO_SURE = [answered(0.92, thumbs_up=1)] * 20 + [answered(0.78, thumbs_down=1)] * 20
@@ -47,11 +46,11 @@ def test_thresholds_without_mistakes_stay() -> None:
 
 
 def test_unlabelled_decisions_count_among_the_changes() -> None:
-    found = proposed([*TOO_SURE, *[answered(0.79)] * 5, replace(answered(), factors=None)])
+    found = proposed([*TOO_SURE, *[answered(0.79)] * 5, answered(factors=None)])
     assert (found.judged, found.changed) == (45, 25)
 
 
-CLAIM = replace(answered().decision, sensitivity=Sensitivity.CLAIMS)
+CLAIM = replace(answered().made.decision, sensitivity=Sensitivity.CLAIMS)
 NO_SOURCE = replace(surely(0.9), source_quality=None, retrieval_failed=True, retrieval_critical=True)
 
 

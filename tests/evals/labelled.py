@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from threadline.decisions.engine import OfferedTool, Situation
+from threadline.decisions.engine import Situation
 from threadline.decisions.model import DecisionType, Source, sensitive_topics
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import DocumentType
@@ -133,10 +133,9 @@ def decisions(path: Path = DECISIONS) -> tuple[Example, ...]:
         WrongSet: a labelled set cannot be used.
     """
     read = _read(path, _Decisions)
-    tools = tuple(OfferedTool(name, says) for name, says in read.tools.items())
     labelled = [(action, each) for action in DecisionType for each in getattr(read, action.lower())]
     _demand_once(path, [" / ".join([*_said(each), each.query]) for _, each in labelled])
-    return tuple(Example(action, _situation(each, tools), each.design, each.about) for action, each in labelled)
+    return tuple(Example(action, _situation(each, read.tools), each.design, each.about) for action, each in labelled)
 
 
 def sections(folder: Path) -> dict[str, tuple[str, ...]]:
@@ -152,7 +151,7 @@ def _said(asked: _Query) -> list[str]:
     return [text for said in asked.recent for text in said.values()]
 
 
-def _situation(asked: _Query, tools: tuple[OfferedTool, ...]) -> Situation:
+def _situation(asked: _Query, tools: Mapping[str, str]) -> Situation:
     return Situation(
         asked.query,
         tuple(f"{author}: {text}" for said in asked.recent for author, text in said.items()),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.decisions.answers import passage
 from tests.models.asking import BOTH, Answering, Make, asked
-from threadline.decisions.engine import COMPARISON_SCHEMA, OfferedTool, Situation, decide, find_conflict
+from threadline.decisions.engine import COMPARISON_SCHEMA, Situation, decide, find_conflict
 from threadline.decisions.model import DecisionType
 from threadline.errors import Permanent, Transient
 from threadline.models.client import ask_structured
@@ -17,7 +17,7 @@ from threadline.models.model import ResponseFormat, Usage
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
-BOOK = Situation("Book a meeting with me.", tools=(OfferedTool("calendar_book", "Book a meeting."),))
+BOOK = Situation("Book a meeting with me.", tools={"calendar_book": "Book a meeting."})
 
 
 @BOTH

@@ -368,7 +368,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     assert await bound(desk) == []
     await desk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
-        left = await MessageStore(tx).unused(desk.thread)
+        left = await MessageStore(tx).take_up(desk.thread, 2, 1)
     assert [each.text for each in left] == ["what can you do?"]
 
 

@@ -18,7 +18,7 @@ from openai import APIConnectionError, APIError, APIStatusError, RateLimitError
 from pydantic import BaseModel, create_model
 from structlog.testing import capture_logs
 
-from tests.conversations.dialogues import REGISTRY, THREAD, brief, person, placed, transcripts
+from tests.conversations.dialogues import REGISTRY, THREAD, brief, past, person, transcripts
 from tests.conversations.scripted_turn import Script
 from tests.properties.internals import ERRORS, assert_clean, error_of, is_public
 from tests.properties.turns import REFUSALS, TOOL_FAILURES, ScriptedModel, failing_turn, new_turn, numbers, play_turn
@@ -35,7 +35,6 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt import (
     ContextBudget,
-    Past,
     build_prompt,
     choose_window,
     estimate_tokens,
@@ -44,7 +43,7 @@ from threadline.conversations.prompt import (
 )
 from threadline.conversations.replies import Intent, IntentType, extract_intent, help_text
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
@@ -161,15 +160,15 @@ WILD = st.tuples(st.text(max_size=60), TIMES).map(lambda drawn: drawn[0] * drawn
 BUDGETS = st.integers(4_000, 20_000).map(lambda tokens: ContextBudget(tokens=tokens))
 
 
-def first_prompt(past: Past, said: Sequence[str], budget: ContextBudget) -> Prompt:
+def first_prompt(before: Transcript, said: Sequence[str], budget: ContextBudget) -> Prompt:
     """The first call of a turn for which no summary was made."""
     fresh = user_messages([("", text, ()) for text in said], budget)
-    cut = choose_window(past, fresh, budget)
-    return prompt_of(Past(past.summary, cut.kept), [brief(7, since=cut.since).message(), *fresh])
+    cut = choose_window(before, fresh, budget)
+    return prompt_of(replace(before, messages=cut.kept), [brief(7, since=cut.since).message(), *fresh])
 
 
-def prompt_of(past: Past, current: Sequence[Message]) -> Prompt:
-    return build_prompt(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+def prompt_of(before: Transcript, current: Sequence[Message]) -> Prompt:
+    return build_prompt(THREAD, before, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
 
 
 def told(messages: Sequence[Message]) -> list[tuple[Role, str, list[str]]]:
@@ -186,7 +185,7 @@ def test_property_4_latest_messages_are_sent_in_order_without_a_gap(
     earlier: list[Message], budget: ContextBudget
 ) -> None:
     earlier = [replace(each, content=each.content and f"{at} {each.content}") for at, each in enumerate(earlier)]
-    sent = first_prompt(Past("", placed(earlier)), ["newest"], budget).messages
+    sent = first_prompt(past(earlier), ["newest"], budget).messages
     shown, whole = told(sent), told([*earlier, person("newest")])
     assert shown == whole[-len(shown) :]
     assert shown[0][0] is not Role.TOOL
@@ -237,12 +236,12 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     )
     question = await prepare_call(deps, ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO), 1)
     until = (await talk.read()).summary_until
-    kept = [each for _, each in question.past.messages]
+    kept = [each.message for each in question.past.messages]
     assert kept == earlier[len(earlier) - len(kept) :]
     assert is_blank(summary) or until + len(kept) == len(earlier)
     assert question.past.summary == (limit_summary(storable(summary)) if until else "")
-    past = Past(limit_summary("x" + summary), placed(earlier))
-    for sent in (prompt_of(question.past, list(question.current)), first_prompt(past, said, budget)):
+    told = past(earlier, limit_summary("x" + summary))
+    for sent in (prompt_of(question.past, list(question.current)), first_prompt(told, said, budget)):
         assert len(sent.messages) <= 20
         assert sum(map(estimate_tokens, sent.messages)) <= budget.tokens
 

@@ -78,18 +78,17 @@ async def tune(
     team: Team = "",
 ) -> None:
     """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
-    from threadline.decisions import tuning
-    from threadline.decisions.reports import training_examples
+    from threadline.decisions import reports
 
-    outcomes = [each for each in await _outcomes(since, team) if variant in ("", each.variant)]
+    outcomes = [each for each in await _outcomes(since, team) if variant in ("", each.made.variant)]
     if not outcomes:
         output.print_line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
         return
-    examples = len(training_examples(outcomes))
+    examples = len(reports.training_examples(outcomes))
     counted = f"Judged decisions by confidence: {examples}"
-    found = tuning.propose_thresholds(outcomes, outcomes[-1].thresholds)
+    found = reports.propose_thresholds(outcomes, outcomes[-1].made.thresholds)
     if found is None:
-        missing = tuning.MIN_EXAMPLES - examples
+        missing = reports.MIN_EXAMPLES - examples
         output.print_line(f"{counted}; {missing} more are needed before thresholds are proposed.")
         return
     now, then = found.current, found.proposed
@@ -152,8 +151,8 @@ def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
     for each in outcomes[:_LISTED]:
         sure = f"{each.judgement.confidence:.2f}" if each.judgement else "–"
         why = f", {each.judgement.reason.value}" if each.judgement and each.judgement.reason else ""
-        words = textwrap.shorten(each.decision.reasoning, 100, placeholder=" …")
-        output.print_line(f"  {each.key}: {each.decision.type.value}, {sure}{why}. {words}")
+        words = textwrap.shorten(each.made.decision.reasoning, 100, placeholder=" …")
+        output.print_line(f"  {each.key}: {each.made.decision.type.value}, {sure}{why}. {words}")
     if len(outcomes) > _LISTED:
         output.print_line(f"  … and {len(outcomes) - _LISTED} more")
 

@@ -16,13 +16,23 @@ from threadline.cli.process import run_async
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.conversations.explain import Explanation
+    from threadline.conversations.store.explain import Explanation, Stored
     from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
 """Characters of a text that are shown; `--json` has all that is told."""
 _STATE = [each.name for each in fields(ProtocolState)]
 """A turn's state is on record as JSON, whose order is Postgres's own."""
+_MODEL_COLUMNS = {
+    "step": "step",
+    "for": "purpose",
+    "model": "model",
+    "in": "input_tokens",
+    "cached": "cached_tokens",
+    "out": "output_tokens",
+    "ms": "milliseconds",
+    "cost in $": "cost_usd",
+}
 _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
 
@@ -41,7 +51,7 @@ async def explain(
     from pydantic import TypeAdapter
     from temporalio.envconfig import ClientConfig
 
-    from threadline.conversations import explain as explaining
+    from threadline.conversations.store import explain as explaining
     from threadline.settings import TemporalUiSettings
 
     use_running_stack()
@@ -63,21 +73,24 @@ def _tell(told: "Explanation") -> None:
     for label, value in _facts(told):
         output.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
     for each in told.said:
-        words = "(deleted by its author)" if each.deleted else _short(each.text)
-        output.print_line(f"  {each.user_id} at {each.ts}: {words}")
-    _context(told.layers)
+        words = "(deleted by its author)" if each["deleted"] else _short(each["text"])
+        output.print_line(f"  {each['user_id']} at {each['ts']}: {words}")
+    layers = sorted({name for each in told.layers for name in each}, key=lambda name: (name != "layer", name))
+    _table("Context", {name: name for name in layers}, told.layers)
     _head("Tool calls" if told.tool_calls else "No tool was called")
     for number, call in enumerate(told.tool_calls, start=1):
-        took = "" if call.milliseconds is None else f", {call.milliseconds} ms"
-        output.print_line(f"{number}. step {call.step}: {call.tool_name}, {call.status}{took}")
-        output.print_line(f"   arguments: {_short(call.parameters)}")
-        output.print_line(f"   result:    {_short(call.result)}" if call.result else "")
+        took = "" if call["milliseconds"] is None else f", {call['milliseconds']} ms"
+        output.print_line(f"{number}. step {call['step']}: {call['tool_name']}, {call['status']}{took}")
+        output.print_line(f"   arguments: {_short(call['parameters'])}")
+        output.print_line(f"   result:    {_short(call['result'])}" if call["result"] else "")
     _protocol(told.protocol)
     for title, written in (("Journal entries", told.journal), ("Events", told.events)):
         _head(title if written else "")
         for entry in written:
-            output.print_line(f"{entry.id}. {entry.rfp_id}, {entry.kind}: {_short(entry.what)}")
-    _models(told)
+            output.print_line(f"{entry['id']}. {entry['rfp_id']}, {entry['kind']}: {_short(entry['what'])}")
+    _table("Model calls", _MODEL_COLUMNS, told.model_calls)
+    spent = f"{told.spent['tokens']:,} tokens, ${told.spent['cost_usd']:.4f} in all"
+    output.print_line(spent if told.model_calls else "\nNo model was asked")
     _end(told)
 
 
@@ -85,7 +98,8 @@ def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
     yield "workflow", told.workflow_id
     yield "in Temporal", told.workflow_url
     yield "correlation id", told.correlation_id
-    yield "asked by", f"{told.asker.name} ({told.asker.user_id})" if told.asker.name else told.asker.user_id or "nobody"
+    user_id, name = told.asker["user_id"], told.asker["name"]
+    yield "asked by", f"{name} ({user_id})" if name else user_id or "nobody"
     if told.route:
         yield from _way(told.route)
     else:
@@ -113,17 +127,6 @@ def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
     yield from ((label, value) for label, value in told.items() if value)
 
 
-def _context(layers: Sequence[Mapping[str, Any]]) -> None:
-    """The layers as they are on record, whatever is told of each."""
-    _head("Context" if layers else "")
-    if layers:
-        names = sorted({name for layer in layers for name in layer}, key=lambda name: (name != "layer", name))
-        table = Table(*(escape(str(name)) for name in names), box=None, pad_edge=False)
-        for layer in layers:
-            table.add_row(*(escape(_short(layer.get(name, ""))) for name in names))
-        output.console.print(table)
-
-
 def _protocol(state: Mapping[str, Any] | None) -> None:
     _head("Protocol at the end" if state else "")
     for name in sorted(state or {}, key=lambda each: _STATE.index(each) if each in _STATE else len(_STATE)):
@@ -132,15 +135,14 @@ def _protocol(state: Mapping[str, Any] | None) -> None:
         output.print_line(f"{name}: {shown or 'nothing'}")
 
 
-def _models(told: "Explanation") -> None:
-    _head("Model calls" if told.model_calls else "No model was asked")
-    if told.model_calls:
-        table = Table("step", "for", "model", "in", "cached", "out", "ms", "cost", box=None, pad_edge=False)
-        for each in told.model_calls:
-            tokens = (each.input_tokens, each.cached_tokens, each.output_tokens, each.milliseconds)
-            table.add_row(str(each.step), each.purpose, escape(each.model), *map(str, tokens), f"${each.cost_usd:.4f}")
+def _table(title: str, columns: Mapping[str, str], rows: "Sequence[Stored]") -> None:
+    """The rows as they are on record: fields of theirs under these heads. Nothing where there are no rows."""
+    if rows:
+        _head(title)
+        table = Table(*map(escape, columns), box=None, pad_edge=False)
+        for each in rows:
+            table.add_row(*(escape(_short(each.get(name, ""))) for name in columns.values()))
         output.console.print(table)
-        output.print_line(f"{told.spent.tokens:,} tokens, ${told.spent.cost_usd:.4f} in all")
 
 
 def _end(told: "Explanation") -> None:

@@ -13,13 +13,10 @@ import structlog
 
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_context import OperatorQuestion, read_question
 from threadline.conversations.prompt import (
-    Past,
-    PlacedMessage,
     TurnNote,
-    Window,
     choose_window,
     limit_summary,
     next_piece,
@@ -45,7 +42,7 @@ from threadline.estimates.store import EstimateStore
 from threadline.models.model import ChatModel, Message, Role
 from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
-from threadline.slack.model import Thread, name_with_id
+from threadline.slack.model import Thread, User, name_with_id
 from threadline.slack.text import is_blank
 from threadline.slack.users import display_name, time_zone
 from threadline.threads.activity import LONG_WAIT
@@ -62,13 +59,8 @@ LONGEST_SUMMARY = 180.0
 _SUMMARY_ATTEMPTS = 2
 
 
-@dataclass(frozen=True)
-class ThreadBinding:
-    """What a thread is bound to, in words, and what follows from it."""
-
-    records: tuple[str, ...] = ()
-    read_only: bool = False
-    because: str = ""
+People = Mapping[str, User | None]
+"""Users by their ids, as Slack knows them."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ class ModelCallInput:
     step: int
     kept: Message | None = None
     briefing: TurnNote | None = None
-    past: Past = field(default_factory=lambda: Past("", ()))
+    past: Transcript = field(default_factory=Transcript)
     current: tuple[Message, ...] = ()
     taken: tuple[TurnMessage, ...] = ()
     plan: TurnPlan | None = None
@@ -95,126 +87,112 @@ class ModelCallInput:
 
 @dataclass(frozen=True)
 class _FoundForCall:
-    """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
-    its briefing needs its own part alone."""
+    """What a transaction has found before the call's share of what people wrote is in the transcript.
+
+    `begins`: the agent whose turn it is has no reply in it yet. `entries`: the transcript, of which a turn that has
+    its `note` needs its own part alone. `previous`: an earlier turn's note; `past`: what lies before a turn that has
+    none.
+    """
 
     snapshot: ConversationSnapshot
     step: int
-    kept: Message | None = None
-    taken: tuple[TurnMessage, ...] = ()
-    summary: str = ""
-    summary_until: int = 0
-    placed: tuple[TranscriptEntry, ...] = ()
-    briefing: TurnNote | None = None
+    taken: tuple[TurnMessage, ...]
+    plan: TurnPlan | None
+    begins: bool
+    entries: tuple[TranscriptEntry, ...]
+    note: TurnNote | None = None
     previous: TurnNote | None = None
-    about: ThreadBinding = field(default_factory=ThreadBinding)
-    plan: TurnPlan | None = None
-    begins: bool = False
-    """The agent whose turn it is has no reply in it yet."""
+    past: Transcript = field(default_factory=Transcript)
 
     @property
     def several(self) -> bool:
-        return _several(self.taken, self.briefing or self.previous, self.placed)
+        return _several(self.taken, self.note or self.previous, self.entries)
 
     @property
-    def overhears(self) -> bool:
-        return self.plan is not None and self.plan.route.overhears
+    def people(self) -> set[str]:
+        """Whose names and time zones the call needs."""
+        if self.note and not self.several:
+            return set()
+        previous = [self.previous.user_id] if self.previous else []
+        return {*(each.author_id for each in self.taken), *previous} - {""}
 
 
 async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> ModelCallInput:
     """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
 
-    One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for, or a summary
-    is made first.
+    One transaction. It is begun anew where Slack has to be asked for names, which nobody's messages are to wait for,
+    or where a summary is made first.
     """
+    people: dict[str, User | None] = {}
+    summarises = True
+    while True:
+        async with deps.database.begin() as tx:
+            found = await _find(deps, tx, request)
+            if isinstance(found, ModelCallInput):
+                return found
+            unknown = [each for each in found.people if each not in people]
+            if all(map(deps.users.is_cached, unknown)):
+                people |= {each: await deps.users.get_known(each) for each in unknown}
+            fresh = _as_messages(deps, found.taken, None, request.agent)
+            older = _for_summary(deps, found.past, fresh) if summarises else ()
+            if not older and people.keys() >= found.people:
+                return await _write_call(deps, tx, request, found, people)
+        if older:
+            await _summarise(deps, request, found.past, fresh, attempt)
+            summarises = False
+        people |= {each: await deps.users.get_known(each) for each in found.people if each not in people}
+
+
+async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _FoundForCall | ModelCallInput:
+    """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
     thread, turn = request.thread, request.turn
-    found, made = await _read_call(deps, request, summarises=True)
-    if made is None and _has_too_much(deps, request, found):
-        await summarise(deps, ConversationTurn(thread, turn), attempt)
-        found, made = await _read_call(deps, request, summarises=False)
-    if made:
-        return made
-    names, brief = await _name_people(deps, request, found)
-    async with deps.database.begin() as tx:
-        if await ConversationStore(tx).current_step(thread, turn, found.step) != found.step:
-            raise Permanent(_OVER)
-        # Read once more: somebody may have deleted a message while Slack was asked for names.
-        taken = await MessageStore(tx).take_up(thread, turn, found.step)
-        plan = await TurnStore(tx).plan(thread, turn) if found.plan else None
-        found = replace(found, plan=plan, snapshot=await ConversationStore(tx).snapshot(thread))
-        return await _write_call(deps, tx, request, found, brief, names, taken)
-
-
-async def _read_call(
-    deps: ConversationDeps, request: ThinkRequest, *, summarises: bool
-) -> tuple[_FoundForCall, ModelCallInput | None]:
-    """What is found, and what is asked where nothing else is needed for it.
-
-    Args:
-        summarises: a summary may have to be made first.
-    """
-    async with deps.database.begin() as tx:
-        found = await _find(deps, tx, request)
-        if found.kept:
-            return found, ModelCallInput(found.snapshot, found.step, found.kept)
-        if not _knows_people(deps, found) or (summarises and _has_too_much(deps, request, found)):
-            return found, None
-        names, brief = await _name_people(deps, request, found)
-        return found, await _write_call(deps, tx, request, found, brief, names, found.taken)
-
-
-def _knows_people(deps: ConversationDeps, found: _FoundForCall) -> bool:
-    """Whether Slack need not be asked for anybody's name or time zone."""
-    if found.briefing and not (found.several and found.taken):
-        return True
-    people = {each.author_id for each in found.taken} | ({found.previous.user_id} if found.previous else set())
-    return all(deps.users.is_cached(each) for each in people if each)
-
-
-def _has_too_much(deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall) -> bool:
-    """Whether a turn that begins has more past than the model is sent."""
-    said = _as_messages(deps, found.taken, {}, request.agent)
-    return found.briefing is None and bool(_choose_past(deps, request, found, said).older)
-
-
-async def _name_people(
-    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall
-) -> tuple[dict[str, str], TurnNote]:
-    """The names of who wrote, and the turn's context."""
-    names = await _names_of(deps, found.taken, several=found.several)
-    if found.briefing:
-        return names, found.briefing
-    return names, await _write_note(deps, request, found, _as_messages(deps, found.taken, names, request.agent))
+    step = await ConversationStore(tx).current_step(thread, turn, request.step)
+    mine = await TranscriptStore(tx).entries_of(thread, turn)
+    if kept := _reply(mine, request.step):
+        return ModelCallInput(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
+    if not step:
+        raise Permanent(_OVER)
+    plan = await TurnStore(tx).plan(thread, turn)
+    stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
+    taken = tuple(await MessageStore(tx).take_up(thread, turn, step, stays))
+    snapshot = await ConversationStore(tx).snapshot(thread)
+    begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
+    note = parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None))
+    found = _FoundForCall(snapshot, step, taken, plan, begins, mine, note)
+    if note:
+        return found
+    transcript = await TranscriptStore(tx).read(thread)
+    previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
+    return replace(
+        found,
+        entries=transcript.messages,
+        previous=previous or _last_note(transcript.messages),
+        past=replace(transcript, messages=split_at_turn(transcript.messages, turn)[0]),
+    )
 
 
 async def _write_call(
-    deps: ConversationDeps,
-    tx: Transaction,
-    request: ThinkRequest,
-    found: _FoundForCall,
-    brief: TurnNote,
-    names: Mapping[str, str],
-    taken: Sequence[TurnMessage],
+    deps: ConversationDeps, tx: Transaction, request: ThinkRequest, found: _FoundForCall, people: People
 ) -> ModelCallInput:
     """Keep what the model is asked in the transcript, and return it with what came before."""
     thread, turn, step = request.thread, request.turn, found.step
+    fresh = _as_messages(deps, found.taken, people if found.several else None, request.agent)
+    note = found.note or await _make_note(deps, tx, request, found, people, fresh)
     entries = [
-        *await _without_result(tx, thread, turn, found.placed),
-        *([] if found.briefing else [(f"c:{turn}", brief.message())]),
-        *_keyed(taken, _as_messages(deps, taken, names, request.agent)),
+        *await _without_result(tx, thread, turn, found.entries),
+        *([] if found.note else [(f"c:{turn}", note.message())]),
+        *_keyed(found.taken, fresh),
     ]
     await TranscriptStore(tx).append(thread, turn, step, entries)
-    if not found.briefing:  # an earlier attempt's stands
-        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
-    transcript = await TranscriptStore(tx).read(thread, since=brief.since)
+    transcript = await TranscriptStore(tx).read(thread, since=note.since)
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
     asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-    before, current = split_at_turn(_entries(transcript.messages), turn)
-    past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-    return ModelCallInput(found.snapshot, step, None, brief, past, words, tuple(taken), plan, decided, asked)
+    before, current = split_at_turn(transcript.messages, turn)
+    past, words = replace(transcript, messages=before), tuple(each.message for each in current)
+    return ModelCallInput(found.snapshot, step, None, note, past, words, found.taken, plan, decided, asked)
 
 
 async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
@@ -229,125 +207,83 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
     last = notes.get(f"c:{turn}") or notes.get(f"c:{turn - 1}")
     if not (unread or words):
         return
-    names = await _names_of(deps, unread, several=_several(unread, parse_note(last)))
+    people = None
+    if _several(unread, parse_note(last)):
+        people = {each.author_id: await deps.users.get_known(each.author_id) for each in unread}
     own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
     async with deps.database.begin() as tx:
         unread = await MessageStore(tx).unread(thread, turn)  # somebody may have deleted one meanwhile
-        entries = _keyed(unread, _as_messages(deps, unread, names))
+        entries = _keyed(unread, _as_messages(deps, unread, people))
         await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
 
-async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _FoundForCall:
-    """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
-    thread, turn = request.thread, request.turn
-    step = await ConversationStore(tx).current_step(thread, turn, request.step)
-    mine = await TranscriptStore(tx).entries_of(thread, turn)
-    if kept := _reply(mine, request.step):
-        return _FoundForCall(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
-    if not step:
-        raise Permanent(_OVER)
-    plan = await TurnStore(tx).plan(thread, turn)
-    stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
-    taken = await MessageStore(tx).take_up(thread, turn, step, stays)
-    snapshot = await ConversationStore(tx).snapshot(thread)
-    begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
-    if begun := parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None)):
-        return _FoundForCall(snapshot, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
-    transcript = await TranscriptStore(tx).read(thread)
-    previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
-    return _FoundForCall(
-        snapshot=snapshot,
-        step=step,
-        taken=tuple(taken),
-        summary=transcript.summary,
-        summary_until=transcript.summary_until,
-        placed=transcript.messages,
-        previous=previous or _last_briefing(transcript.messages),
-        about=await read_binding(tx, thread),
-        plan=plan,
-        begins=begins,
-    )
-
-
-async def _names_of(deps: ConversationDeps, taken: Sequence[TurnMessage], *, several: bool) -> dict[str, str]:
-    """By id, whoever wrote it; of one who writes alone there is no need to ask."""
-    return {each.author_id: await _label(deps, each.author_id) for each in taken} if several else {}
-
-
 def _as_messages(
-    deps: ConversationDeps, taken: Sequence[TurnMessage], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+    deps: ConversationDeps, taken: Sequence[TurnMessage], people: People | None, agent: Agent = Agent.COPILOT
 ) -> list[Message]:
-    """The operator reads no more of a message than its writer is told that it does."""
+    """The operator reads no more of a message than its writer is told that it does.
+
+    Args:
+        people: who has written; None where one writes alone, whom there is no need to name.
+    """
     said = []
     for each in taken:
-        words = (
-            questions.truncate_question(questions.normalise_question(each.text))
-            if _too_long(each, agent)
-            else each.text
-        )
+        words = each.text
+        if agent is Agent.OPERATOR and len(whole := questions.normalise_question(words)) > questions.MAX_QUESTION:
+            words = questions.truncate_question(whole)
         text = f"[Corrected] {words}" if each.edit_of else words
-        said.append((names.get(each.author_id, ""), text, each.files))
+        author = "" if people is None else _label(people, each.author_id)
+        said.append((author, text, each.files))
     return user_messages(said, deps.budget)
 
 
-async def _label(deps: ConversationDeps, user: str) -> str:
-    return name_with_id(await _name(deps, user), user)
+def _label(people: People, user: str) -> str:
+    return name_with_id(display_name(people.get(user), user), user)
 
 
-async def _name(deps: ConversationDeps, user: str) -> str:
-    return display_name(await deps.users.get_known(user), user)
-
-
-async def _clocks(deps: ConversationDeps, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _clocks(people: People, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Time zones with the people who live by them."""
     by_zone: dict[str, list[str]] = {}
     for user in users:
-        if zone := time_zone(await deps.users.get_known(user)):
-            by_zone.setdefault(zone, []).append(await _label(deps, user))
-    return tuple((zone, tuple(people)) for zone, people in by_zone.items())
+        if zone := time_zone(people.get(user)):
+            by_zone.setdefault(zone, []).append(_label(people, user))
+    return tuple((zone, tuple(names)) for zone, names in by_zone.items())
 
 
-def _choose_past(
-    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall, fresh: Sequence[Message]
-) -> Window:
-    before, _ = split_at_turn(_entries(found.placed), request.turn)
-    return choose_window(Past(found.summary, tuple(before)), fresh, deps.budget)
-
-
-async def _write_note(
-    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall, fresh: Sequence[Message]
+async def _make_note(
+    deps: ConversationDeps,
+    tx: Transaction,
+    request: ThinkRequest,
+    found: _FoundForCall,
+    people: People,
+    fresh: Sequence[Message],
 ) -> TurnNote:
     """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
-    cut = _choose_past(deps, request, found, fresh)
+    cut = choose_window(found.past, fresh, deps.budget)
     if cut.older:
         key, left_out = request.thread.key, len(cut.older)
         _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
     newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
     user = newest.author_id if newest else found.previous.user_id if found.previous else ""
     others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
-    listed = found.previous.ids if found.previous else ()
+    records, read_only_reason = await read_binding(tx, request.thread)
+    overhears = found.plan is not None and found.plan.route.overhears
     return TurnNote(
         turn=request.turn,
         at=deps.clock(),
         user_id=user,
-        actor=await _name(deps, user) if user else "Somebody",
+        actor=display_name(people.get(user), user) if user else "Somebody",
         request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
-        others=tuple([await _label(deps, each) for each in others]),
-        clocks=await _clocks(deps, [user, *others] if user else []),
+        others=tuple(_label(people, each) for each in others),
+        clocks=_clocks(people, [user, *others] if user else []),
         # What came before it is among what the operator is told.
         joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
-        addressed=found.snapshot.addressed_due and not found.overhears,
-        read_only=found.about.read_only,
-        read_only_reason=found.about.because,
-        records=found.about.records,
-        ids=recent_ids([message for _, message in cut.kept], listed),
-        since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
+        addressed=found.snapshot.addressed_due and not overhears,
+        read_only_reason=read_only_reason,
+        records=records,
+        ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),
+        since=max(cut.since, found.past.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
     )
-
-
-def _entries(placed: Sequence[TranscriptEntry]) -> list[PlacedMessage]:
-    return [(each.position, each.message) for each in placed]
 
 
 def _begun_late(thread: Thread, found: _FoundForCall) -> bool:
@@ -355,7 +291,7 @@ def _begun_late(thread: Thread, found: _FoundForCall) -> bool:
     if found.previous:
         return found.previous.joined_late
     root = message_id(thread.team, thread.channel, thread.ts)
-    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.placed}
+    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.entries}
     return f"u:{root}" not in stored
 
 
@@ -369,7 +305,7 @@ def _keyed(taken: Sequence[TurnMessage], said: Sequence[Message]) -> list[tuple[
     return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
-def _last_briefing(placed: Sequence[TranscriptEntry]) -> TurnNote | None:
+def _last_note(placed: Sequence[TranscriptEntry]) -> TurnNote | None:
     return next((found for each in reversed(placed) if (found := parse_note(each.message))), None)
 
 
@@ -399,23 +335,31 @@ async def _without_result(
     return found
 
 
-async def read_binding(tx: Transaction, thread: Thread) -> ThreadBinding:
-    """What a thread is about, and whether anything may be changed there."""
+async def read_binding(tx: Transaction, thread: Thread) -> tuple[tuple[str, ...], str]:
+    """What a thread is about, in words ("project PRJ-1"), and why nothing may be changed there; empty where it may."""
     bound = await ThreadBindingStore(tx).of(thread)
-    about = ThreadBinding(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
+    reason = ""
     if project_id := bound.get(PROJECT_BINDING):
         with contextlib.suppress(ProjectNotFound):
             if (await EstimateStore(tx).project(thread.team, project_id)).locked:
-                return replace(about, read_only=True, because=f"the project {project_id} is locked")
-    return about
+                reason = f"the project {project_id} is locked"
+    return tuple(f"{kind} {record}" for kind, record in sorted(bound.items())), reason
 
 
-def _too_long(taken: TurnMessage, agent: Agent) -> bool:
-    return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
+# -- The summary ---------------------------------------------------------------------------------------------------
 
 
-async def summarise(deps: ConversationDeps, turn: ConversationTurn, attempt: int) -> None:
-    """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
+def _for_summary(deps: ConversationDeps, past: Transcript, fresh: Sequence[Message]) -> tuple[TranscriptEntry, ...]:
+    """What of a past that is too long is for the summary: the rest fills half of the budget, so that it lasts for a
+    while. Nothing when there is room for all."""
+    too_much = choose_window(past, fresh, deps.budget).older
+    return max(choose_window(past, (), deps.budget.half()).older, too_much, key=len) if too_much else ()
+
+
+async def _summarise(
+    deps: ConversationDeps, request: ThinkRequest, past: Transcript, fresh: Sequence[Message], attempt: int
+) -> None:
+    """Before a turn's first thought: have what is too much of its past summarised.
 
     What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
     vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
@@ -425,54 +369,38 @@ async def summarise(deps: ConversationDeps, turn: ConversationTurn, attempt: int
     """
     try:
         async with asyncio.timeout(LONGEST_SUMMARY):
-            await _summarise_pieces(deps, turn)
+            while deps.model and (older := _for_summary(deps, past, fresh)):
+                piece = next_piece(older)
+                summary = await _extend_summary(deps, deps.model, request, past, piece)
+                if not summary or len(piece) == len(older):
+                    return
+                past = Transcript(summary, piece[-1].position, past.messages[len(piece) :])
     except Exception as error:
         if isinstance(error, Transient) and attempt < _SUMMARY_ATTEMPTS and (error.retry_after or 0) <= LONG_WAIT:
             raise
-        _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
-
-
-async def _summarise_pieces(deps: ConversationDeps, turn: ConversationTurn) -> None:
-    while deps.model and (asked := await _older(deps, turn)):
-        past, older = asked
-        piece = next_piece(older)
-        if not await _extend_summary(deps, deps.model, turn, past, piece) or len(piece) == len(older):
-            return
-
-
-async def _older(deps: ConversationDeps, turn: ConversationTurn) -> tuple[Past, Sequence[PlacedMessage]] | None:
-    """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
-    async with deps.database.begin() as tx:
-        if parse_note(await TranscriptStore(tx).get(turn.thread, f"c:{turn.turn}")):
-            return None
-        past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
-        unused = await MessageStore(tx).unused(turn.thread)
-    fresh = user_messages([("", each.text, each.files) for each in unused], deps.budget)
-    too_much = choose_window(past, fresh, deps.budget).older
-    half = choose_window(past, (), deps.budget.half()).older
-    return (past, max(half, too_much, key=len)) if too_much else None
+        _log.warning("summary_failed", slack_thread=request.thread.key, turn=request.turn, exc_info=error)
 
 
 async def _extend_summary(
-    deps: ConversationDeps, model: ChatModel, turn: ConversationTurn, past: Past, piece: Sequence[PlacedMessage]
-) -> bool:
-    """Have the summary extended by a piece; False when there are no words, or it tells what is there no more."""
-    begun = time.monotonic()
-    answer = await model.ask(summary_prompt(past, piece))
+    deps: ConversationDeps,
+    model: ChatModel,
+    request: ThinkRequest,
+    past: Transcript,
+    piece: Sequence[TranscriptEntry],
+) -> str:
+    """The summary that tells a piece more; empty when there are no words, or it tells what is there no more."""
+    thread, turn, begun = request.thread, request.turn, time.monotonic()
+    answer = await model.ask(summary_prompt(past.summary, piece))
     took = round((time.monotonic() - begun) * 1000)
     summary = limit_summary(storable(answer.reply.text))
     async with deps.database.begin() as tx:
-        await ConversationStore(tx).add_usage(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
-        now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+        await ConversationStore(tx).add_usage(thread, turn, 0, "summarise", answer.usage, took)
+        now = await TranscriptStore(tx).read(thread)
         # Somebody may have deleted a message meanwhile, whose words the summary would keep.
-        same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
+        told, _ = split_at_turn(now.messages, turn)
+        same = now.summary == past.summary and told[: len(piece)] == tuple(piece)
         if is_blank(summary) or not same:
-            _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
-            return False
-        await TranscriptStore(tx).replace_with_summary(turn.thread, summary, piece[-1][0])
-    return True
-
-
-def _past(transcript: Transcript, turn: int) -> Past:
-    entries = [(each.position, each.message) for each in transcript.messages]
-    return Past(transcript.summary, tuple(split_at_turn(entries, turn)[0]))
+            _log.warning("summary_failed", slack_thread=thread.key, turn=turn, outdated=not same)
+            return ""
+        await TranscriptStore(tx).replace_with_summary(thread, summary, piece[-1].position)
+    return summary

@@ -23,7 +23,7 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.db.errors import translate_errors
 from threadline.decisions import engine
-from threadline.decisions.engine import OfferedTool, Situation
+from threadline.decisions.engine import Situation
 from threadline.decisions.model import (
     RECENT_MESSAGES,
     Decision,
@@ -310,7 +310,7 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
         conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
         before = await decisions.recent_sources(conversation, turn)
         rounds = await decisions.rounds(conversation, turn)
-        about = await read_binding(tx, thread)
+        _, read_only = await read_binding(tx, thread)
         user_id, lead = askers[-1].user_id if askers else "", ""
         known = not user_id or deps.users.is_cached(user_id)
         if user_id and known:
@@ -322,7 +322,7 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
         tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
         lead,
         tuple(before),
-        () if without_model else _offered_tools(deps, read_only=about.read_only),
+        {} if without_model else _offered_tools(deps, read_only=bool(read_only)),
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
@@ -356,11 +356,11 @@ async def _describe_asker(
         return ""
 
 
-def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> tuple[OfferedTool, ...]:
+def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> dict[str, str]:
     """Those that the turn may use; what looks into the documents is an action of its own."""
     allowed = allowed_tools(deps.registry, deps.services, read_only=read_only)
     definitions = deps.registry.definitions(allowed.names - {qa.answer.name})
-    return tuple(OfferedTool(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
+    return {each["name"]: each["description"][:_LONGEST_DESCRIPTION] for each in definitions}
 
 
 def _new_round(

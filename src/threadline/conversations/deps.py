@@ -83,7 +83,6 @@ class ConversationDeps:
 
     def allowed_tools(self, note: TurnNote, agent: Agent = Agent.COPILOT) -> AllowedTools:
         """The tools of a turn, the same at each of its steps."""
-        reason = note.read_only_reason or "nothing may be changed"
-        return allowed_tools(
-            self.registry, self.services, operator=agent is Agent.OPERATOR, read_only=note.read_only, reason=reason
-        )
+        operator, why = agent is Agent.OPERATOR, note.read_only_reason
+        given = (self.registry, self.services)
+        return allowed_tools(*given, operator=operator, read_only=bool(why), reason=why or "nothing may be changed")

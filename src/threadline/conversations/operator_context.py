@@ -148,9 +148,8 @@ async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[Rel
     others = [each for each in about if each != here]
     same = [each.ts for each in others if each.channel == here.channel]
     answered = await TurnStore(tx).last_answers(here.team, here.channel, same)
-    told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [
-        *(RelatedThread(here.channel, each.answer, each.at) for each in told),
+        *(RelatedThread(here.channel, answer, at) for answer, at in answered),
         *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
     ]

@@ -23,18 +23,21 @@ from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import is_job_question
 from threadline.operator.memory import fact_to_remember
-from threadline.operator.model import routing
-from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
 from threadline.operator.model.routing import (
     Agent,
     Branch,
     LinkCommand,
-    RouteRequest,
     ThreadCommand,
     TurnRoute,
     ask_for_rfp_id,
+    choose_route,
+    is_new_request,
+    multiple_rfps_notice,
+    normalise_question,
     parse_thread_command,
+    truncate_question,
+    truncation_notice,
 )
 from threadline.rfps import model as rfps
 from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound, Scope, ScopeSource, find_rfp_ids
@@ -90,14 +93,14 @@ class RoutingInput:
 class CommandResult:
     """What came of what was said about the thread: `bound` is its RFP by then.
 
-    `under`: what it was bound to when each request was said. `linked`: the last link was made; `refused`: it was not.
+    `under`: what it was bound to when each request was said. `linked`: whether the last link was made; None without
+    any.
     """
 
     bound: str
     notes: list[str] = field(default_factory=list)
     under: list[str] = field(default_factory=list)
-    linked: bool = False
-    refused: bool = False
+    linked: bool | None = None
 
     @property
     def scopes(self) -> list[str]:
@@ -149,7 +152,8 @@ async def _choose_route(
     if handover and handover.taken_by:
         return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
-    overhears = not snapshot.addressed_due and await ConversationStore(tx).has_several_people(thread)
+    # Where several people write, what calls nobody is not for the bot.
+    overhears = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
     return replace(route, relays_to_person=handover is not None, overhears=overhears)
 
 
@@ -166,17 +170,20 @@ async def _route_by_rules(
     bound, trouble = await _bound(tx, thread)
     done = await _run_thread_commands(deps, tx, thread, said, bound)
     split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
-    if done.refused or split:
+    if done.linked is False or split:
         return _reply_by_rule("\n".join([*done.notes, *([left_undone_text()] if said.words else [])]))
-    resumes = await _resumed(tx, thread, said)
+    resumes, question = await _resumed(tx, thread, said)
     if not said.words and done.notes and not (resumes and done.linked):
         return _reply_by_rule("\n".join(done.notes))
     if resumes and not said.answer and not done.linked:
-        return await _asked_again(tx, thread, resumes)
+        # Nothing was said to what the bot has asked, or nothing is left of it: the request stays open.
+        asked = OutcomeKind.ASKED
+        return TurnRoute(Agent.OPERATOR, Branch.C, ends=asked, reply=question, resumes_turn=resumes)
     pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
     words = said.answer if resumes else said.words
-    request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
-    chosen = routing.choose_route(request)
+    chosen = TurnRoute(Agent.COPILOT, Branch.A)  # overheard: the agent may be silent about it
+    if said.addressed:
+        chosen = choose_route(words, thread, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
     if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
         told = help_text(available_tools(deps.registry, deps.services))
         return replace(_reply_by_rule(told), missing=chosen.missing)
@@ -184,7 +191,7 @@ async def _route_by_rules(
         trouble = ""  # the thread's RFP is nothing to this turn
     route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
     cut = route.branch in (Branch.C, Branch.D) and said.too_long
-    notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
+    notes = (*route.notes, truncation_notice()) if cut else route.notes
     return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
 
@@ -194,7 +201,7 @@ async def _checked(
     """The way with what is to be said about it; an RFP that does not exist ends the turn."""
     named = route.scope.origin is ScopeSource.MESSAGE
     before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
-    also = asked_before_text(route.scope.rfp_id) if before else routing.multiple_rfps_notice(route.scope)
+    also = asked_before_text(route.scope.rfp_id) if before else multiple_rfps_notice(route.scope)
     told = tuple(filter(None, dict.fromkeys((*notes, also))))
     if named:
         try:
@@ -208,44 +215,29 @@ async def _checked(
 
 
 async def _run_thread_commands(
-    deps: ConversationDeps, tx: Transaction, thread: Thread, said: RoutingInput, bound: str
+    deps: ConversationDeps, tx: Transaction, thread: Thread, said: RoutingInput, bound: Rfp | None
 ) -> CommandResult:
     """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
-    done = CommandResult(bound)
+    done = CommandResult(bound.rfp_id if bound else "")
     for part in said.parts:
         if isinstance(part.command, LinkCommand):
-            await _link(deps, tx, thread, part.command, part.author_id, done)
+            done.bound, done.linked = "", False
+            if not part.command.rfp_id:
+                done.notes.append(no_rfp_id_text(deps.bot_name))
+                continue
+            try:
+                made = await RfpStore(tx).bind(thread, part.command.rfp_id, part.author_id)
+            except RfpNotFound as error:
+                done.notes.append(unknown_rfp_text(error))
+                continue
+            done.notes.append(bound_text(made))
+            done.bound, done.linked = made.rfp.rfp_id, True
         elif part.command:
-            done.notes.append(await _where(deps, tx, thread))
+            now, trouble = await _bound(tx, thread)
+            done.notes.append(binding_text(now) if now else trouble or unbound_text(deps.bot_name))
         else:
             done.under.append(done.bound)
     return done
-
-
-async def _link(
-    deps: ConversationDeps, tx: Transaction, thread: Thread, link: LinkCommand, user_id: str, done: CommandResult
-) -> None:
-    done.bound, done.linked, done.refused = "", False, True
-    if not link.rfp_id:
-        done.notes.append(no_rfp_id_text(deps.bot_name))
-        return
-    try:
-        made = await RfpStore(tx).bind(thread, link.rfp_id, user_id)
-    except RfpNotFound as error:
-        done.notes.append(unknown_rfp_text(error))
-        return
-    done.notes.append(bound_text(made))
-    done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
-
-
-async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str:
-    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
-    if not bound:
-        return unbound_text(deps.bot_name)
-    try:
-        return binding_text(await RfpStore(tx).get(thread.team, bound))
-    except RfpNotFound as error:
-        return deleted_rfp_text(error)
 
 
 def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRoute) -> BegunTurn:
@@ -265,29 +257,24 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
     )
 
 
-async def _bound(tx: Transaction, thread: Thread) -> tuple[str, str]:
+async def _bound(tx: Transaction, thread: Thread) -> tuple[Rfp | None, str]:
     """The RFP of the thread, or what is wrong with it."""
-    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
+    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
     try:
-        return (bound, "") if not bound else ((await RfpStore(tx).get(thread.team, bound)).rfp_id, "")
+        return await RfpStore(tx).get(thread.team, bound) if bound else None, ""
     except RfpNotFound as error:
-        return "", deleted_rfp_text(error)
+        return None, deleted_rfp_text(error)
 
 
-async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> int:
-    """The turn whose question is answered here; 0 for none."""
+async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple[int, str]:
+    """The turn whose question is answered here, and its question; 0 for none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
-        return 0
+        return 0, ""
     asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
     before = await TurnStore(tx).settled(thread, asked.turn) if asked else None
-    return 0 if not asked or before is None or routing.is_new_request(said.answer, before.answer) else asked.turn
-
-
-async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
-    """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
-    before = await TurnStore(tx).settled(thread, turn)
-    reply = before.answer if before else ""
-    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes_turn=turn)
+    if not asked or before is None or is_new_request(said.answer, before.answer):
+        return 0, ""
+    return asked.turn, before.answer
 
 
 def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:
@@ -363,13 +350,13 @@ def _counts(taken: TurnMessage, askers: set[str]) -> bool:
 def _part(taken: TurnMessage, *, obeyed: bool) -> InputPart:
     command = _command(taken) if obeyed else None
     words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
-    whole = questions.normalise_question(words)
-    kept = questions.truncate_question(whole)
+    whole = normalise_question(words)
+    kept = truncate_question(whole)
     return InputPart(taken.author_id, kept, command, cut=kept != whole)
 
 
 def _command(taken: TurnMessage) -> ThreadCommand | None:
-    return None if taken.files else parse_thread_command(questions.normalise_question(taken.text))
+    return None if taken.files else parse_thread_command(normalise_question(taken.text))
 
 
 def _joined(parts: Sequence[InputPart]) -> str:

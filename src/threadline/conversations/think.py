@@ -12,13 +12,7 @@ from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_context import gather_context
-from threadline.conversations.prompt import (
-    INSTRUCTIONS,
-    Past,
-    build_prompt,
-    choose_window,
-    decision_note,
-)
+from threadline.conversations.prompt import INSTRUCTIONS, build_prompt, choose_window, decision_note
 from threadline.conversations.replies import (
     IntentType,
     clean_reply,
@@ -129,7 +123,7 @@ def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: Mod
     """The same question with half of the past at most; for a summary of what goes there is no time now."""
     _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
     halved = choose_window(question.past, question.current, deps.budget.half())
-    past = Past(question.past.summary, halved.kept)
+    past = replace(question.past, messages=halved.kept)
     return _prompt(deps, request, replace(question, past=past), tight=True)
 
 

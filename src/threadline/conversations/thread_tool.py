@@ -1,59 +1,84 @@
 """The thread itself as Slack has it now: who wrote what and when, and which files are attached."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from threadline.rfps.model import JsonObject
-from threadline.slack.model import FileRef, Thread, name_with_id
+from threadline.slack.client import SlackMessage, message_of
+from threadline.slack.history import History
+from threadline.slack.model import Thread, User, name_with_id
+from threadline.slack.users import display_name
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
+MAX_MESSAGES = 2_000
+"""Messages of one thread that are read for one answer: ten of Slack's pages. Later ones are asked for by their time."""
 MOST = 50
 """Messages of one answer; earlier or later ones are found by their time."""
 _ROOM = 12_000
 """Characters of all texts of one answer, in which each message has its share."""
 _LEAST = 240
-
-
-@dataclass(frozen=True)
-class ThreadMessage:
-    """`author`: a name, or what stands in for it; `user_id` is empty for an app without a user."""
-
-    at: datetime
-    author: str
-    user_id: str
-    text: str
-    files: tuple[FileRef, ...] = ()
+_AN_APP = "an app"
 
 
 @dataclass(frozen=True)
 class ThreadPart:
-    """The root, then the newest of what follows, in the order in which it was written.
+    """The root, then the newest of what follows, in the order in which it was written. `users`: who wrote it, by id.
 
     `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
     people, who count as nobody here.
     """
 
-    messages: Sequence[ThreadMessage]
+    messages: Sequence[SlackMessage]
+    users: Mapping[str, User | None] = field(default_factory=dict)
     left_out: int = 0
     whole: bool = True
     external: int = 0
 
 
-class ThreadReader(Protocol):
+class ThreadReader:
+    """Args: `authors` says whose messages count; the others are left out."""
+
+    def __init__(self, history: History, authors: AuthorPolicy) -> None:
+        self._history = history
+        self._authors = authors
+
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
         """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone.
 
         Raises:
             Permanent, Transient: Slack does not show it.
         """
-        ...
+        oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
+        found, whole = list[Mapping[str, Any]](), False
+        async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
+            async for raw in shown:
+                if len(found) >= MAX_MESSAGES:
+                    break
+                if raw.get("subtype") != "tombstone":
+                    found.append(raw)
+            else:
+                whole = True
+        counted, users = await self._authors.filter_messages(thread, found)
+        messages = [message_of(thread.channel, each) for each in counted]
+        part = _chosen(messages, thread, limit)
+        return ThreadPart(part, users, len(messages) - len(part), whole, external=len(found) - len(counted))
+
+
+def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[SlackMessage]:
+    """The root, and the newest of the others."""
+    root = [each for each in messages if each.ts == thread.ts]
+    newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
+    return [*root, *newest]
 
 
 def _time(value: object) -> datetime:
@@ -88,7 +113,7 @@ async def get_thread(
 ) -> ToolResult:
     part = await context.services[ThreadReader].read(context.thread, since, limit)
     longest = max(_LEAST, _ROOM // max(len(part.messages), 1))
-    told = [_record(each, longest) for each in part.messages]
+    told = [_record(each, part.users.get(each.user), longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)
     attached = f", {counted(files, 'file')}" if files else ""
     data: JsonObject = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
@@ -103,9 +128,11 @@ async def get_thread(
 TOOLS = [get_thread]
 
 
-def _record(message: ThreadMessage, longest: int) -> JsonObject:
+def _record(message: SlackMessage, author: User | None, longest: int) -> JsonObject:
     text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
-    told: JsonObject = {"at": moment(message.at), "by": name_with_id(message.author, message.user_id), "text": text}
+    at = datetime.fromtimestamp(float(message.ts), UTC)
+    by = name_with_id(display_name(author, message.user), message.user) if message.user else _AN_APP
+    told: JsonObject = {"at": moment(at), "by": by, "text": text}
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files

@@ -8,7 +8,7 @@ break.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -41,27 +41,20 @@ _FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class OfferedTool:
-    """A tool by its name as the model is shown it."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True)
 class Situation:
     """What a decision is made with.
 
     `recent`: the last messages, oldest first, each with its author in front. `lead`: who asks, in a few lines.
     `sources`: what was retrieved before; a text is empty where only the name is remembered. `sensitive`: the topics
-    that the query names. `types`: the types of documents that there are.
+    that the query names. `tools`: their descriptions by their names, as the model is shown them. `types`: the types of
+    documents that there are.
     """
 
     query: str
     recent: tuple[str, ...] = ()
     lead: str = ""
     sources: tuple[Source, ...] = ()
-    tools: tuple[OfferedTool, ...] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
     sensitive: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
@@ -79,7 +72,7 @@ class Situation:
             "sources_already_retrieved": [
                 {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]} for each in self.sources
             ],
-            "tools": {each.name: each.description for each in self.tools},
+            "tools": self.tools,
             "document_types": self.types,
             "sensitive_words_in_the_query": self.sensitive,
         }
@@ -106,8 +99,8 @@ async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tupl
     for retry in (False, True):
         text = await ask(instructions, messages, _DECISION, schema)
         found = parse_decision(text)
-        problems = found.problems if isinstance(found, InvalidDecision) else _problems(found, situation, retry=retry)
-        if not problems and isinstance(found, Decision):
+        problems = _problems(found, situation, retry=retry) if isinstance(found, Decision) else found
+        if isinstance(found, Decision) and not problems:
             return found, ()
         messages = [messages[0], text, _correction(problems)]
     return default_escalation(situation.sensitive), problems
@@ -139,7 +132,7 @@ def prompt_version(instructions: str) -> str:
 
 def _problems(decision: Decision, situation: Situation, *, retry: bool) -> tuple[str, ...]:
     """Args: `retry`: it was asked before. What it then says of sensitive words once more, it means."""
-    found = validate(decision, {each.name for each in situation.tools})
+    found = validate(decision, situation.tools)
     if situation.sensitive and decision.sensitivity is Sensitivity.NONE and not retry:
         words = ", ".join(situation.sensitive)
         found.append(
@@ -182,44 +175,33 @@ class _DecisionAnswer(BaseModel):
     intent_clear: bool
 
 
-@dataclass(frozen=True)
-class InvalidDecision:
-    """What is wrong, in sentences by which the model can correct it."""
-
-    problems: tuple[str, ...]
-
-
 def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
     """The JSON schema of a decision, as strict structured outputs take it; `types` are those of documents."""
-    text, unit = {"type": "string"}, {"type": "number", "minimum": 0, "maximum": 1}
-    properties: dict[str, Any] = {
-        "decision": {"type": "string", "enum": [each.value for each in DecisionType]},
-        "reasoning": text,
-        "tools_needed": {"type": "array", "items": text},
-        "retrieval_needed": {"type": "boolean"},
-        "retrieval_query": text,
-        "document_types": {"type": "array", "items": {"type": "string", "enum": list(types)} if types else text},
-        "clarifying_question": text,
-        "escalation_reason": text,
-        "query_complexity": unit,
-        "confidence": unit,
-        "sensitivity": {"type": "string", "enum": [each.value for each in Sensitivity]},
-        "intent_clear": {"type": "boolean"},
-    }
+    properties = _DecisionAnswer.model_json_schema()["properties"]
+    for each in properties.values():
+        del each["title"]
+    properties["decision"]["enum"] = [each.value for each in DecisionType]
+    properties["sensitivity"]["enum"] = [each.value for each in Sensitivity]
+    if types:
+        properties["document_types"]["items"]["enum"] = list(types)
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def parse_decision(text: str) -> Decision | InvalidDecision:
-    """Read the model's answer, whatever it is, without an exception. Whether the decision makes sense: `validate`."""
+def parse_decision(text: str) -> Decision | tuple[str, ...]:
+    """Read the model's answer, whatever it is, without an exception. Whether the decision makes sense: `validate`.
+
+    Returns:
+        the decision, or what is wrong, in sentences by which the model can correct it.
+    """
     found = _FENCED.match(text)
     try:
         answer = _DecisionAnswer.model_validate(json.loads(found[1] if found else text))
         type_ = DecisionType(answer.decision.strip().upper())
         sensitivity = Sensitivity(answer.sensitivity.strip().lower())
     except ValidationError as error:
-        return InvalidDecision(tuple(_sentence(each) for each in error.errors()[:_MAX_PROBLEMS]))
+        return tuple(_sentence(each) for each in error.errors()[:_MAX_PROBLEMS])
     except (ValueError, RecursionError) as error:
-        return InvalidDecision((f"The answer is not the JSON that was asked for: {str(error)[:200]}",))
+        return (f"The answer is not the JSON that was asked for: {str(error)[:200]}",)
     return Decision(
         type_,
         _line(answer.reasoning),

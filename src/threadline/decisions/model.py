@@ -271,13 +271,26 @@ def _unit(value: float) -> float:
 # -- Rules ---------------------------------------------------------------------------------------------------------
 
 
+_NEEDED = {
+    DecisionType.USE_TOOL: ("tools", "USE_TOOL needs tools_needed: name at least one tool of the list."),
+    DecisionType.RETRIEVE: ("query", "RETRIEVE needs retrieval_query: say what to look up."),
+    DecisionType.CLARIFY: ("question", "CLARIFY needs clarifying_question: say what to ask the person."),
+    DecisionType.ESCALATE: ("escalation_reason", "ESCALATE needs escalation_reason: say why a person takes over."),
+}
+"""The field without which a decision of a type says nothing, and what the model is told then."""
+
+
 def validate(decision: Decision, tools: Collection[str]) -> list[str]:
     """What is wrong with a decision, in sentences by which the model can correct it.
 
     Args:
         tools: the names that exist and are allowed.
     """
-    problems = [*_missing(decision), *_unknown_tools(decision, tools)]
+    needed, problem = _NEEDED.get(decision.type, ("type", ""))
+    problems = [] if "".join(getattr(decision, needed)).strip() else [problem]
+    unknown = [each for each in decision.tools if each not in tools]
+    if unknown and decision.type is DecisionType.USE_TOOL:
+        problems.append(f"There is no tool {', '.join(unknown)}: use names of the list alone.")
     for name, value in (("query_complexity", decision.complexity), ("confidence", decision.model_confidence)):
         if not 0 <= value <= 1:
             problems.append(f"{name} is {value}: it must be a number from 0 to 1.")
@@ -345,32 +358,6 @@ def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | N
     if decision.type is DecisionType.ESCALATE:
         return EscalationReason.DECIDED
     return EscalationReason.RETRIEVAL_FAILURE if factors.retrieval_failed and factors.retrieval_critical else None
-
-
-def _missing(decision: Decision) -> list[str]:
-    """What the decision needs and does not have."""
-    needs = {
-        DecisionType.USE_TOOL: (
-            "".join(decision.tools),
-            "USE_TOOL needs tools_needed: name at least one tool of the list.",
-        ),
-        DecisionType.RETRIEVE: (decision.query, "RETRIEVE needs retrieval_query: say what to look up."),
-        DecisionType.CLARIFY: (
-            decision.question,
-            "CLARIFY needs clarifying_question: say what to ask the person.",
-        ),
-        DecisionType.ESCALATE: (
-            decision.escalation_reason,
-            "ESCALATE needs escalation_reason: say why a person takes over.",
-        ),
-    }
-    given, problem = needs.get(decision.type, ("-", ""))
-    return [] if given.strip() else [problem]
-
-
-def _unknown_tools(decision: Decision, tools: Collection[str]) -> list[str]:
-    unknown = [each for each in decision.tools if each not in tools] if decision.type is DecisionType.USE_TOOL else []
-    return [f"There is no tool {', '.join(unknown)}: use names of the list alone."] if unknown else []
 
 
 @lru_cache(maxsize=8)

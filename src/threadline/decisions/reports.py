@@ -1,4 +1,5 @@
-"""Report: how decisions turned out, judged by what people did. A model judges nothing here. Pure.
+"""Report: how decisions turned out, judged by what people did; ThresholdProposal: thresholds that would have served
+better. A model judges nothing here, and nothing is changed. Pure.
 
 A confidence of 0.8 should be right in eight of ten cases. The Brier score is Brier's of 1950 for two outcomes; the
 expected calibration error (ECE) has bins of equal width.
@@ -9,18 +10,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import product
 
 from threadline.decisions.model import (
+    ConfidenceLevel,
     DecisionOutcome,
     DecisionRound,
     DecisionType,
     EscalationReason,
+    Judgement,
     NextStep,
+    Thresholds,
     confidence,
+    confidence_level,
+    judge,
 )
 from threadline.slack.model import Thread
 
 BINS = 10
+MIN_EXAMPLES = 30
+"""Examples below which nothing is proposed: a handful of thumbs would move the thresholds by chance."""
+WRONG_ANSWER, NEEDLESS_ESCALATION = 1.0, 0.5
+ASKED_BEFORE_WRONG, ASKED_BEFORE_RIGHT = 0.5, 0.25
+"""What each mistake costs: to ask back costs half of what it averts, and is never free."""
+_GRID = tuple(step / 20 for step in range(1, 20))
 
 
 class Label(StrEnum):
@@ -37,9 +50,9 @@ class Label(StrEnum):
     UNLABELLED = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgedDecision(DecisionRound):
-    """A turn's last round, and what came of it.
+@dataclass(frozen=True)
+class JudgedDecision:
+    """A turn's last round, as it was `made`, and what came of it.
 
     `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
     turn was given has answered; `closed`: they are done with it.
@@ -47,6 +60,7 @@ class JudgedDecision(DecisionRound):
 
     thread: Thread
     turn: int
+    made: DecisionRound
     outcome: DecisionOutcome | None
     thumbs_up: int
     thumbs_down: int
@@ -59,6 +73,10 @@ class JudgedDecision(DecisionRound):
     def key(self) -> str:
         """The thread's, with the turn."""
         return f"{self.thread.key}:{self.turn}"
+
+    @property
+    def judgement(self) -> Judgement | None:
+        return self.made.judgement
 
     @property
     def escalated(self) -> bool:
@@ -79,11 +97,11 @@ class JudgedDecision(DecisionRound):
         None without a label, and where something else than the confidence has decided: a sensitive topic, an error,
         the engine's own word.
         """
-        if self.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
+        if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
             return None
-        return confidence(self.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
+        return confidence(self.made.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
 
     def _label_of_escalation(self) -> Label:
         if self.person_answered:
@@ -195,13 +213,14 @@ def report(judged: Sequence[JudgedDecision]) -> Report | None:
     if not judged:
         return None
     newest = sorted(judged, key=lambda each: each.decided_at, reverse=True)
-    by_type = {type_: [each for each in judged if each.decision.type is type_] for type_ in DecisionType}
-    variants = sorted({(each.variant, each.prompt_version) for each in judged})
-    by_variant = {key: [each for each in judged if (each.variant, each.prompt_version) == key] for key in variants}
+    by_type = {type_: [each for each in judged if each.made.decision.type is type_] for type_ in DecisionType}
+    by_variant: dict[tuple[str, str], list[JudgedDecision]] = {}
+    for each in judged:
+        by_variant.setdefault((each.made.variant, each.made.prompt_version), []).append(each)
     return Report(
         _stats(judged),
         tuple((type_, _stats(found)) for type_, found in by_type.items() if found),
-        tuple((name, version, _stats(found)) for (name, version), found in by_variant.items()),
+        tuple((*key, _stats(by_variant[key])) for key in sorted(by_variant)),
         tuple(each for each in newest if each.label is Label.ESCALATION_NOT_NEEDED),
         tuple(each for each in newest if each.label is Label.BAD),
     )
@@ -217,3 +236,77 @@ def _stats(judged: Sequence[JudgedDecision]) -> DecisionStats:
         sum(each.cost_usd for each in judged),
         calibrate(training_examples(judged)),
     )
+
+
+# -- Tuning -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ThresholdProposal:
+    """`current_cost` and `proposed_cost` are means over the examples, 0 is best.
+
+    `changes`: how many of the `judged` decisions would have another next step, by the current and the proposed one.
+    """
+
+    current: Thresholds
+    proposed: Thresholds
+    examples: int
+    current_cost: float
+    proposed_cost: float
+    judged: int
+    changes: tuple[tuple[NextStep, NextStep, int], ...]
+
+    @property
+    def changed(self) -> int:
+        return sum(count for _, _, count in self.changes)
+
+
+def propose_thresholds(judged: Sequence[JudgedDecision], current: Thresholds) -> ThresholdProposal | None:
+    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones.
+
+    The current ones stay unless others are better.
+
+    Returns:
+        None where there are fewer than `MIN_EXAMPLES` examples.
+    """
+    examples = training_examples(judged)
+    if len(examples) < MIN_EXAMPLES:
+        return None
+    candidates = [current, *(Thresholds(high, low) for high, low in product(_GRID, _GRID) if low <= high)]
+    proposed = min(candidates, key=lambda each: (_mean_cost(examples, each), _distance(each, current)))
+    pairs = [(before, _next_step(each, proposed)) for each in judged if (before := _next_step(each, current))]
+    costs = _mean_cost(examples, current), _mean_cost(examples, proposed)
+    return ThresholdProposal(current, proposed, len(examples), *costs, len(pairs), _changes(pairs))
+
+
+def _mean_cost(examples: Sequence[tuple[float, bool]], thresholds: Thresholds) -> float:
+    costs = (_cost(confidence_level(value, thresholds), right) for value, right in examples)
+    return round(sum(costs) / len(examples), 9)
+
+
+def _cost(level: ConfidenceLevel, right: bool) -> float:
+    match level:
+        case ConfidenceLevel.HIGH:
+            return 0.0 if right else WRONG_ANSWER
+        case ConfidenceLevel.MEDIUM:
+            return ASKED_BEFORE_RIGHT if right else ASKED_BEFORE_WRONG
+        case ConfidenceLevel.LOW:
+            return NEEDLESS_ESCALATION if right else 0.0
+
+
+def _distance(one: Thresholds, other: Thresholds) -> float:
+    return round(abs(one.high - other.high) + abs(one.low - other.low), 9)
+
+
+def _changes(pairs: Sequence[tuple[NextStep, NextStep | None]]) -> tuple[tuple[NextStep, NextStep, int], ...]:
+    """Both steps are computed alike, so that a turn in which something else has happened counts as no change."""
+    counted = Counter((before, after) for before, after in pairs if after and before is not after)
+    return tuple((before, after, count) for (before, after), count in sorted(counted.items()))
+
+
+def _next_step(judged: JudgedDecision, thresholds: Thresholds) -> NextStep | None:
+    """None while the evidence is not judged."""
+    made = judged.made
+    if made.factors is None:
+        return None
+    return judge(made.decision, made.factors, thresholds, retrieved_more=made.round > 1).next_step

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, and_, func, select, text, update
+from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
@@ -76,23 +76,22 @@ class DecisionStore(Store):
         self, conversation_id: int, turn: int, round_: int, sources: Sequence[Source], retrieval: Retrieval
     ) -> None:
         """Store what was looked up in a round, unless it is there."""
-        values = {"sources": [asdict(each) for each in sources], "retrieval": asdict(retrieval)}
-        which = and_(_of(conversation_id, turn), _row.round == round_, _row.retrieval.is_(None))
-        await self._tx.execute(update(decisions).where(which).values(**values))
+        unless = (_row.round == round_, _row.retrieval.is_(None))
+        looked_up = {"sources": [asdict(each) for each in sources], "retrieval": asdict(retrieval)}
+        await self._update(conversation_id, turn, *unless, **looked_up)
 
     async def add_judgement(
         self, conversation_id: int, turn: int, round_: int, factors: Factors, judgement: Judgement
     ) -> None:
         """Store the evidence of a round, and what follows from it, unless it is there."""
-        which = and_(_of(conversation_id, turn), _row.round == round_, _row.factors.is_(None))
-        values = {"factors": asdict(factors), **_judgement_columns(judgement)}
-        await self._tx.execute(update(decisions).where(which).values(**values))
+        unless = (_row.round == round_, _row.factors.is_(None))
+        await self._update(conversation_id, turn, *unless, factors=asdict(factors), **_judgement_columns(judgement))
 
     async def escalate(self, conversation_id: int, turn: int, judgement: Judgement) -> None:
         """A turn's last round ends with a person after all: its answer could not be made, or a tool has failed."""
-        mine = _of(conversation_id, turn)
-        which = and_(mine, _row.round == select(func.max(_row.round)).where(mine).scalar_subquery())
-        await self._tx.execute(update(decisions).where(which).values(**_judgement_columns(judgement)))
+        last = select(func.max(_row.round)).where(_row.conversation_id == conversation_id, _row.turn == turn)
+        which = _row.round == last.scalar_subquery()
+        await self._update(conversation_id, turn, which, **_judgement_columns(judgement))
 
     async def close(self, conversation_id: int, turn: int, outcome: DecisionOutcome, cost_usd: float) -> None:
         """Store what came of a turn's decision; the texts of its sources are removed."""
@@ -101,8 +100,7 @@ class DecisionStore(Store):
 
     async def mark_taken_over(self, conversation_id: int, turn: int) -> None:
         """A person has taken the turn over, whatever came of its decision before."""
-        taken_over = update(decisions).values(outcome=DecisionOutcome.TAKEN_OVER.value)
-        await self._tx.execute(taken_over.where(_of(conversation_id, turn)))
+        await self._update(conversation_id, turn, outcome=DecisionOutcome.TAKEN_OVER.value)
 
     async def recent_sources(self, conversation_id: int | None, turn: int) -> list[Source]:
         """What was found in the last few turns before this one, without texts, each once."""
@@ -122,9 +120,9 @@ class DecisionStore(Store):
         mine = _row.conversation_id == conversation_id
         await self._tx.execute(update(decisions).where(mine).values(decision=without))
 
-
-def _of(conversation_id: int, turn: int) -> Any:
-    return and_(_row.conversation_id == conversation_id, _row.turn == turn)
+    async def _update(self, conversation_id: int, turn: int, *which: ColumnElement[bool], **values: object) -> None:
+        mine = (_row.conversation_id == conversation_id, _row.turn == turn, *which)
+        await self._tx.execute(update(decisions).where(*mine).values(**values))
 
 
 def _judgement_columns(judgement: Judgement) -> dict[str, Any]:
@@ -133,7 +131,7 @@ def _judgement_columns(judgement: Judgement) -> dict[str, Any]:
 
 
 def round_of(row: Row[Any]) -> DecisionRound:
-    """The round of a row of the table."""
+    """The round that a row of the table is."""
     judgement = None
     if row.next_step:
         reason = EscalationReason(row.reason) if row.reason else None

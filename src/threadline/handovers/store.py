@@ -257,14 +257,14 @@ async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> lis
 
 def _judged(row: Row[Any]) -> JudgedDecision:
     return JudgedDecision(
-        **vars(round_of(row)),
-        thread=Thread(row.team, row.channel, row.thread_ts),
-        turn=row.turn,
-        outcome=DecisionOutcome(row.outcome) if row.outcome else None,
-        thumbs_up=row.thumbs_up,
-        thumbs_down=row.thumbs_down,
-        cost_usd=row.cost_usd,
-        decided_at=row.decided_at,
-        person_answered=row.person_answered,
-        closed=row.closed,
+        Thread(row.team, row.channel, row.thread_ts),
+        row.turn,
+        round_of(row),
+        DecisionOutcome(row.outcome) if row.outcome else None,
+        row.thumbs_up,
+        row.thumbs_down,
+        row.cost_usd,
+        row.decided_at,
+        row.person_answered,
+        row.closed,
     )

@@ -37,7 +37,6 @@ from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
@@ -335,7 +334,7 @@ async def open_conversations(
         services = services.with_service(CaseReaders, deps.readers)
         if embedder:
             services = services.with_service(Embedder, embedder)
-        services = services.with_service(ThreadReader, SlackThreadReader(history, deps.authors))
+        services = services.with_service(ThreadReader, ThreadReader(history, deps.authors))
         email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, mail.email_risk, rate)
         services = services.with_service(EmailSettings, email)
         invitations = SlackInvitationSender(database, users, deps.outbox, find_contact, mail.smtp_from)

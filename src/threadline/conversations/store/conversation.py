@@ -37,7 +37,8 @@ _TABLES = (
 )
 
 _SNAPSHOT = text("""
-SELECT c.*, u.earliest IS NOT NULL AS turn_due,
+SELECT c.rev, true AS exists, c.stored AS message_count, c.turn, c.question AS open_question, c.cost_usd,
+       u.earliest IS NOT NULL AS turn_due,
        u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
        EXISTS (SELECT FROM conversation_messages s
                WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
@@ -221,10 +222,6 @@ class ConversationStore(Store):
             return 0
         return max(step, row.reading_step) if row.reading_turn == turn else step
 
-    async def has_several_people(self, thread: Thread) -> bool:
-        """Whether several people write in it: then what calls nobody is not for the bot."""
-        return bool((await self.lock(thread)).has_several_people)
-
     async def discard_stale_stops(self, conversation_id: int) -> None:
         """Words to stop that have nothing to stop any more go to the last settled turn."""
         await self._tx.execute(_DISCARD_STALE_STOPS, {"id": conversation_id})
@@ -237,21 +234,10 @@ class ConversationStore(Store):
 
     async def snapshot(self, thread: Thread) -> ConversationSnapshot:
         """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
-        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).one_or_none()
-        if row is None:
+        found = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).mappings().one_or_none()
+        if found is None:
             return ConversationSnapshot()
-        return ConversationSnapshot(
-            rev=row.rev,
-            exists=True,
-            message_count=row.stored,
-            turn=row.turn,
-            turn_due=row.turn_due,
-            addressed_due=row.addressed_due,
-            stop_due=row.stop_due,
-            unposted_turns=tuple(row.unposted_turns),
-            open_question=row.question,
-            cost_usd=row.cost_usd,
-        )
+        return ConversationSnapshot(**dict(found, unposted_turns=tuple(found["unposted_turns"])))
 
     async def add_usage(
         self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int

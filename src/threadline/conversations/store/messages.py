@@ -122,10 +122,6 @@ SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UN
 """)  # noqa: S608 - as above
 """An earlier step may have been lost before it read anything."""
 _UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
-_UNUSED = text(f"""
-SELECT {_AS_IT_READS}, '' AS edit_of FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.wants_turn AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
-""")  # noqa: S608 - as above
 _FRESH = text(f"""
 SELECT {_AS_IT_READS}, '' AS edit_of, m.seq FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wants_turn AND m.turn IS NULL ORDER BY m.said_at, m.seq
@@ -308,11 +304,6 @@ class MessageStore(Store):
         """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
         row = await self._conversations.lock(thread)
         return [_taken(each) for each in await self._tx.execute(_UNREAD, {"id": row.id, "turn": turn})]
-
-    async def unused(self, thread: Thread) -> list[TurnMessage]:
-        """What waits for a turn that is settled, in the order in which it was said."""
-        row = await self._conversations.lock(thread)
-        return [_taken(each) for each in await self._tx.execute(_UNUSED, {"id": row.id, "turn": row.turn})]
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
         """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end.

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, and_, func, select, text, update
+from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import OutcomeKind
@@ -77,13 +77,15 @@ WHERE last.kind = ANY(:kinds) AND NOT EXISTS (
 """What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
 name; a word to stop ends the wait."""
 _LAST_ANSWERS = text("""
-SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.posted_at
-FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
-WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
-  AND t.settled_at IS NOT NULL AND t.posted_at IS NOT NULL AND t.answer <> ''
-  AND NOT EXISTS (SELECT FROM conversation_messages m
-                  WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
-ORDER BY v.thread_ts, t.turn DESC
+SELECT answer, posted_at FROM (
+    SELECT DISTINCT ON (v.thread_ts) left(t.answer, :longest) AS answer, t.posted_at
+    FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
+    WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
+      AND t.settled_at IS NOT NULL AND t.posted_at IS NOT NULL AND t.answer <> ''
+      AND NOT EXISTS (SELECT FROM conversation_messages m
+                      WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
+    ORDER BY v.thread_ts, t.turn DESC
+) last ORDER BY posted_at DESC
 """)
 
 
@@ -134,14 +136,6 @@ class OpenQuestion:
     said_at: Decimal
 
 
-@dataclass(frozen=True)
-class PostedAnswer:
-    """The beginning of an answer, and when it was posted."""
-
-    answer: str
-    at: datetime
-
-
 class TurnStore(Store):
     """What changes a turn holds its conversation's row until the transaction ends; a settled turn stays as it is."""
 
@@ -151,28 +145,19 @@ class TurnStore(Store):
 
     async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
         """A turn's route and what it was told; None where it was not routed yet, or ended before."""
-        query = select(conversation_turns).join(conversations)
-        query = query.where(in_thread(thread), _row.turn == turn, _row.route.is_not(None))
-        row = (await self._tx.execute(query)).one_or_none()
-        if row is None:
+        row = await self._get(thread, turn)
+        if row is None or row.route is None:
             return None
         route = _ROUTE.validate_python(row.route)
         return TurnPlan(route, row.context, row.patterns, row.analysis, tuple(row.layers), row.result)
 
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
         """How a turn ended; None when it has not."""
-        columns = (
-            _row.kind,
-            _row.answer,
-            _row.user_id,
-            _row.wants_detail,
-            _row.model_calls,
-            _row.settled_at,
-            _row.posted_at,
-        )
-        query = select(*columns).join_from(conversation_turns, conversations).where(in_thread(thread))
-        row = (await self._tx.execute(query.where(_row.turn == turn, _row.settled_at.is_not(None)))).one_or_none()
-        return SettledTurn(OutcomeKind(row.kind), *row[1:]) if row else None
+        row = await self._get(thread, turn)
+        if row is None or row.settled_at is None:
+            return None
+        ended = (OutcomeKind(row.kind), row.answer, row.user_id, row.wants_detail, row.model_calls)
+        return SettledTurn(*ended, row.settled_at, row.posted_at)
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's route; the first one stands."""
@@ -291,17 +276,21 @@ class TurnStore(Store):
 
     async def last_answers(
         self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
-    ) -> dict[str, PostedAnswer]:
-        """What was posted last in these threads of a channel, by their `ts`; not those in which nothing was.
+    ) -> list[tuple[str, datetime]]:
+        """What was posted last in each of these threads of a channel, and when, newest first.
 
         An answer to what was deleted since may quote it, and is left out.
 
         Args:
+            threads: their `ts`.
             longest: characters of each.
         """
         given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
-        rows = await self._tx.execute(_LAST_ANSWERS, given)
-        return {row.thread_ts: PostedAnswer(row.answer, row.posted_at) for row in rows}
+        return [(row.answer, row.posted_at) for row in await self._tx.execute(_LAST_ANSWERS, given)]
+
+    async def _get(self, thread: Thread, turn: int) -> Row[Any] | None:
+        query = select(conversation_turns).join(conversations).where(in_thread(thread), _row.turn == turn)
+        return (await self._tx.execute(query)).one_or_none()
 
     async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
         """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.

@@ -11,6 +11,7 @@ from functools import cache
 
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.rfps.model import Scope, ScopeSource, contains_only_rfp_ids, find_rfp_ids, parse_rfp_id, resolve_scope
+from threadline.slack.model import Thread
 from threadline.slack.text import mentions_in, plain_words
 
 MAX_QUESTION = 5_000
@@ -308,42 +309,27 @@ class TurnRoute:
         return f"branch {self.branch}, {self.agent}, {where}"
 
 
-@dataclass(frozen=True)
-class RouteRequest:
-    """What a turn begins with: the words of people without what they said about the thread itself.
+def choose_route(text: str, thread: Thread, *, pending: str = "", resumes_turn: int = 0, bound: str = "") -> TurnRoute:
+    """The way of a request to the bot.
 
-    `pending` is an earlier request of the same person, of the turn `resumes_turn`, to which this is the answer.
-    `bound`: the RFP of the thread, if there is one. `addressed`: the bot was spoken to.
+    An answer to what the bot has asked goes on with the request that it is for, also where it names no RFP: who was
+    asked once is not asked the same again.
+
+    Args:
+        text: of people, without what they said about the thread itself.
+        pending: an earlier request of the same person, of the turn `resumes_turn`, to which this is the answer.
+        bound: the RFP of the thread, if there is one.
     """
-
-    text: str
-    channel: str
-    thread_ts: str
-    pending: str = ""
-    resumes_turn: int = 0
-    bound: str = ""
-    addressed: bool = True
-
-
-def choose_route(request: RouteRequest) -> TurnRoute:
-    """The way of a request.
-
-    Words that were only overheard are the conversational agent's, which may be silent about them. An answer to what the
-    bot has asked goes on with the request that it is for, also where it names no RFP: who was asked once is not asked
-    the same again.
-    """
-    if not request.addressed:
-        return TurnRoute(Agent.COPILOT, Branch.A)
-    asked = validate_question(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
+    asked = validate_question(f"{pending}\n{text}", thread.channel, thread.ts)
     if isinstance(asked, MissingInput):
         return TurnRoute(Agent.COPILOT, Branch.A, missing=asked.value)
-    found = resolve_scope(request.text)
+    found = resolve_scope(text)
     if not found.rfp_id:
-        found = resolve_scope(request.pending, request.bound)
+        found = resolve_scope(pending, bound)
     requirement = detect_scope_requirement(asked)
-    branch = Branch.D if request.resumes_turn else choose_branch(found.rfp_id, requirement.required)
+    branch = Branch.D if resumes_turn else choose_branch(found.rfp_id, requirement.required)
     agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
-    return TurnRoute(agent, branch, found, requirement, resumes_turn=request.resumes_turn)
+    return TurnRoute(agent, branch, found, requirement, resumes_turn=resumes_turn)
 
 
 def is_new_request(text: str, asked: str = "") -> bool:

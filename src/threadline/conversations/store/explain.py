@@ -1,0 +1,269 @@
+"""explain_turn: everything that is stored about one turn, without what was deleted and without secrets.
+
+Nothing here waits for a conversation's row, nor keeps anybody from it.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from threadline.conversations.model.conversation import Refusal, conversation_workflow_id
+from threadline.conversations.store.conversation import ConversationStore, thread_key
+from threadline.conversations.store.turns import SettledTurn, TurnStore
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent
+from threadline.operator.model.routing import TurnRoute
+from threadline.privacy.redaction import redact, redact_value
+from threadline.rfps.model import Event, JournalEntry
+from threadline.rfps.store import RfpStore
+from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
+from threadline.slack.text import Permalink, parse_permalink
+from threadline.threads.model import turn_id
+
+WITHHELD = "(left out: a message that this turn may have read was deleted)"
+_RESULT_READ = 4_000
+"""Characters of a result: of two megabytes nobody reads more."""
+_TOO_MUCH = "its author has written too much in a short time"
+_REFUSED: Mapping[str | None, str] = {
+    Refusal.DUPLICATE: "its author has said the same shortly before",
+    Refusal.THROTTLED: _TOO_MUCH,
+    Refusal.THROTTLED_FIRST: _TOO_MUCH,
+}
+_WAYS = "Give the permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS."
+_ANSWER = re.compile(r"talk:([^:]+):([^:]+):([^:]+):turn:(\d+)(?:#\d+)?")
+_NOTICE = re.compile(r"talk:([^:]+):([^:]+):([^:]+):([a-z_]+):.*", re.DOTALL)
+
+_MESSAGE = text("""
+SELECT c.team, c.channel, c.thread_ts, m.turn, m.verdict, m.redacted_at IS NOT NULL AS deleted
+FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.message_id = ANY(ARRAY(
+    SELECT DISTINCT team || ':' || :channel || ':' || :ts FROM conversations WHERE channel = :channel))
+LIMIT 1
+""")
+"""A permalink names no team."""
+_POST = text("SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'talk:%' LIMIT 1")
+"""The condition on the key is the index's own."""
+_CASE = text("""
+SELECT split_part(key, ':', 1) AS bug_id FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'BUG-%'
+UNION ALL
+SELECT bug_id FROM bug_conversations WHERE channel = :channel AND slack_ts = :ts
+UNION ALL
+SELECT c.bug_id FROM threads t JOIN cases c USING (workflow_id) WHERE t.channel = :channel AND t.thread_ts = :ts
+LIMIT 1
+""")
+_PRUNED = text("""
+SELECT EXISTS (SELECT FROM conversations WHERE channel = :channel AND thread_ts = :root AND stored = 0)
+""")
+_DELETED = text("""
+SELECT EXISTS (SELECT FROM conversation_messages
+               WHERE conversation_id = :id AND redacted_at IS NOT NULL AND coalesce(turn, 0) <= :turn)
+""")
+_SAID = text("""
+SELECT sender_id AS user_id, channel, slack_ts AS ts, message_text AS text, redacted_at IS NOT NULL AS deleted,
+       addressed
+FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+ORDER BY said_at, seq
+""")
+_TOOL_CALLS = text("""
+SELECT step, call_id, tool_name, parameters, coalesce(status, 'unknown') AS status, execution_time_ms AS milliseconds,
+       left(coalesce(nullif(result->'error', 'null'), nullif(result->'data', 'null'), result->'display_text') #>> '{}',
+            :longest) AS result, created_at AS begun_at
+FROM agent_tool_executions
+WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND turn = :turn
+ORDER BY step, created_at, call_id
+""").columns(parameters=JSONB)
+"""Of a failure the error, else what the model has read, else what people have."""
+_MODEL_CALLS = text("""
+SELECT step, purpose, model, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, milliseconds,
+       created_at AS at
+FROM model_calls WHERE conversation_id = :id AND turn = :turn ORDER BY id
+""")
+
+
+@dataclass(frozen=True)
+class FoundMessage:
+    """What a message is: of the turn `turn` of `thread`; 0 while no turn has used it.
+
+    `notice`: what kind of notice of the bot's own it is, such as `throttled`; `verdict` why a person's message is not
+    answered, `ok` where it may be; `deleted`: its author has taken it back.
+    """
+
+    thread: Thread
+    turn: int = 0
+    notice: str = ""
+    verdict: str | None = None
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class CaseMessage:
+    """The message belongs to a bug's case: `command` shows it."""
+
+    case: str
+    command: str
+
+
+Stored = Mapping[str, Any]
+"""A row by the names of its columns, as its statement selects them."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One turn. `route` and `result` are None in a turn from before ways were kept; `ended` while it runs.
+
+    `asker`: `user_id` and `name`, which is empty where Slack was never asked. `said`: the messages that the turn has
+    used, in order. `tool_calls` as they were begun; `model_calls`, again or not, as they ended. `journal` and `events`:
+    what the turn has written (`id`, `rfp_id`, `kind`, `what`, `at`).
+    `withheld`: words, arguments and results are left out, since a message that it may have read was deleted.
+    """
+
+    workflow_id: str
+    workflow_url: str
+    thread: Thread
+    turn: int
+    correlation_id: str
+    asker: Mapping[str, str]
+    said: Sequence[Stored]
+    route: TurnRoute | None
+    layers: Sequence[Stored]
+    tool_calls: Sequence[Stored]
+    model_calls: Sequence[Stored]
+    protocol: Stored | None
+    journal: Sequence[Stored]
+    events: Sequence[Stored]
+    spent: Mapping[str, float]
+    result: Stored | None
+    ended: SettledTurn | None
+    withheld: bool
+
+
+async def explain_turn(database: Database, address: str, *, ui: str, namespace: str) -> Explanation | CaseMessage:
+    """What is stored about the turn of a message.
+
+    Args:
+        address: the permalink of the bot's answer or of a message that a turn has used; or `channel/ts`.
+        ui: where Temporal's UI is opened.
+        namespace: in which the workflows are.
+
+    Raises:
+        Permanent: there is no turn to tell of; the message says why, and what can be given.
+    """
+    place = parse_permalink(address)
+    where = {"channel": place.channel, "ts": place.ts}
+    async with database.begin() as tx:
+        found = await find_message(tx, place.channel, place.ts)
+        if found and found.turn:
+            workflows = f"{ui.rstrip('/')}/namespaces/{quote(namespace)}/workflows"
+            return await read_turn(tx, found.thread, found.turn, workflows)
+        if case := (await tx.execute(_CASE, where)).scalar_one_or_none():
+            return CaseMessage(case, f"threadline cases show {case}")
+        raise Permanent(_no_turn(found) if found else await _nothing(tx, place))
+
+
+async def read_turn(tx: Transaction, thread: Thread, turn: int, workflows: str = "") -> Explanation:
+    """What is stored about a turn, whether it has ended or runs.
+
+    Args:
+        workflows: the address of all workflows in Temporal's UI.
+    """
+    plan, ended = await TurnStore(tx).plan(thread, turn), await TurnStore(tx).settled(thread, turn)
+    correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
+    which = {"id": await ConversationStore(tx).find_id(thread), "turn": turn}
+    hide = bool((await tx.execute(_DELETED, which)).scalar_one())
+
+    def shown(value: Any) -> Any:
+        """Without secrets, and without whatever may quote what was deleted."""
+        return WITHHELD if hide and value is not None and value != "" else redact_value(value)
+
+    said = [dict(each, text=redact(each["text"])) for each in (await tx.execute(_SAID, which)).mappings()]
+    made = await tx.execute(_TOOL_CALLS, thread_key(thread) | {"turn": turn, "longest": _RESULT_READ})
+    models = [dict(each) for each in (await tx.execute(_MODEL_CALLS, which)).mappings()]
+    journal = await RfpStore(tx).journal_of_turn(thread.team, correlation)
+    events = await RfpStore(tx).events_of_turn(thread.team, correlation)
+    result = plan.result if plan else None
+    return Explanation(
+        workflow_id=workflow_id,
+        workflow_url=f"{workflows}/{quote(workflow_id, safe=':')}",
+        thread=thread,
+        turn=turn,
+        correlation_id=correlation,
+        asker=await _asker(tx, thread, said, ended),
+        said=said,
+        route=_shown_route(plan.route, shown) if plan else None,
+        layers=[redact_value(each) for each in plan.layers] if plan else (),
+        tool_calls=[
+            each
+            | {name: shown(each[name]) for name in ("parameters", "result")}
+            | {"tool_name": redact(each["tool_name"])}
+            for each in map(dict, made.mappings())
+        ],
+        model_calls=models,
+        protocol=result.get("protocol") if result else None,
+        journal=[_written(each, each.kind, shown(each.text)) for each in journal],
+        events=[_written(each, each.event_type, shown(each.payload)) for each in events],
+        spent={
+            "tokens": sum(each["input_tokens"] + each["output_tokens"] for each in models),
+            "cost_usd": sum(each["cost_usd"] for each in models),
+        },
+        result=result,
+        ended=ended and replace(ended, answer=shown(ended.answer)),
+        withheld=hide,
+    )
+
+
+async def find_message(tx: Transaction, channel: str, ts: str) -> FoundMessage | None:
+    """What a message of a conversation is; None when it is of none, or is pruned."""
+    where = {"channel": channel, "ts": ts}
+    key = (await tx.execute(_POST, where)).scalar_one_or_none()
+    if answer := _ANSWER.fullmatch(key or ""):
+        return FoundMessage(Thread(*answer.group(1, 2, 3)), int(answer.group(4)))
+    if notice := _NOTICE.fullmatch(key or ""):
+        return FoundMessage(Thread(*notice.group(1, 2, 3)), notice=notice.group(4))
+    row = (await tx.execute(_MESSAGE, where)).one_or_none()
+    if row is None:
+        return None
+    return FoundMessage(Thread(*row[:3]), row.turn or 0, verdict=row.verdict, deleted=row.deleted)
+
+
+async def _asker(tx: Transaction, thread: Thread, said: Sequence[Stored], ended: SettledTurn | None) -> dict[str, str]:
+    """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
+    spoke = sorted(said, key=lambda each: each["addressed"])
+    user_id = (ended.user_id if ended else "") or (spoke[-1]["user_id"] if spoke else "")
+    user = await UserStore(tx).get(thread.team, user_id) if user_id else None
+    return {"user_id": user_id, "name": user.display_name if user else ""}
+
+
+def _shown_route(route: TurnRoute, shown: Callable[[str], str]) -> TurnRoute:
+    return replace(route, reply=shown(route.reply), notes=tuple(map(shown, route.notes)))
+
+
+def _written(entry: JournalEntry | Event, kind: str, what: Any) -> Stored:
+    return {"id": entry.id, "rfp_id": entry.rfp_id, "kind": kind, "what": what, "at": entry.created_at}
+
+
+def _no_turn(found: FoundMessage) -> str:
+    """Why a message of a conversation has no turn."""
+    where = f"The message is of the conversation {found.thread.key}, but"
+    if found.notice:
+        return f"{where} it is a notice of the bot's own ({found.notice}), which no turn has made. {_WAYS}"
+    if found.deleted:
+        return f"{where} its author has deleted it before a turn has used it. {_WAYS}"
+    if found.verdict in _REFUSED:
+        return f"{where} the bot does not answer it: {_REFUSED[found.verdict]}. {_WAYS}"
+    return f"{where} no turn has used it: it waits for its answer, or was not meant for the bot. {_WAYS}"
+
+
+async def _nothing(tx: Transaction, place: Permalink) -> str:
+    where = f"{place.channel}/{place.ts}"
+    if (await tx.execute(_PRUNED, {"channel": place.channel, "root": place.root})).scalar_one():
+        return (
+            f"The conversation of {where} is forgotten: nothing was said in it for longer than "
+            "THREADLINE_CONVERSATION_RETENTION_DAYS, so what led to its answers is no longer on record."
+        )
+    return f"Nothing is on record about the message {where}: it is none of the bot's, or forgotten. {_WAYS}"
