@@ -82,8 +82,8 @@ async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -
     needs=(Works,),
     remote=True,
 )
-async def patch(context: ToolContext, *, rfp_id: str, patch: str, correlation_id: str) -> ToolResult:
-    await context.services[Works].does(f"patch {rfp_id} {patch} in {correlation_id}")
+async def patch(context: ToolContext, *, rfp_id: str, patch: str) -> ToolResult:
+    await context.services[Works].does(f"patch {rfp_id} {patch} in {context.correlation_id}")
     return ToolResult(display_text="The state is changed.")
 
 
@@ -100,7 +100,7 @@ async def _not_there(context: ToolContext, given: Any) -> None:
     look_up=_not_there,
     remote=True,
 )
-async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_id: str) -> ToolResult:
+async def journal(context: ToolContext, *, rfp_id: str, text: str) -> ToolResult:
     await context.services[Works].does(f"journal {rfp_id} {text}")
     return ToolResult(display_text="It is written down.")
 

@@ -109,23 +109,23 @@ async def opportunity_load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult
 
 
 @tool("opportunity_patch", "Patch.", kind=ToolKind.PATCH, remote=True)
-async def opportunity_patch(context: ToolContext, *, rfp_id: RfpId, correlation_id: str, patch: str = "") -> ToolResult:
-    return context.services[Office].does("opportunity_patch", rfp_id, correlation_id)
+async def opportunity_patch(context: ToolContext, *, rfp_id: RfpId, patch: str = "") -> ToolResult:
+    return context.services[Office].does("opportunity_patch", rfp_id, context.correlation_id)
 
 
 @tool("journal_append", "Journal.", kind=ToolKind.JOURNAL, remote=True)
-async def journal_append(context: ToolContext, *, rfp_id: RfpId, text: str, correlation_id: str = "") -> ToolResult:
-    return context.services[Office].does("journal_append", rfp_id, correlation_id)
+async def journal_append(context: ToolContext, *, rfp_id: RfpId, text: str) -> ToolResult:
+    return context.services[Office].does("journal_append", rfp_id, context.correlation_id)
 
 
 @tool("event_append", "Event.", kind=ToolKind.EVENT, remote=True)
-async def event_append(context: ToolContext, *, rfp_id: RfpId, correlation_id: str | None = None) -> ToolResult:
-    return context.services[Office].does("event_append", rfp_id, correlation_id or "")
+async def event_append(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
+    return context.services[Office].does("event_append", rfp_id, context.correlation_id)
 
 
 @tool("schedule_job", "Schedule.", kind=ToolKind.CHANGE, remote=True)
-async def schedule_job(context: ToolContext, *, job: str = "", correlation_id: str = "") -> ToolResult:
-    return context.services[Office].does("schedule_job", "", correlation_id)
+async def schedule_job(context: ToolContext, *, job: str = "") -> ToolResult:
+    return context.services[Office].does("schedule_job", "", context.correlation_id)
 
 
 async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
@@ -133,8 +133,8 @@ async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
 
 
 @tool("slack_post_summary", "Say.", kind=ToolKind.SPEAK, look_up=_was_said, remote=True)
-async def slack_post_summary(context: ToolContext, *, text: str, correlation_id: str = "") -> ToolResult:
-    result = context.services[Office].does("slack_post_summary", "", correlation_id, text)
+async def slack_post_summary(context: ToolContext, *, text: str) -> ToolResult:
+    result = context.services[Office].does("slack_post_summary", "", context.correlation_id, text)
     context.services[Office].said[context.operation_key] = text
     return result
 

@@ -21,17 +21,16 @@ READS = ("rfp_list", "opportunity_load")
 
 RFP_IDS = st.sampled_from([A, A, A, B, "rfp_c", "RFP_A", " rfp_a", ""])
 WORDS = st.sampled_from(["Done.", "Which one?", "", "rfp_b is lost"])
-FORGED = st.sampled_from([None, "", "forged", CORRELATION, 7])
 NAMES = [each.name for each in TOOLS] + [each.wire_name for each in TOOLS]
 IDS = st.integers(0, 400).map(str) | st.just("again")
 GOES = st.lists(st.sampled_from([*[Goes.WELL] * 5, *Goes]), max_size=12)
 
 
 def _fitting(name: str) -> st.SearchStrategy[dict[str, Any]]:
-    """Arguments that fit a tool's parameters, with a correlation id that the model makes up."""
+    """Arguments that fit a tool's parameters."""
     tool = REGISTRY.get(name)
     assert tool
-    values = {"rfp_id": RFP_IDS, "correlation_id": FORGED}
+    values = {"rfp_id": RFP_IDS}
     fields = tool.parameters.model_fields
     required = {each: values.get(each, WORDS) for each, field in fields.items() if field.is_required()}
     optional = {each: values.get(each, WORDS) for each in fields if each not in required}
@@ -52,7 +51,12 @@ GARBAGE = st.builds(
     ToolCall,
     IDS,
     st.sampled_from([*NAMES, "opportunity_delete", "", "slack.post_summary"]),
-    st.sampled_from(["", "{", "[]", '{"rfp_id": ["rfp_a"]}', '{"rfp_id": "rfp_b", "rfp_id": "rfp_a"}']),
+    st.sampled_from(
+        [
+            *("", "{", "[]", '{"rfp_id": ["rfp_a"]}', '{"rfp_id": "rfp_b", "rfp_id": "rfp_a"}'),
+            '{"rfp_id": "rfp_a", "correlation_id": "forged"}',
+        ]
+    ),
 )
 LOADS = _call(st.just("opportunity_load"), rfp_id=A)
 CHANGES = st.one_of(

@@ -137,12 +137,11 @@ async def test_message_is_found_after_a_crash_and_not_said_twice() -> None:
 
 
 @pytest.mark.parametrize("written", ["forged", None, {"a": 1}])
-async def test_correlation_id_is_the_turns_whatever_the_model_writes(written: Any) -> None:
+async def test_model_cannot_set_the_correlation_id(written: Any) -> None:
     office = Office()
-    results, turn = await play(office, load(), patch(correlation_id=written), call("schedule_job"))
-    assert codes(results) == ["ok", "ok", "ok"]
+    results, _ = await play(office, load(), patch(correlation_id=written), patch(), call("schedule_job"))
+    assert codes(results) == ["ok", "INVALID_ARGUMENTS", "ok", "ok"]
     assert [each.correlation_id for each in office.events if not each.called][1:] == [CORRELATION] * 2
-    assert json.loads(json.dumps(turn.ledger.entries[1].call.parameters))["correlation_id"] == CORRELATION
 
 
 async def test_arguments_that_are_no_json_object_are_refused() -> None:

@@ -76,7 +76,6 @@ def test_protocol_knows_the_real_tools() -> None:
         tool = REGISTRY.get(name)
         assert tool
         assert (kinds[name], tool.remote) == (kind, False)
-        assert "correlation_id" in tool.parameters.model_fields or name == "slack_ask_clarifying_question"
 
 
 def test_model_is_not_shown_the_correlation_id() -> None:
@@ -85,7 +84,6 @@ def test_model_is_not_shown_the_correlation_id() -> None:
 
 
 def test_change_counts_for_the_rfp_that_it_names_and_for_no_other() -> None:
-    """Also by the arguments as the model writes them, without the correlation id."""
     state = ProtocolState(loaded=("rfp_abc123", "rfp_def456"), did_load=True)
     call = ToolCall("c1", "opportunity_patch", json.dumps({"rfp_id": "rfp_abc123", "patch": '{"status": "won"}'}))
     assert protocol.record_result(REGISTRY, state, call, ToolResult()).attempted == ("rfp_abc123",)

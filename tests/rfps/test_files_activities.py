@@ -21,7 +21,7 @@ __all__ = ["desk"]
 
 async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
-    result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31", correlation_id="forged")
+    result = await desk.ask(file.id, client="Harbour Ltd", due_date="2026-03-31")
     assert result.success, result.error
     rfp_id = result.data["rfp_id"]
     assert result.data == {

@@ -177,7 +177,7 @@ async def test_same_call_at_once_is_made_once(desk: ToolScene, tool: str, argume
 
 async def test_records_have_the_correlation_id_of_their_turn(desk: ToolScene, database: Database) -> None:
     for tool, arguments in WRITES:
-        await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
+        await desk.done(tool, rfp_id=ID, **arguments)
     async with database.begin() as tx:
         [entry] = await RfpStore(tx).journal_of_turn("T1", "turn-1")
         [logged] = await RfpStore(tx).events_of_turn("T1", "turn-1")

@@ -7,7 +7,7 @@ every answer names their time zone.
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from threadline.appointments.model import (
     Appointment,
@@ -75,8 +75,6 @@ AppointmentId = Annotated[
 
 
 class BookMeeting(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     resource: ResourceName = None
     starts_at: LocalTime
     minutes: Minutes = 30

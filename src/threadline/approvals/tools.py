@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
 from threadline.approvals.store import ApprovalStore
@@ -14,13 +14,11 @@ from threadline.rfps.model import named_rfp
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, error_result
 from threadline.tools.public_text import public_sentence
-from threadline.tools.registry import CORRELATION_ID, Tool, tool
+from threadline.tools.registry import Tool, tool
 from threadline.tools.runner import ToolRunner
 
 
 class Proposal(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     tool: Annotated[
         str, Field(min_length=1, max_length=100, description="Name of the tool to call, such as opportunity_patch.")
     ]
@@ -32,7 +30,6 @@ class Proposal(BaseModel):
     risk: Annotated[
         Risk | None, Field(description="Only to have it treated as riskier than its tool is by itself.")
     ] = None
-    correlation_id: Annotated[str, Field(max_length=300)] = ""
 
     @field_validator("arguments", mode="before")
     @classmethod
@@ -75,7 +72,6 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
         )
     # As the model wrote them: they are parsed again when the call is made, be it days later.
     arguments = json.loads(call.arguments or "{}")
-    arguments.pop(CORRELATION_ID, None)  # the runner sets it when the call is made
     risk = checked.tool.risk_of(checked.arguments)
     if given.risk and given.risk.exceeds(risk):  # a proposal may raise the risk of its tool, never lower it
         risk = given.risk

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from threadline.errors import Permanent, before_a_change
 from threadline.forge.actions import Actions, Build
@@ -24,8 +24,6 @@ Outcome = Literal["success", "failure", "cancelled", "timed_out", "in_progress",
 
 
 class Rerun(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     run_id: RunId
     attempt: Annotated[int, Field(ge=1, le=10_000, description="The attempt that is to be repeated, as last seen.")]
     failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True

@@ -35,7 +35,7 @@ from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
 MAX_LISTED = 20
@@ -67,10 +67,6 @@ class PlanJob(BaseModel):
     time_zone: Annotated[str | None, Field(max_length=60, description=_ZONE)] = None
 
 
-class ScheduleJob(PlanJob):
-    correlation_id: str = ""
-
-
 @tool(
     "job.plan",
     "Show what a job would do and when, the next five times, without scheduling it.",
@@ -83,7 +79,7 @@ async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
 
 
-async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | None:
+async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None:
     """What the call asked for may be past by now, and is not checked again."""
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).find_by_operation(context.change)
@@ -103,11 +99,10 @@ async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | 
     look_up=_find_scheduled,
     remote=True,
 )
-async def schedule(context: ToolContext, given: ScheduleJob) -> ToolResult:
+async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     new = await _checked(context, given)
-    author = Author(context.user_id, given.correlation_id or context.correlation_id)
     async with context.services[Database].begin() as tx:
-        job = await JobStore(tx).schedule(context.change, new, author)
+        job = await JobStore(tx).schedule(context.change, new, context.author)
     return await _started(context, job)
 
 

@@ -16,10 +16,10 @@ from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, named_rfp
 from threadline.rfps.store import RfpStore
-from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments, with_value
+from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import CORRELATION_ID, ToolRegistry
+from threadline.tools.registry import ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 SPEECH = ("text", "question")
@@ -45,11 +45,8 @@ def tool_request(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
     tool = registry.get(call.name)
     if tool is None:
         return None
-    text = call.arguments
-    if CORRELATION_ID in tool.parameters.model_fields:  # the runner sets it; which one it is does not matter here
-        text = with_value(text, CORRELATION_ID, "turn")
     try:
-        return ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, text)))
+        return ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, call.arguments)))
     except InvalidArguments:
         return ToolRequest(tool.kind)
 

@@ -11,7 +11,6 @@ from threadline.models.model import ToolKind
 from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import JsonObject, RfpId
 from threadline.slack.text import is_blank
-from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.output import counted, moment
@@ -85,7 +84,6 @@ async def post_summary(
         ),
     ],
     rfp_id: Annotated[RfpId | None, Field(description="The RFP that it is about, if any.")] = None,
-    correlation_id: CorrelationId,
 ) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
 

@@ -39,7 +39,6 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, Change, Operation, Risk, ToolResult
 from threadline.tools.registry import tool
@@ -277,11 +276,9 @@ async def create_from_slack_file(
     due_date: Annotated[
         date | None, Field(description="When proposals are due, as 2026-03-31. Null where nobody has said it.")
     ] = None,
-    correlation_id: CorrelationId,
 ) -> ToolResult:
-    author = Author(context.user_id, correlation_id)
     return await context.services[RfpFiles].create(
-        context.change, author, file_id, title=title or "", client=client or "", due_date=due_date
+        context.change, context.author, file_id, title=title or "", client=client or "", due_date=due_date
     )
 
 

@@ -33,9 +33,9 @@ from threadline.rfps.model import (
     validate_payload,
 )
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.tools.arguments import CorrelationId, json_object
+from threadline.tools.arguments import json_object
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, RecordGroup, Risk, ToolResult
+from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
@@ -78,7 +78,6 @@ class AppendEvent(BaseModel):
         json_object(validate_payload, _PAYLOAD_EXAMPLE),
         Field(default_factory=dict, description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}."),
     ]
-    correlation_id: CorrelationId
 
 
 # ---- RFPs ------------------------------------------------------------------------------------------------------------
@@ -193,11 +192,9 @@ async def patch_opportunity(
             "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
         ),
     ] = None,
-    correlation_id: CorrelationId,
 ) -> ToolResult:
     await context.count_change(f"rfp:{rfp_id}")
-    author = Author(context.user_id, correlation_id)
-    state = await RfpStore(context.tx).patch_state(context.change, rfp_id, patch, author, version)
+    state = await RfpStore(context.tx).patch_state(context.change, rfp_id, patch, context.author, version)
     record = _state_record(state)
     changed = {name: state.document.get(name) for name in patch}
     return ToolResult(
@@ -232,11 +229,9 @@ async def append_entry(
     kind: Annotated[
         Literal["note", "decision", "failed"], Field(description="failed: what was tried and did not succeed.")
     ] = "note",
-    correlation_id: CorrelationId,
 ) -> ToolResult:
     await context.count_change(f"journal:{rfp_id}")
-    author = Author(context.user_id, correlation_id)
-    entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, author, EntryKind(kind))
+    entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, context.author, EntryKind(kind))
     return ToolResult(
         data={"rfp_id": entry.rfp_id, "entry": entry.id},
         display_text=f"Written into the journal of {entry.rfp_id}.",
@@ -272,8 +267,8 @@ async def list_entries(
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
-    what, author = (given.event_type, given.payload), Author(context.user_id, given.correlation_id)
-    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, *what, author)
+    store = RfpStore(context.tx)
+    event = await store.append_event(context.change, given.rfp_id, given.event_type, given.payload, context.author)
     return ToolResult(
         data={"rfp_id": event.rfp_id, "event": event.id},
         display_text=f"Logged for {event.rfp_id}: {event.event_type}.",

@@ -7,7 +7,7 @@ ask is no member, all of them are treated as from outside.
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
 from threadline.db.engine import Database, Transaction
@@ -58,8 +58,6 @@ LeadId = Annotated[str | None, Field(max_length=40, description="Such as LEAD-7.
 
 
 class UpdateLead(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     lead_id: LeadId = None
     name: Annotated[str | None, _text(LEAD_FIELDS["name"], "The person's name.")] = None
     email: Annotated[str | None, _text(LEAD_FIELDS["email"], "One address.")] = None
@@ -79,8 +77,6 @@ class UpdateLead(BaseModel):
 
 
 class LogInteraction(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     lead_id: LeadId = None
     kind: InteractionKind
     summary: Annotated[
@@ -89,8 +85,6 @@ class LogInteraction(BaseModel):
 
 
 class DraftEmail(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     to: Annotated[str, Field(min_length=3, max_length=254, description="One mail address.")]
     subject: Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, description="One line.")]
     body: Annotated[
@@ -99,8 +93,6 @@ class DraftEmail(BaseModel):
 
 
 class SendEmail(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     draft_id: Annotated[str, Field(min_length=1, max_length=40, description="Such as MAIL-7.")]
     reason: Annotated[
         str, Field(min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who approves it.")

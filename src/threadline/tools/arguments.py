@@ -2,18 +2,15 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from threadline.errors import Permanent
-from threadline.slack.model import MAX_NAME
 from threadline.tools.model import ErrorCode, ToolError
 
-CorrelationId = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Of the turn.")]
-"""The parameter `correlation_id`: the runner fills it in."""
 Schema = Mapping[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
@@ -71,19 +68,6 @@ def parse_arguments(model: type[M], text: str) -> M:
     told = [_sentence(each, given, model) for each in read[:_MAX_FAULTS]]
     more = f" {len(read) - _MAX_FAULTS:,} more faults follow." if len(read) > _MAX_FAULTS else ""
     raise InvalidArguments(" ".join(told) + more)
-
-
-def with_value(text: str, name: str, value: str) -> str:
-    """The arguments with one field set; what is no JSON object stays, and is refused as that."""
-    if len(text) > MAX_LENGTH:
-        return text
-    try:
-        given = json.loads(text or "{}")
-        if not isinstance(given, dict):
-            return text
-        return json.dumps(given | {name: value}, ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return text
 
 
 def canonical_json(arguments: BaseModel) -> str:

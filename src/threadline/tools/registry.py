@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, create_model
 
 from threadline.models.model import ToolKind
 from threadline.slack.users import UserDirectory
@@ -30,8 +30,6 @@ Function = Callable[..., Awaitable[object]]
 MAX_NAME_LENGTH = 100
 """Of a tool's own name: what the execution log holds."""
 _MAX_LOCAL_TIMEOUT = 20.0
-CORRELATION_ID = "correlation_id"
-"""A tool that has a parameter of this name is given the turn's; the model is not shown it, and cannot set it."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)*")
 _PLAIN = re.compile(r"[A-Za-z0-9.]{1,64}")
 
@@ -155,14 +153,12 @@ class Tool:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        """OpenAI's function schema in the flat form of the Responses API, strict mode, with what the model may set."""
-        schema = self.parameters.model_json_schema()
-        schema.get("properties", {}).pop(CORRELATION_ID, None)
+        """OpenAI's function schema in the flat form of the Responses API, strict mode."""
         return {
             "type": "function",
             "name": self.wire_name,
             "description": self.description,
-            "parameters": strict_schema(schema, self.name),
+            "parameters": strict_schema(self.parameters.model_json_schema(), self.name),
             "strict": True,
         }
 
@@ -333,7 +329,7 @@ def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, An
     }
     unfit = InvalidTool(f"{name}: pydantic cannot use these parameters: {', '.join(wanted)}")
     try:
-        model = create_model(name, __config__=ConfigDict(extra="forbid"), **wanted)
+        model = create_model(name, **wanted)
     except (NameError, TypeError) as refusal:
         raise unfit from refusal
     if model.model_fields.keys() != wanted.keys():  # an underscore makes a private one, which no call could set

@@ -19,19 +19,12 @@ from threadline.db.rate_limits import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory
-from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments, with_value
+from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments
 from threadline.tools.context import Requester, ToolContext
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.output import fit_json, fit_result
 from threadline.tools.public_text import public_sentence
-from threadline.tools.registry import (
-    CORRELATION_ID,
-    MAX_NAME_LENGTH,
-    AllowedTools,
-    SideEffect,
-    Tool,
-    ToolRegistry,
-)
+from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
@@ -162,7 +155,7 @@ class ToolRunner:
         if tool is None:
             return error_result(ErrorCode.UNKNOWN_TOOL)
         try:
-            return Invocation(tool, parse_arguments(tool.parameters, _arguments_of(tool, call, context)), context)
+            return Invocation(tool, parse_arguments(tool.parameters, call.arguments), context)
         except InvalidArguments as invalid:
             return ToolResult(status=ToolStatus.ERROR, error=invalid.error)
 
@@ -275,7 +268,6 @@ class ToolRunner:
     def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
         """The call as the ledger knows it, be the tool known and the arguments valid or not."""
         tool = self.registry.get(call.name)
-        text = _arguments_of(tool, call, context) if tool else call.arguments
         name = tool.name if tool else str(fit_json(call.name, MAX_NAME_LENGTH).value)
         rate_key = ""
         if tool and tool.mutating and tool.remote:
@@ -284,14 +276,14 @@ class ToolRunner:
             ) or f"thread:{context.thread.key}"
         shared = tool and tool.cache and tool.cache.shared
         scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
-        asked = canonical_json(parsed) if parsed else text
+        asked = canonical_json(parsed) if parsed else call.arguments
         question = json.dumps([scope, tool.name if tool else call.name, asked])
         return LoggedCall(
             operation=context.operation,
             request_id=context.request_id,
             user_id=context.user_id,
             tool_name=name,
-            parameters=fit_json(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
+            parameters=fit_json(loggable_arguments(call.arguments), MAX_LOGGED_ARGUMENTS).value,
             fingerprint=hashlib.sha256(question.encode()).hexdigest(),
             now=context.clock().timestamp(),
             changes=bool(tool and (tool.mutating or (tool.binds_record and not tool.remote))),
@@ -378,13 +370,6 @@ def can_wait(fault: Transient) -> bool:
 def _waits_for_rate(context: ToolContext) -> bool:
     """Whether the call is tried again once its record may be changed: what was approved is done, if a minute later."""
     return bool(context.approved_action_id) and context.retries_left > 0
-
-
-def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
-    """The call's arguments. A tool that takes the correlation id is given the turn's, whatever the model has said."""
-    if CORRELATION_ID not in tool.parameters.model_fields:
-        return call.arguments
-    return with_value(call.arguments, CORRELATION_ID, context.correlation_id)
 
 
 def _is_known(checked: Invocation | ToolResult) -> bool:

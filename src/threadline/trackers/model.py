@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 MAX_FOUND = 25
 MAX_TEXT = 30_000
@@ -57,8 +57,6 @@ ProjectKey = Annotated[
 class TicketQuery(BaseModel):
     """All that is given must hold."""
 
-    model_config = ConfigDict(extra="forbid")
-
     words: Annotated[str, Field(max_length=500, description="Words in the summary, description or comments.")] = ""
     project: ProjectKey | None = None
     status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = ""
@@ -70,8 +68,6 @@ class TicketQuery(BaseModel):
 
 
 class NewTicket(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     project: ProjectKey
     type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
     summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]

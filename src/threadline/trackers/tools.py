@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import asdict
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
@@ -29,15 +29,11 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class AddComment(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     key: Key
     text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
 class MoveTicket(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     key: Key
     status: Annotated[Name, Field(description="The status it is to be in, by its name; jira.get tells which can be.")]
 
