@@ -199,7 +199,7 @@ async def test_child_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 async def test_child_is_held_to_its_limits(tmp_path: Path, deed: str, end: str) -> None:
-    program = f"import sys; from threadline.documents.child import limit_resources; limit_resources(); {deed}"
+    program = f"import sys; from threadline.documents.extract import limit_resources; limit_resources(); {deed}"
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
     )
@@ -213,6 +213,6 @@ def _children() -> list[psutil.Process]:
     found = []
     for each in psutil.Process(os.getpid()).children():
         with contextlib.suppress(psutil.Error):
-            if "threadline.documents.child" in each.cmdline():
+            if "threadline.documents.extract" in each.cmdline():
                 found.append(each)
     return found

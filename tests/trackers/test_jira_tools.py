@@ -18,8 +18,7 @@ from tests.support.temporal import until
 from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
-from threadline.trackers.jira import PROPERTY, JiraClient
-from threadline.trackers.model import NewTicket, TicketQuery
+from threadline.trackers.jira import PROPERTY, JiraClient, NewTicket, TicketQuery
 from threadline_devstack.processes import HOST
 from threadline_devstack.server import bound, serving
 from threadline_devstack.trackers import jira as jira_api

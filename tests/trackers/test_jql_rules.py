@@ -5,8 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.trackers.jira import quote, search_jql
-from threadline.trackers.model import TicketQuery
+from threadline.trackers.jira import TicketQuery, quote, search_jql
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 CLAUSE = (

@@ -1,10 +1,17 @@
-"""The text in a document's bytes. It runs in the child process: whatever is wrong with the bytes ends there.
+"""The child process in which a document's text is extracted: `python -I -B -m threadline.documents.extract SUFFIX`.
+
+It takes the bytes from its standard input and answers with JSON: `{"document": {…}}`, or `{"rejected": "…"}`. Its
+resources are limited before it reads the first byte, and it cannot raise a limit again.
 
 The bytes say what a file is; its name is only believed where plain text has to be told from plain text. A DOCX is a
 zip of XML: what it would unpack to, and what it declares, is checked before python-docx opens it.
 """
 
+import contextlib
+import json
 import re
+import resource
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +27,20 @@ from pypdf.errors import LimitReachedError
 
 from threadline.documents.reader import DocumentKind, DocumentRejected, DocumentText
 
+MEMORY = 1024 * 1024 * 1024
+"""Bytes, of which Python and its libraries take some 200 MiB."""
+CPU = 16
+"""Seconds of computing; then the system ends the process."""
+_FILES = 16
+
+_LIMITS = (
+    (resource.RLIMIT_AS, MEMORY),
+    (resource.RLIMIT_CPU, CPU),
+    (resource.RLIMIT_FSIZE, 0),
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_NOFILE, _FILES),
+    (resource.RLIMIT_NPROC, 0),
+)
 MAX_PAGES = 1_000
 MAX_TEXT = 1_000_000
 """Characters that are kept; the rest is left out, and `cut` says so."""
@@ -315,3 +336,26 @@ def _reject_document_type(*_: object) -> None:
 
 def _stop_at_root(*_: object) -> None:
     raise _RootFound
+
+
+def limit_resources() -> None:
+    """Take away what reading a document does not need."""
+    for what, limit in _LIMITS:
+        with contextlib.suppress(ValueError, OSError):  # macOS has no limit of this kind for memory
+            resource.setrlimit(what, (limit, limit))
+
+
+def main() -> None:
+    limit_resources()
+    answer: dict[str, object]
+    try:
+        answer = {"document": extract_text(sys.stdin.buffer.read(), sys.argv[1]).model_dump(mode="json")}
+    except DocumentRejected as rejected:
+        answer = {"rejected": str(rejected)}
+    except (MemoryError, RecursionError):
+        answer = {"rejected": "needs too much memory to read: upload the part that matters."}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

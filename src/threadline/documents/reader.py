@@ -17,7 +17,7 @@ MAX_CONCURRENT = 2
 _MAX_ANSWER = 16 * 1024 * 1024
 """Bytes: a text of full length, each character of it escaped."""
 _CHUNK = 64 * 1024
-_CHILD = "threadline.documents.child"
+_CHILD = "threadline.documents.extract"
 _ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """All of it: the child of a worker inherits no token."""
 

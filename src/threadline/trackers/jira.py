@@ -8,17 +8,16 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import aiohttp
 import structlog
-from pydantic import SecretStr
+from pydantic import BaseModel, Field, SecretStr, StringConstraints
 
 from threadline.errors import NotDone, Permanent, Transient, before_a_change, parse_retry_after
 from threadline.privacy.redaction import quotable
-from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
 
 Json = dict[str, Any]
 
@@ -39,6 +38,82 @@ _COMMENTS_SEARCHED = 100
 _PAGE_SIZE = 100
 _SHOWN = ("summary", "issuetype", "status", "priority", "assignee", "updated")
 _DETAILS = (*_SHOWN, "description", "reporter", "labels")
+
+
+# ---- Tickets, as tools show them; times as Jira writes them, in ISO 8601 with an offset ------------------------------
+
+MAX_FOUND = 25
+MAX_TEXT = 30_000
+"""Characters; Jira takes 32,767."""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """`type` is the tracker's issue type. What the tracker does not tell is empty."""
+
+    key: str
+    summary: str
+    type: str = ""
+    status: str = ""
+    priority: str = ""
+    assignee: str = ""
+    updated: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class TicketComment:
+    """`ticket` is the key of the ticket that it is on."""
+
+    ticket: str
+    author: str
+    created: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TicketDetails:
+    """A ticket with its newest comments, the oldest of them first, and the statuses that its `transitions` lead to."""
+
+    ticket: Ticket
+    description: str
+    reporter: str
+    labels: tuple[str, ...]
+    comments: tuple[TicketComment, ...]
+    comment_count: int
+    transitions: tuple[str, ...] = ()
+
+
+ProjectKey = Annotated[
+    str,
+    StringConstraints(to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}$"),
+    Field(description="Its key, such as SHOP."),
+]
+
+
+class TicketQuery(BaseModel):
+    """All that is given must hold."""
+
+    words: Annotated[str, Field(max_length=500, description="Words in the summary, description or comments.")] = ""
+    project: ProjectKey | None = None
+    status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = ""
+    type: Annotated[str, Field(max_length=100, description="Its name, such as Bug.")] = ""
+    assignee: Annotated[str, Field(max_length=200, description="A name, or nobody.")] = ""
+    open_only: Annotated[bool, Field(description="Without what is done.")] = False
+    updated_within_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 10
+
+
+class NewTicket(BaseModel):
+    project: ProjectKey
+    type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
+    summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]
+    description: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    priority: Annotated[str, Field(max_length=100, description="Its name, such as High.")] = ""
+    labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
+
+
+# ---- Calls -----------------------------------------------------------------------------------------------------------
 
 
 class JiraClient:

@@ -13,8 +13,7 @@ from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
-from threadline.trackers.jira import JiraClient
-from threadline.trackers.model import MAX_TEXT, NewTicket, Ticket, TicketComment, TicketQuery
+from threadline.trackers.jira import MAX_TEXT, JiraClient, NewTicket, Ticket, TicketComment, TicketQuery
 
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
