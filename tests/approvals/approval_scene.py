@@ -35,7 +35,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -155,8 +155,8 @@ class ApprovalScene:
         return self.workflows.actions()
 
     @property
-    def ledger(self) -> PostgresToolLedger:
-        return PostgresToolLedger(self.talk.database)
+    def ledger(self) -> ToolLedger:
+        return ToolLedger(self.talk.database)
 
     @property
     def services(self) -> Services:

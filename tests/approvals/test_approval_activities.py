@@ -19,7 +19,7 @@ from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import ButtonPress
 from threadline.tools.model import Author, Change, Operation
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]
@@ -291,7 +291,7 @@ async def test_execution_waits_for_a_database_that_is_away(
         raise Transient("The database is away.")
 
     with monkeypatch.context() as gone:
-        gone.setattr(PostgresToolLedger, "begin", away)
+        gone.setattr(ToolLedger, "begin", away)
         for attempt in (1, 4, 400):
             with pytest.raises(Transient):
                 await execute_action(desk, attempt)

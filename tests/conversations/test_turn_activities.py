@@ -16,7 +16,7 @@ from threadline.estimates.store import EstimateStore
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Operation, ToolResult
-from threadline.tools.store import LoggedCall, PostgresToolLedger
+from threadline.tools.store import LoggedCall, ToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 
@@ -90,7 +90,7 @@ async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: Conversatio
     operation = Operation(talk.thread, 1, 1, call.id)
     made = LoggedCall(operation, "r", "U1", call.name, {}, "f", time.time(), has_side_effects=True)
     async with talk.database.begin() as tx:
-        ledger = PostgresToolLedger(talk.database)
+        ledger = ToolLedger(talk.database)
         await ledger.finish(tx, made, ToolResult(data="Milk is there"), time.time(), 5)
     await talk.think(step=2)
     [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]

@@ -28,7 +28,7 @@ from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxFile
 
@@ -47,7 +47,7 @@ class Caller:
         self._services = Services().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
         registry = ToolRegistry(files.TOOLS)
         everything = allowed_tools(registry, self._services, read_only=False)
-        self._run = ToolRunner(registry, everything, PostgresToolLedger(database)).run
+        self._run = ToolRunner(registry, everything, ToolLedger(database)).run
 
     async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
         where = context(

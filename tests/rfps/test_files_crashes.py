@@ -19,7 +19,7 @@ from threadline.errors import Transient
 from threadline.rfps.model import RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import ErrorCode
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import TEAM
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypa
         raise Transient("The database went away.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PostgresToolLedger, "finish", lost)
+        patched.setattr(ToolLedger, "finish", lost)
         with pytest.raises(Transient):
             await desk.ask(file.id, call_id="c", retries_left=1)
     before = await desk.kept()

@@ -36,7 +36,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -55,8 +55,8 @@ class Office:
     server: MailServer
 
     @property
-    def ledger(self) -> PostgresToolLedger:
-        return PostgresToolLedger(self.talk.database)
+    def ledger(self) -> ToolLedger:
+        return ToolLedger(self.talk.database)
 
     @property
     def services(self) -> Services:

@@ -49,7 +49,7 @@ from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
-from threadline.tools.store import PostgresToolLedger, ToolLedger
+from threadline.tools.store import ToolLedger
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
@@ -252,7 +252,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 asks or (model_with(key) if with_model else None),
                 registry,
                 services or Services(),
-                ledger or PostgresToolLedger(database),
+                ledger or ToolLedger(database),
                 DecisionDeps(None, _nobody, _no_documents),
                 SlackContext(users, History(client), AuthorPolicy(users)),
                 budget=budget or ContextBudget(),

@@ -58,7 +58,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
-from threadline.tools.store import PostgresToolLedger
+from threadline.tools.store import ToolLedger
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolsets import TOOLS
 from threadline_devstack.slack.identity import (
@@ -516,7 +516,7 @@ def _activities(
         scene.model,
         scene.registry(),
         Services(),
-        PostgresToolLedger(database),
+        ToolLedger(database),
         DecisionDeps(scene.model if decides else None, _lead, scene.documents),
         SlackContext(users, History(slack), authors),
         limits=limits,

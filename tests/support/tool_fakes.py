@@ -10,7 +10,7 @@ from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate
 from threadline.tools.context import ToolContext
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
-from threadline.tools.store import CallIntent, LoggedCall, PostgresToolLedger, ToolLedger, too_many_changes
+from threadline.tools.store import CallIntent, LoggedCall, ToolLedger, too_many_changes
 
 
 class Clock:
@@ -55,7 +55,7 @@ class Entry:
         return self.result.status
 
 
-class LossyLedger(PostgresToolLedger):
+class LossyLedger(ToolLedger):
     """`lost` is raised in place of recording the next result, as when a worker dies before."""
 
     def __init__(self, database: Database, rate: Rate | None = None) -> None:
@@ -78,6 +78,7 @@ class MemoryLedger(ToolLedger):
     """
 
     def __init__(self, most: int = 10_000) -> None:
+        self.rate = None
         self.most = most
         self.intents: dict[str, float] = {}
         """The moments of changes that have no result, by operation key."""
@@ -113,7 +114,7 @@ class MemoryLedger(ToolLedger):
             return refusal or CallIntent(call.now, new=True)
         if key in self.intents:
             return CallIntent(self.intents[key], new=False)
-        if refused := refusal or self._rate_refusal(call) or self._cached(call):
+        if refused := refusal or self._refused_by_rate(call) or self._cached(call):
             self.entries.append(Entry(call, refused))
             return refused
         if call.changes:
@@ -149,7 +150,7 @@ class MemoryLedger(ToolLedger):
             replace(each, result=result) if each.call.operation == call.operation else each for each in self.entries
         ]
 
-    def _rate_refusal(self, call: LoggedCall) -> ToolResult | None:
+    def _refused_by_rate(self, call: LoggedCall) -> ToolResult | None:
         if not call.rate_key:
             return None
         keys = self.changes.setdefault((call.operation.thread.team, call.rate_key), [])

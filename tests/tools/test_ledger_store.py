@@ -32,7 +32,7 @@ from threadline.tools.model import (
 from threadline.tools.output import fit_json
 from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import CallIntent, LoggedCall, PostgresToolLedger, ToolLedger
+from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a call of its own."""
@@ -98,7 +98,7 @@ def change(**given: Any) -> LoggedCall:
 @pytest.fixture(params=["memory", "postgres"])
 def ledger(request: pytest.FixtureRequest, database: Database) -> ToolLedger:
     """The fake is held to what the real one does."""
-    return MemoryLedger() if request.param == "memory" else PostgresToolLedger(database)
+    return MemoryLedger() if request.param == "memory" else ToolLedger(database)
 
 
 @of_many
@@ -106,7 +106,7 @@ def ledger(request: pytest.FixtureRequest, database: Database) -> ToolLedger:
 @example(ToolResult(data=[1e23, 123456789012345678.0, -0.0, 5e-324, 2**53 + 1, 10**18]))
 @example(error_result(ErrorCode.OUTCOME_UNKNOWN, "Traceback (most recent call last)"))
 async def test_any_result_comes_back_equal(database: Database, result: ToolResult) -> None:
-    ledger, number = PostgresToolLedger(database), next(_examples)
+    ledger, number = ToolLedger(database), next(_examples)
     done = call(call_id=f"c{number}", arguments=f"{number}", cache_seconds=10.0)
     await finish(ledger, done, result, 0.0, 12)
     assert await begin(ledger, done, None) == result
@@ -165,7 +165,7 @@ async def test_call_id_of_another_call_is_refused(ledger: ToolLedger) -> None:
 
 
 async def test_intent_of_another_call_is_refused(database: Database) -> None:
-    ledger = PostgresToolLedger(database)
+    ledger = ToolLedger(database)
     await begin(ledger, change(), None)
     with pytest.raises(CallIdReused):
         await begin(ledger, change(arguments='{"a":1}'), None)
@@ -175,7 +175,7 @@ async def test_intent_of_another_call_is_refused(database: Database) -> None:
 
 @pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000, "".join(map(chr, range(33, 40_033)))])
 async def test_call_id_may_be_any_text(database: Database, call_id: str) -> None:
-    ledger = PostgresToolLedger(database)
+    ledger = ToolLedger(database)
     registry = ToolRegistry([post])
     runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), ledger)
     asked = ToolCall(call_id, "accounts.post", '{"amount":5}')
@@ -187,7 +187,7 @@ async def test_call_id_may_be_any_text(database: Database, call_id: str) -> None
 
 async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Database) -> None:
     registry = ToolRegistry([post])
-    runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), PostgresToolLedger(database))
+    runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), ToolLedger(database))
     given = json.dumps({"amount": 5, "token": SECRET})
     await runner.run(ToolCall("c1", "accounts.post", given), context(services=SERVICES, call_id="c1"))
     async with database.begin() as tx:
@@ -252,7 +252,7 @@ async def test_change_voids_answers_of_its_toolset_and_team(ledger: ToolLedger) 
 
 async def test_no_answer_is_given_again_while_a_change_has_no_result(database: Database) -> None:
     """The change may have been made, and its worker lost before it could say so."""
-    ledger = PostgresToolLedger(database)
+    ledger = ToolLedger(database)
     await finish(ledger, call(cache_seconds=1e6), ToolResult(data=1), 0.0, 12)
     assert isinstance(await begin(ledger, call(call_id="c2", cache_seconds=1e6, now=1.0), None), ToolResult)
     await begin(ledger, change(call_id="c3", now=2.0), None)
@@ -262,7 +262,7 @@ async def test_no_answer_is_given_again_while_a_change_has_no_result(database: D
 
 
 async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
-    ledger = PostgresToolLedger(database, Rate(2, 60.0))
+    ledger = ToolLedger(database, Rate(2, 60.0))
 
     async def refused(call_id: str, now: float = 0.0, **given: Any) -> bool:
         return isinstance(await begin(ledger, change(call_id=call_id, now=now, **given), None), ToolResult)
@@ -275,7 +275,7 @@ async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
 
 async def test_change_counts_once_for_ledger_and_record(database: Database) -> None:
     rate = Rate(1, 60.0)
-    assert await begin(PostgresToolLedger(database, rate), change(), None) == CallIntent(0.0, new=True)
+    assert await begin(ToolLedger(database, rate), change(), None) == CallIntent(0.0, new=True)
     async with database.begin() as tx:
         await RateLimits(tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
 
@@ -284,13 +284,13 @@ async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> N
     async with database.begin() as tx:
         await tx.execute(text("ALTER TABLE rate_limit_events RENAME TO elsewhere"))
     with capture_logs() as logs:
-        assert await begin(PostgresToolLedger(database), change(), None) == CallIntent(0.0, new=True)
+        assert await begin(ToolLedger(database), change(), None) == CallIntent(0.0, new=True)
     assert [each["event"] for each in logs] == ["rate_limit_unavailable"]
 
 
 async def test_unreachable_database_is_transient() -> None:
     away = Database(NOWHERE)
-    ledger = PostgresToolLedger(away)
+    ledger = ToolLedger(away)
     for asked in (
         begin(ledger, change(), None),
         withdraw(ledger, change(), CallIntent(0.0, new=False)),
@@ -318,7 +318,7 @@ async def test_two_workers_run_each_call_once(database: Database, database_url: 
     registry, clock, other = ToolRegistry([post, total]), Clock(), Database(database_url)
     services = Services().with_service(itertools.count, itertools.count(1))
     everything = allowed_tools(registry, services, read_only=False)
-    runners = [ToolRunner(registry, everything, PostgresToolLedger(each, Rate(1, 60.0))) for each in (database, other)]
+    runners = [ToolRunner(registry, everything, ToolLedger(each, Rate(1, 60.0))) for each in (database, other)]
 
     async def call(worker: int, call_id: str, name: str, given: str = "{}") -> ToolResult:
         where = context(services=services, clock=clock, call_id=call_id)
@@ -344,7 +344,7 @@ async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Dat
     """What was done elsewhere cannot be rolled back, so the next attempt must find its result."""
     registry, told = ToolRegistry([post]), list[ToolResult]()
     services = Services().with_service(itertools.count, itertools.count(1))
-    runner = ToolRunner(registry, allowed_tools(registry, services, read_only=False), PostgresToolLedger(database))
+    runner = ToolRunner(registry, allowed_tools(registry, services, read_only=False), ToolLedger(database))
     asked, where = ToolCall("c1", "accounts.post", '{"amount":5}'), context(services=services, call_id="c1")
 
     async def fail(tx: Transaction, _: ToolResult) -> None:
@@ -360,7 +360,7 @@ async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Dat
 
 
 async def test_tool_answers_when_a_cached_answer_cannot_be_read(database: Database) -> None:
-    ledger = PostgresToolLedger(database)
+    ledger = ToolLedger(database)
     await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 0.0, 12)
     async with database.begin() as tx:
         await tx.execute(text('UPDATE agent_tool_executions SET result = \'{"status": "unheard of"}\''))

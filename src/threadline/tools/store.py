@@ -1,6 +1,5 @@
 """The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields, replace
@@ -294,18 +293,33 @@ class CallIntent:
     result: ToolResult | None = None
 
 
-class ToolLedger(ABC):
-    """Its methods raise `Transient` when the ledger cannot be reached, and `CallIdReused` when the operation stands
-    for a call of another tool or with other arguments."""
+def too_many_changes(call: LoggedCall, rate: Rate) -> ToolResult:
+    """The refusal of a change whose record has reached its rate.
 
-    rate: Rate | None = None
-    """How often one record may be changed, in all threads of a team together; None for as often as one likes."""
+    Raises:
+        Transient: the call waits. Nothing of it is recorded, since its transaction is rolled back.
+    """
+    if call.waits_for_rate:
+        raise Transient("This record was changed too often in a short time.", retry_after=rate.seconds)
+    return error_result(ErrorCode.TOO_MANY_CHANGES)
 
-    @abstractmethod
+
+class ToolLedger:
+    """Its methods raise `Transient` when Postgres cannot be reached, and `CallIdReused` when the operation stands for a
+    call of another tool or with other arguments.
+
+    Args:
+        rate: how often one record may be changed, in all threads of a team together; None for as often as one likes.
+    """
+
+    def __init__(self, database: Database, rate: Rate | None = MUTATION_RATE) -> None:
+        self._database = database
+        self.rate = rate
+
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open the transaction of a call: all of it is kept, or, when the block raises, nothing."""
+        return self._database.begin()
 
-    @abstractmethod
     async def begin(
         self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
     ) -> ToolResult | CallIntent:
@@ -327,50 +341,6 @@ class ToolLedger(ABC):
            since then.
         5. A change is recorded as an intent; a read needs none.
         """
-
-    @abstractmethod
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
-        """Remove this intent, since its change was not made, and none that another attempt recorded after it."""
-
-    @abstractmethod
-    async def finish(
-        self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
-    ) -> ToolResult:
-        """Record the result, and void the cached answers of a toolset that may have changed something.
-
-        A success of a call with side effects stays open until `complete`.
-
-        Returns:
-            the result on record: that of another attempt, if it was first.
-        """
-
-    @abstractmethod
-    async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
-        """Record that the side effects of a call have run, with what they said."""
-
-
-def too_many_changes(call: LoggedCall, rate: Rate) -> ToolResult:
-    """The refusal of a change whose record has reached its rate.
-
-    Raises:
-        Transient: the call waits. Nothing of it is recorded, since its transaction is rolled back.
-    """
-    if call.waits_for_rate:
-        raise Transient("This record was changed too often in a short time.", retry_after=rate.seconds)
-    return error_result(ErrorCode.TOO_MANY_CHANGES)
-
-
-class PostgresToolLedger(ToolLedger):
-    def __init__(self, database: Database, rate: Rate = MUTATION_RATE) -> None:
-        self._database = database
-        self.rate: Rate = rate
-
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._database.begin()
-
-    async def begin(
-        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
-    ) -> ToolResult | CallIntent:
         executions = ToolExecutionStore(tx)
         intends = call.changes and refusal is None
         known = await executions.intend(call, seconds) if intends else await executions.of_call(call, seconds)
@@ -389,6 +359,7 @@ class PostgresToolLedger(ToolLedger):
         return CallIntent(known.created_at.timestamp(), new=False, result=recorded)
 
     async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
+        """Remove this intent, since its change was not made, and none that another attempt recorded after it."""
         row = agent_tool_executions.c
         mine = (*_place(call.operation), row.status.is_(None), row.created_at == _moment(intent.at))
         await tx.execute(delete(agent_tool_executions).where(*mine))
@@ -396,6 +367,13 @@ class PostgresToolLedger(ToolLedger):
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
     ) -> ToolResult:
+        """Record the result, and void the cached answers of a toolset that may have changed something.
+
+        A success of a call with side effects stays open until `complete`.
+
+        Returns:
+            the result on record: that of another attempt, if it was first.
+        """
         kept = asdict(result) if call.keep_result or not result.success else None
         done = not (call.has_side_effects and result.success)
         earlier = await ToolExecutionStore(tx).finish(call, result.status, kept, milliseconds, now, done=done)
@@ -405,6 +383,7 @@ class PostgresToolLedger(ToolLedger):
         return (earlier and earlier.tool_result) or result
 
     async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
+        """Record that the side effects of a call have run, with what they said."""
         row = agent_tool_executions.c
         mine = (*_place(call.operation), row.fingerprint == call.fingerprint, row.finished_at.is_(None))
         done = update(agent_tool_executions).where(*mine)
@@ -412,7 +391,7 @@ class PostgresToolLedger(ToolLedger):
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
         """Counts in the scope in which `context.count_change` counts."""
-        if not call.rate_key:
+        if not call.rate_key or self.rate is None:
             return None
         scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key
         try:

@@ -99,7 +99,7 @@ from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.store import PostgresToolLedger, ToolExecutionStore
+from threadline.tools.store import ToolLedger, ToolExecutionStore
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.gateway import routing_config, slack_client
@@ -342,7 +342,7 @@ async def open_conversations(
         services = services.with_service(RfpFiles, RfpFiles(database, slack, history, deps.authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
         services = services.with_service(Proposals, PostgresProposals(database, approving, deps.workflows))
-        registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
+        registry, ledger = ToolRegistry(TOOLS), ToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
         types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}
         conversation_deps = ConversationDeps(
