@@ -23,7 +23,7 @@ from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
-from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
+from threadline.operator.enforcement import approved_call_policy, protocol_policy
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import patch_risk
 from threadline.slack.client import SlackClient
@@ -185,7 +185,7 @@ class ApprovalScene:
             REGISTRY,
             self.services,
             self.ledger,
-            approved_call_policies,
+            approved_call_policy,
             find_answer_part,
             answer_of,
             settings or self.settings,
@@ -210,10 +210,10 @@ class ApprovalScene:
         self.turn += 1
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
         call = ToolCall(call_id, "propose_action", json.dumps(given))
-        protocol = OperatorProtocol(state or ProtocolState())
+        policy = protocol_policy(state or ProtocolState())
         may = allowed_tools(REGISTRY, self.services, operator=True, read_only=False)
         for _ in range(calls):
-            runner = ToolRunner(REGISTRY, may, self.ledger, [protocol])
+            runner = ToolRunner(REGISTRY, may, self.ledger, policy)
             where = context(
                 team=TEAM,
                 channel=self.talk.thread.channel,

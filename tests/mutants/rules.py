@@ -61,11 +61,14 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     Mutant(
-        "protocol: words are said although the journal could not be written",
-        "threadline/operator/enforcement.py",
-        "        return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)",
-        "        return None",
-        ("tests/operator/test_protocol_tools.py::test_nothing_is_said_without_its_journal_entry",),
+        "protocol: what a status turn says is not journalled when it ends",
+        "threadline/operator/model/protocol.py",
+        "FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)",
+        "FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, ())",
+        (
+            "tests/operator/test_protocol_tools.py::"
+            "test_status_turn_may_speak_and_its_words_are_journalled_when_it_ends",
+        ),
     ),
     Mutant(
         "protocol: a message that broke off counts as unsaid, and a second one follows it",

@@ -12,7 +12,6 @@ from tests.support.tool_fakes import MemoryLedger, context
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
@@ -37,7 +36,7 @@ class Crash(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """A tool was `called` by the model or was executed, or words were journalled."""
+    """A tool was `called` by the model or was executed."""
 
     what: str
     rfp_id: str = ""
@@ -52,9 +51,7 @@ class Office:
     """What the tools work on: the next calls go as `goes` says, later ones well."""
 
     goes: list[Goes] = field(default_factory=list)
-    journal_goes: list[Goes] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    entries: dict[str, Event] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -69,12 +66,6 @@ class Office:
         _raise(goes)
         return ToolResult(data="done")
 
-    async def journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
-        _raise(self.journal_goes.pop(0) if self.journal_goes else Goes.WELL)
-        entry = Event("journalled", rfp_id, context.correlation_id, words)
-        self.events.append(entry)
-        self.entries[context.operation_key] = entry
-
 
 FAULTS = {Goes.REFUSED: Permanent, Goes.AWAY: Transient, Goes.BROKEN: RuntimeError}
 
@@ -82,17 +73,6 @@ FAULTS = {Goes.REFUSED: Permanent, Goes.AWAY: Transient, Goes.BROKEN: RuntimeErr
 def _raise(goes: Goes) -> None:
     if goes in FAULTS:
         raise FAULTS[goes]("It cannot be done.")
-
-
-class _Protocol(OperatorProtocol):
-    """Its journal is the office's."""
-
-    def __init__(self, state: ProtocolState, office: Office) -> None:
-        super().__init__(state)
-        self._office = office
-
-    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
-        await self._office.journal(context, rfp_id, words)
 
 
 RfpId = Annotated[str, Field(description="The RFP.")]
@@ -208,8 +188,7 @@ class Turn:
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
         services = Services().with_service(Office, self.office)
         everything = allowed_tools(REGISTRY, services, operator=True, read_only=False)
-        policies = [_Protocol(state, self.office)]
-        run = ToolRunner(REGISTRY, everything, self.ledger, policies).run
+        run = ToolRunner(REGISTRY, everything, self.ledger, protocol.protocol_policy(state)).run
         where = context(
             services=services, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left
         )

@@ -17,7 +17,6 @@ from threadline.operator.model.protocol import (
     ToolRequest,
     check,
     final_text_rule,
-    journal_before_speech,
     record_outcome,
 )
 from threadline.tools.public_text import public_sentence
@@ -109,13 +108,13 @@ def test_scoped_turn_that_only_read_speaks_by_way_of_the_journal() -> None:
     read = ((ToolKind.READ, "", True), (ToolKind.READ, "", False))
     for done in ((), (LOADED_A,), read, (LOADED_A, (ToolKind.SPEAK, "", False))):
         state = having(SCOPED, *done)
-        assert (check(state, SPEAK), journal_before_speech(state)) == (None, A)
+        assert (check(state, SPEAK), final_text_rule(state).journal_in) == (None, (A,))
 
 
 def test_scoped_turn_speaks_freely_once_something_is_written() -> None:
     for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (ToolKind.JOURNAL, A, False))):
         state = having(LOADED, *done)
-        assert (check(state, SPEAK), journal_before_speech(state)) == (None, "")
+        assert (check(state, SPEAK), final_text_rule(state).journal_in) == (None, ())
 
 
 def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
@@ -128,7 +127,7 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
         (LOADED_A, PATCH_FAILED, JOURNALLED),
     ):
         state = having(FREE, *done)
-        assert (check(state, SPEAK), journal_before_speech(state)) == (None, "")
+        assert (check(state, SPEAK), final_text_rule(state).journal_in) == (None, ())
     for tried in (PATCH_FAILED, PATCH_UNKNOWN):
         assert "journal_append for rfp_a" in refused(having(FREE, LOADED_A, tried), SPEAK)
 

@@ -1,4 +1,4 @@
-"""The operator's protocol around tools: what it refuses does not run, and words are journalled before they are said."""
+"""The operator's protocol around tools: what it refuses does not run."""
 
 import json
 from typing import Any
@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from tests.operator.protocol_scene import CORRELATION, TOOLS, Goes, Office, Turn
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
+from threadline.operator.model.protocol import FinalText, FinalTextRule, final_text_rule
 from threadline.tools.arguments import InvalidTool
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult
@@ -52,38 +53,19 @@ def codes(results: list[ToolResult]) -> list[str]:
 @pytest.mark.parametrize(
     "speaking", [say("It is open."), call("slack_ask_clarifying_question", question="It is open.")]
 )
-async def test_words_of_a_status_turn_are_journalled_first(speaking: ToolCall) -> None:
+async def test_status_turn_may_speak_and_its_words_are_journalled_when_it_ends(speaking: ToolCall) -> None:
     office = Office()
     results, turn = await play(office, load(), speaking)
     assert codes(results) == ["ok", "ok"]
-    assert office.executed == ["opportunity_load", "journalled", speaking.name]
-    (entry,) = office.entries.values()
-    assert (entry.rfp_id, entry.words, entry.correlation_id) == (A, "It is open.", CORRELATION)
+    assert office.executed == ["opportunity_load", speaking.name]
     assert turn.state.did_post
-
-
-@pytest.mark.parametrize("goes", [Goes.REFUSED, Goes.AWAY, Goes.BROKEN])
-async def test_nothing_is_said_without_its_journal_entry(goes: Goes) -> None:
-    office = Office(journal_goes=[goes] * 9)
-    (result,), turn = await play(office, say())
-    assert not result.success
-    assert "nothing was posted" in result.user_text
-    assert office.executed == []
-    assert not turn.state.did_post
-
-
-async def test_journal_that_comes_back_lets_the_same_call_speak() -> None:
-    office = Office(journal_goes=[Goes.AWAY, Goes.BROKEN])
-    (result,), _ = await play(office, say())
-    assert result.success
-    assert office.executed == ["journalled", "slack_post_summary"]
+    assert final_text_rule(turn.state) == FinalTextRule(FinalText.JOURNALLED, (A,))
 
 
 async def test_change_that_failed_needs_a_journal_entry_before_words() -> None:
     office = Office(goes=[Goes.WELL, Goes.REFUSED])
     results, _ = await play(office, load(), patch(), say(), journal(), say())
     assert codes(results) == ["ok", "REFUSED", "PROTOCOL", "ok", "ok"]
-    assert office.entries == {}
     assert office.executed[-2:] == ["journal_append", "slack_post_summary"]
 
 
@@ -132,7 +114,7 @@ async def test_message_is_found_after_a_crash_and_not_said_twice() -> None:
     turn = Turn(office, A, crashes=[True])
     (result,) = await turn.reply(say())
     assert result.success
-    assert office.executed == ["journalled", "slack_post_summary"]
+    assert office.executed == ["slack_post_summary"]
     assert turn.state.did_post
 
 

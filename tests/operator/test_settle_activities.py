@@ -17,6 +17,7 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
+from threadline.errors import Transient
 from threadline.models.model import Message, Role, ToolCall, ToolChoice, ToolKind
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
@@ -92,6 +93,25 @@ async def test_words_of_a_final_call_are_journalled_once(desk: ConversationActiv
         await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
         == "It is won now."
     )
+    assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
+
+
+async def test_final_call_that_is_lost_leaves_nothing_in_the_journal(
+    desk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record, its words in the journal and the end of the turn are one transaction."""
+
+    async def lost(*_: object, **__: object) -> None:
+        raise Transient("The database is away.")
+
+    final = await _reply(desk, "slack.post.summary", {"text": "It is won now."})
+    given: dict[str, Any] = {"answered_at": 1, "final": final, "protocol": STATUS_TURN}
+    with monkeypatch.context() as away:
+        away.setattr(TurnStore, "settle", lost)
+        with pytest.raises(Transient):
+            await desk.run(desk.activities.finish_turn, FinishRequest(desk.thread, 1, OutcomeKind.SPOKEN, **given))
+    assert await journal(desk) == []
+    assert await settled(desk, OutcomeKind.SPOKEN, "", **given) == "It is won now."
     assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
 
 

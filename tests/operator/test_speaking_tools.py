@@ -1,6 +1,5 @@
 """The operator's real toolset under its protocol, on real records."""
 
-import asyncio
 import itertools
 import json
 from typing import Any
@@ -13,12 +12,10 @@ from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.tools import ask_clarifying_question, post_summary
-from threadline.rfps.model import EntryKind
 from threadline.rfps.store import RfpStore
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
@@ -37,30 +34,14 @@ class Turn:
         self._ledger = LossyLedger(database)
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
-        self.dies = False
-        """The worker is lost behind the next entry that goes before words."""
 
     async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
         everything = allowed_tools(REGISTRY, self._services, operator=True, read_only=False)
-        run = ToolRunner(REGISTRY, everything, self._ledger, [_DyingProtocol(self)]).run
+        run = ToolRunner(REGISTRY, everything, self._ledger, protocol.protocol_policy(self.state)).run
         call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
         result = await run(call, context(services=self._services, call_id=call.id, correlation_id="C1:1"))
         self.state = protocol.record_result(REGISTRY, self.state, call, result)
         return result
-
-
-class _DyingProtocol(OperatorProtocol):
-    """Dies with the turn's worker."""
-
-    def __init__(self, turn: Turn) -> None:
-        super().__init__(turn.state)
-        self._turn = turn
-
-    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
-        await super().write_journal(context, rfp_id, words)
-        if self._turn.dies:
-            self._turn.dies = False
-            raise asyncio.CancelledError
 
 
 def test_protocol_knows_the_real_tools() -> None:
@@ -131,18 +112,3 @@ async def test_words_are_accepted_without_any_service(database: Database) -> Non
     assert not allowed_tools(registry, Services(), read_only=False).names
     assert await desk.done("slack.post.summary", text="x" * 5_000)
     assert await desk.done("slack.ask.clarifying.question", question="Which one?")
-
-
-async def test_lost_journal_entry_is_written_by_the_next_try(database: Database) -> None:
-    rfp = await create(database)
-    turn = Turn(database, rfp.rfp_id)
-    assert (await turn.ask("opportunity.load", rfp_id=rfp.rfp_id)).success
-    turn.dies = True
-    with pytest.raises(asyncio.CancelledError):
-        await turn.ask("slack.post.summary", "call_9", text="It is new.")
-    async with database.begin() as tx:
-        assert await RfpStore(tx).journal("T1", rfp.rfp_id) == []
-    assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
-    async with database.begin() as tx:
-        entries = await RfpStore(tx).journal("T1", rfp.rfp_id)
-    assert [(each.kind, each.text) for each in entries] == [(EntryKind.SAID, "It is new.")]

@@ -24,7 +24,7 @@ from threadline.conversations.model.conversation import ConversationOutcome, Out
 from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
-from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
+from threadline.operator.enforcement import approved_call_policy, protocol_policy
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import tools as sales
@@ -77,7 +77,7 @@ class Office:
             REGISTRY,
             self.services,
             self.ledger,
-            approved_call_policies,
+            approved_call_policy,
             find_answer_part,
             answer_of,
             SETTINGS,
@@ -87,8 +87,8 @@ class Office:
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""
         may = allowed_tools(REGISTRY, self.services, operator=agent is Agent.OPERATOR, read_only=False)
-        policies = [OperatorProtocol(ProtocolState())] if agent is Agent.OPERATOR else []
-        runner = ToolRunner(REGISTRY, may, self.ledger, policies)
+        policy = protocol_policy(ProtocolState()) if agent is Agent.OPERATOR else None
+        runner = ToolRunner(REGISTRY, may, self.ledger, policy)
         thread = self.talk.thread
         where = ToolContext(
             team=TEAM,

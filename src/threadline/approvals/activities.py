@@ -70,7 +70,7 @@ class ApprovalDeps:
 
     Args:
         registry, services, ledger: an approved call may use every tool that is set up.
-        policies: the policies that an approved call passes, for the RFP that it is about (or "").
+        policy: what an approved call has to obey, for the RFP that it is about (or "").
         find_part, render: how conversations post answers.
         rules: who may decide now.
         clock: seconds since 1970.
@@ -82,7 +82,7 @@ class ApprovalDeps:
     registry: ToolRegistry
     services: Services
     ledger: ToolLedger
-    policies: Callable[[str], Sequence[ToolPolicy]]
+    policy: Callable[[str], ToolPolicy]
     find_part: FindPart
     render: Render
     rules: ApprovalRules
@@ -191,7 +191,7 @@ class LiveApprovalActivities(ApprovalActivities):
         )
         offered = {each.name for each in available_tools(deps.registry, deps.services)}
         allowed = AllowedTools(frozenset(offered & {action.tool}))
-        runner = ToolRunner(deps.registry, allowed, deps.ledger, deps.policies(action.rfp_id))
+        runner = ToolRunner(deps.registry, allowed, deps.ledger, deps.policy(action.rfp_id))
         async with heartbeating():
             result = await runner.run(action.call(context.call_id), context)
         correlation = action.correlation_id

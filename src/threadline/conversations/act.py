@@ -129,8 +129,8 @@ class _Calls:
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-        policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
-        runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
+        policy = protocol.protocol_policy(request.protocol) if request.protocol else None
+        runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policy)
         context = ToolContext(
             team=thread.team,
             channel=thread.channel,

@@ -318,9 +318,7 @@ class _Ending:
 
     async def _journal(self, user: str, answer: str, end: str) -> str:
         """An operator's last words go into the journal before they are said, unless the turn has written by itself;
-        what has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
-
-        The words of a final call are in the journal already, under its own operation, which is once."""
+        what has failed is told with them. Where the RFP is gone there is no journal, and the log says so."""
         request = self._request
         if request.protocol is None or self._by_rule or not answer:
             return answer
@@ -334,8 +332,6 @@ class _Ending:
         author, words = Author(user, request.key), "\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY]
         for rfp_id in final.journal_in:
             operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
-            if request.final and rfp_id == request.protocol.scope:
-                operation = Operation(request.thread, request.turn, request.answered_at, request.final.id)
             try:
                 async with self._tx.begin_nested():  # of an entry that is refused, nothing is left
                     await RfpStore(self._tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)

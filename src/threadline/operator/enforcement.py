@@ -7,20 +7,14 @@ docs/adr/0005-the-protocol-where-tools-run.md.
 
 import json
 
-import structlog
-
-from threadline.db.errors import translate_errors
-from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
-from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, named_rfp
-from threadline.rfps.store import RfpStore
+from threadline.rfps.model import RFP_ID, named_rfp
 from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments
-from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.runner import Invocation, ToolPolicy, can_wait
+from threadline.tools.runner import Invocation, ToolPolicy
 
 SPEECH = ("text", "question")
 """The parameters that hold what a speaking tool is to say; each has one of them."""
@@ -60,59 +54,25 @@ def record_result(registry: ToolRegistry, state: ProtocolState, call: ToolCall, 
     return protocol.record_outcome(state, seen, None if unknown else result.success)
 
 
-class OperatorProtocol(ToolPolicy):
-    """Refuses what is not in order, with the call that is to come first. What is said without a change is journalled
-    before it is said, and is not said without that.
+def protocol_policy(state: ProtocolState) -> ToolPolicy:
+    """Return the policy that refuses what is not in order, with the call that is to come first.
 
     Args:
         state: of the turn, as it was before the call.
     """
 
-    def __init__(self, state: ProtocolState) -> None:
-        self._state = state
-
-    def check(self, invocation: Invocation) -> ToolResult | None:
+    def check(invocation: Invocation) -> ToolResult | None:
         call = ToolRequest(invocation.tool.kind, named_rfp(invocation.arguments))
-        refusal = protocol.check(self._state, call)
+        refusal = protocol.check(state, call)
         return error_result(ErrorCode.PROTOCOL, refusal.message, refusal.suggestion) if refusal else None
 
-    async def prepare(self, invocation: Invocation) -> ToolResult | None:
-        rfp_id = protocol.journal_before_speech(self._state) if invocation.tool.kind is ToolKind.SPEAK else ""
-        if not rfp_id:
-            return None
-        given, context = invocation.arguments, invocation.context
-        words = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
-        try:
-            await self.write_journal(context, rfp_id, words)
-        except Permanent as refusal:
-            return error_result(ErrorCode.REFUSED, f"{_UNSAID} {refusal}")
-        except Transient as fault:
-            if can_wait(fault) and context.retries_left > 0:
-                raise NotDone(_UNSAID, retry_after=fault.retry_after) from fault
-        except Exception as error:
-            structlog.get_logger().exception("answer_not_journalled", rfp=rfp_id)
-            if context.retries_left > 0:
-                raise NotDone(_UNSAID) from error
-        else:
-            return None
-        return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
-
-    async def write_journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
-        """Write into an RFP's journal what is about to be said, in the transaction of the call that says it.
-
-        Raises:
-            RfpNotFound, RfpRefused: nothing was written.
-            Transient: the database is away.
-        """
-        said, author = words[:MAX_ENTRY], context.author
-        with translate_errors():
-            await RfpStore(context.tx).append_entry(context.change, rfp_id, said, author, EntryKind.SAID)
+    return check
 
 
-def approved_call_policies(rfp_id: str) -> list[ToolPolicy]:
+def approved_call_policy(rfp_id: str) -> ToolPolicy:
     """Return the protocol for an approved call: its RFP counts as loaded."""
     loaded = (rfp_id,) if rfp_id else ()
-    return [OperatorProtocol(ProtocolState(scope=rfp_id, loaded=loaded, did_load=bool(loaded)))]
+    return protocol_policy(ProtocolState(scope=rfp_id, loaded=loaded, did_load=bool(loaded)))
 
 
 def final_tool_text(arguments_: str) -> str:
@@ -127,4 +87,3 @@ def final_tool_text(arguments_: str) -> str:
 
 _UNKNOWN = (ErrorCode.OUTCOME_UNKNOWN, ErrorCode.TOOL_EXECUTION_FAILED)
 """A fault of ours may come before a change or behind it."""
-_UNSAID = "The journal could not be written, so nothing was posted."

@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -52,24 +51,9 @@ class Invocation:
     context: ToolContext
 
 
-class ToolPolicy(ABC):
-    """A rule of another feature: it may refuse a call."""
-
-    @abstractmethod
-    def check(self, invocation: Invocation) -> ToolResult | None:
-        """Return the refusal, None if the call may be made. Changes nothing: a proposed call is only checked."""
-
-    async def prepare(self, invocation: Invocation) -> ToolResult | None:
-        """Do what has to be done right before the tool runs; returns the call's result if it cannot be done.
-
-        Runs after the intent is recorded, and again when the call is made again.
-
-        Raises:
-            NotDone: it may be possible soon. The call is tried again.
-        """
-        return None
-
-
+ToolPolicy = Callable[[Invocation], ToolResult | None]
+"""A rule of another feature: the refusal of a call, None if it may be made. It changes nothing: a proposed call is only
+checked."""
 OnResult = Callable[[Transaction, ToolResult], Awaitable[None]]
 
 
@@ -81,15 +65,15 @@ class OpenTransaction(NamedTuple):
 
 
 class ToolRunner:
-    """Args: `allowed` are the tools that may be called here. `policies` are asked in their order."""
+    """Args: `allowed` are the tools that may be called here. `policy` is asked once a call's arguments are valid."""
 
     def __init__(
-        self, registry: ToolRegistry, allowed: AllowedTools, ledger: ToolLedger, policies: Sequence[ToolPolicy] = ()
+        self, registry: ToolRegistry, allowed: AllowedTools, ledger: ToolLedger, policy: ToolPolicy | None = None
     ) -> None:
         self.registry = registry
         self._allowed = allowed
         self._ledger = ledger
-        self._policies = policies
+        self._policy = policy
 
     async def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
         """Return the call as it would be made, or why it would be refused. Changes nothing.
@@ -165,8 +149,7 @@ class ToolRunner:
             return refusal
         if isinstance(parsed, ToolResult):
             return parsed
-        refusals = (policy.check(parsed) for policy in self._policies)
-        return next((each for each in refusals if each), None) or parsed
+        return (self._policy and self._policy(parsed)) or parsed
 
     @asynccontextmanager
     async def _first_transaction(self, opened: OpenTransaction | None) -> AsyncIterator[Transaction]:
@@ -186,7 +169,7 @@ class ToolRunner:
                 if isinstance(begun, ToolResult):
                     return begun
                 within = replace(context, transaction=tx, change_rate=self._ledger.rate)
-                result = await self._make_whole(replace(invocation, context=within)) if begun.new else _interrupted()
+                result = await _make_whole(replace(invocation, context=within)) if begun.new else _interrupted()
                 return await record.finish(tx, result)
         except _Undone as undone:
             result = undone.result
@@ -227,7 +210,7 @@ class ToolRunner:
         if isinstance(checked, ToolResult):
             raise TypeError("the ledger has begun a call that was refused")
         try:
-            result = await self._make(checked)
+            result = await _make(checked)
         except NotDone:
             async with self._ledger.transaction() as tx:
                 await self._ledger.withdraw(tx, record.call, begun)
@@ -240,30 +223,6 @@ class ToolRunner:
             )
             result = error_result(code, said + more)
         return await record.finish_remote(await _fit(result))
-
-    async def _make_whole(self, invocation: Invocation) -> ToolResult:
-        """Make a local call, or nothing of it.
-
-        Raises:
-            _Undone: it has ended in an error.
-        """
-        result = await _fit(await self._make(invocation))
-        if result.error:
-            raise _Undone(result)
-        return result
-
-    async def _make(self, invocation: Invocation) -> ToolResult:
-        for policy in self._policies:
-            if failed := await policy.prepare(invocation):
-                return failed
-        limit = asyncio.timeout(invocation.tool.timeout)
-        try:
-            async with limit:
-                return await _perform(invocation)
-        except TimeoutError as late:
-            if limit.expired():
-                raise _TimedOut from late
-            raise
 
     def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
         """The call as the ledger knows it, be the tool known and the arguments valid or not."""
@@ -402,6 +361,29 @@ async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult
     if checked.tool.members_only and not are_members:
         return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
     return replace(checked, context=replace(context, identified=Requester(user, are_members)))
+
+
+async def _make_whole(invocation: Invocation) -> ToolResult:
+    """Make a local call, or nothing of it.
+
+    Raises:
+        _Undone: it has ended in an error.
+    """
+    result = await _fit(await _make(invocation))
+    if result.error:
+        raise _Undone(result)
+    return result
+
+
+async def _make(invocation: Invocation) -> ToolResult:
+    limit = asyncio.timeout(invocation.tool.timeout)
+    try:
+        async with limit:
+            return await _perform(invocation)
+    except TimeoutError as late:
+        if limit.expired():
+            raise _TimedOut from late
+        raise
 
 
 async def _perform(invocation: Invocation) -> ToolResult:

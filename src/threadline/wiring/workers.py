@@ -377,7 +377,7 @@ async def open_conversations(
             registry,
             services,
             ledger,
-            protocol.approved_call_policies,
+            protocol.approved_call_policy,
             find_answer_part,
             answer_of,
             approving,

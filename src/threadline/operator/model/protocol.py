@@ -128,11 +128,6 @@ def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
     return None
 
 
-def journal_before_speech(state: ProtocolState) -> str:
-    """The RFP into whose journal the words of a speaking call go first, in the same step; empty: none."""
-    return state.scope if state.only_reads and not state.written else ""
-
-
 def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | None) -> ProtocolState:
     """The state once a call has ended, or was refused, by this protocol or by whatever else.
 
@@ -204,8 +199,8 @@ def _scoped(state: ProtocolState, rfp_id: str) -> ProtocolRefusal | None:
 
 
 def _speech(state: ProtocolState) -> ProtocolRefusal | None:
-    """Why nothing may be said yet: it is written down before."""
-    if state.written or journal_before_speech(state):
+    """Why nothing may be said yet. What a turn says that has only read is written down when it ends."""
+    if state.written or state.only_reads:
         return None
     if state.attempted:
         missing = [each for each in state.attempted if each not in state.loaded]
