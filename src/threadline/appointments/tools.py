@@ -7,7 +7,7 @@ every answer names their time zone.
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from threadline.appointments.model import (
     Appointment,
@@ -72,24 +72,6 @@ AppointmentId = Annotated[
     StringConstraints(strip_whitespace=True, to_upper=True),
     Field(min_length=1, max_length=40, description="Such as APT-7."),
 ]
-
-
-class BookMeeting(BaseModel):
-    resource: ResourceName = None
-    starts_at: LocalTime
-    minutes: Minutes = 30
-    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")] = "Meeting"
-    attendee_id: Annotated[Attendee | None, Field(description="Slack id of whom it is for. Null: whoever asks.")] = None
-
-
-class MoveAppointment(BaseModel):
-    appointment_id: AppointmentId
-    starts_at: LocalTime
-    minutes: Annotated[Minutes | None, Field(description="Null keeps its length.")] = None
-
-
-class CancelAppointment(BaseModel):
-    appointment_id: AppointmentId
 
 
 async def attach_invitation(context: ToolContext, _given: Any, result: ToolResult) -> str | None:
@@ -177,22 +159,32 @@ async def free(
     needs_requester=True,
     side_effects=(attach_invitation,),
 )
-async def book(context: ToolContext, given: BookMeeting) -> ToolResult:
-    resource = await _resolve_resource(context, given.resource)
-    if isinstance(resource, ToolResult):
-        return resource
-    if not given.attendee_id and (refused := context.unclear_requester("Give one's id in attendee_id.")):
+async def book(
+    context: ToolContext,
+    *,
+    resource: ResourceName = None,
+    starts_at: LocalTime,
+    minutes: Minutes = 30,
+    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")] = "Meeting",
+    attendee_id: Annotated[
+        Attendee | None, Field(description="Slack id of whom it is for. Null: whoever asks.")
+    ] = None,
+) -> ToolResult:
+    found = await _resolve_resource(context, resource)
+    if isinstance(found, ToolResult):
+        return found
+    if not attendee_id and (refused := context.unclear_requester("Give one's id in attendee_id.")):
         return refused
-    attendee = given.attendee_id or context.user_id
+    attendee = attendee_id or context.user_id
     _only_attendee(context, attendee)
-    await context.count_change(f"resource:{resource.name}")
+    await context.count_change(f"resource:{found.name}")
     store, now = AppointmentStore(context.tx), context.clock()
-    starts_at = await store.resolve_time(resource, given.starts_at)
+    start = await store.resolve_time(found, starts_at)
     try:
-        booked = await store.book(context.team, resource, starts_at, given.minutes, given.title, attendee, now)
+        booked = await store.book(context.team, found, start, minutes, title, attendee, now)
     except SlotTaken as taken:
-        return await _suggest_slots(context, taken, resource, starts_at, given.minutes)
-    return _appointment_result(booked, resource, "Booked")
+        return await _suggest_slots(context, taken, found, start, minutes)
+    return _appointment_result(booked, found, "Booked")
 
 
 @tool(
@@ -203,14 +195,20 @@ async def book(context: ToolContext, given: BookMeeting) -> ToolResult:
     needs_requester=True,
     side_effects=(attach_invitation,),
 )
-async def move(context: ToolContext, given: MoveAppointment) -> ToolResult:
+async def move(
+    context: ToolContext,
+    *,
+    appointment_id: AppointmentId,
+    starts_at: LocalTime,
+    minutes: Annotated[Minutes | None, Field(description="Null keeps its length.")] = None,
+) -> ToolResult:
     store = AppointmentStore(context.tx)
-    held, resource = await _find_appointment(context, given.appointment_id)
-    starts_at = await store.resolve_time(resource, given.starts_at)
+    held, resource = await _find_appointment(context, appointment_id)
+    start = await store.resolve_time(resource, starts_at)
     try:
-        moved = await store.move(context.team, held.appointment_id, starts_at, given.minutes, context.clock())
+        moved = await store.move(context.team, held.appointment_id, start, minutes, context.clock())
     except SlotTaken as taken:
-        return await _suggest_slots(context, taken, resource, starts_at, given.minutes or held.minutes)
+        return await _suggest_slots(context, taken, resource, start, minutes or held.minutes)
     return _appointment_result(moved, resource, "Moved")
 
 
@@ -222,8 +220,8 @@ async def move(context: ToolContext, given: MoveAppointment) -> ToolResult:
     needs_requester=True,
     side_effects=(attach_invitation,),
 )
-async def cancel(context: ToolContext, given: CancelAppointment) -> ToolResult:
-    held, resource = await _find_appointment(context, given.appointment_id)
+async def cancel(context: ToolContext, *, appointment_id: AppointmentId) -> ToolResult:
+    held, resource = await _find_appointment(context, appointment_id)
     cancelled = await AppointmentStore(context.tx).cancel(context.team, held.appointment_id, context.clock())
     return _appointment_result(cancelled, resource, "Cancelled")
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from threadline.estimates.model import (
     PROJECT_BINDING,
@@ -34,23 +34,6 @@ ProjectId = Annotated[
     str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
 ]
 Percent = Annotated[Decimal | None, Field(ge=0, le=100)]
-
-
-class CreateWbsItems(BaseModel):
-    project_id: ProjectId = None
-    items: Annotated[list[NewWbsItem], Field(min_length=1, max_length=50)]
-
-
-class UpdateWbsItems(BaseModel):
-    project_id: ProjectId = None
-    items: Annotated[list[WbsItemChange], Field(min_length=1, max_length=50, description="Null keeps a field.")]
-
-
-class UpdateQuoteTotals(BaseModel):
-    project_id: ProjectId = None
-    quote: Annotated[int | None, Field(ge=1, description="The quote's number. Null: the newest.")] = None
-    discount_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
-    tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
 
 
 @tool("estimates.listProjects", "The team's projects, with their ids.", members_only=True)
@@ -137,9 +120,14 @@ async def list_wbs_items(
     risk=Risk.MEDIUM,
     members_only=True,
 )
-async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
+async def create_wbs_items(
+    context: ToolContext,
+    *,
+    project_id: ProjectId = None,
+    items: Annotated[list[NewWbsItem], Field(min_length=1, max_length=50)],
+) -> ToolResult:
     return await _change_items(
-        context, given.project_id, "added to", lambda store, id_: store.create_items(context.team, id_, given.items)
+        context, project_id, "added to", lambda store, id_: store.create_items(context.team, id_, items)
     )
 
 
@@ -150,9 +138,14 @@ async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolR
     risk=Risk.MEDIUM,
     members_only=True,
 )
-async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
+async def update_wbs_items(
+    context: ToolContext,
+    *,
+    project_id: ProjectId = None,
+    items: Annotated[list[WbsItemChange], Field(min_length=1, max_length=50, description="Null keeps a field.")],
+) -> ToolResult:
     return await _change_items(
-        context, given.project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, given.items)
+        context, project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, items)
     )
 
 
@@ -163,19 +156,26 @@ async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolR
     risk=Risk.MEDIUM,
     members_only=True,
 )
-async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
-    project = await use_project_in_thread(context, given.project_id)
+async def update_quote_totals(
+    context: ToolContext,
+    *,
+    project_id: ProjectId = None,
+    quote: Annotated[int | None, Field(ge=1, description="The quote's number. Null: the newest.")] = None,
+    discount_percent: Annotated[Percent, Field(description="Null keeps it.")] = None,
+    tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None,
+) -> ToolResult:
+    project = await use_project_in_thread(context, project_id)
     await context.count_change(f"project:{project.project_id}")
-    percents = {"discount_percent": given.discount_percent, "tax_percent": given.tax_percent}
+    percents = {"discount_percent": discount_percent, "tax_percent": tax_percent}
     try:
         store = EstimateStore(context.tx)
-        quote = await store.update_quote_totals(context.team, project.project_id, given.quote or 0, **percents)
+        updated = await store.update_quote_totals(context.team, project.project_id, quote or 0, **percents)
     except ProjectLocked as locked:
         return _refused(locked)
-    shown = _quote(project, quote, current=True)
+    shown = _quote(project, updated, current=True)
     return ToolResult(
         data={**_project(project), "quotes": [shown]},
-        display_text=f"Quote {quote.number} of {_named(project)} comes to {shown['total']} {project.currency}.",
+        display_text=f"Quote {updated.number} of {_named(project)} comes to {shown['total']} {project.currency}.",
         structured=_shown(project, quotes=[shown]),
     )
 

@@ -76,22 +76,6 @@ class UpdateLead(BaseModel):
         return {name: str(value) for name, value in given.items()}
 
 
-class LogInteraction(BaseModel):
-    lead_id: LeadId = None
-    kind: InteractionKind
-    summary: Annotated[
-        str, Field(min_length=1, max_length=MAX_SUMMARY, description="What was said or done, in a few sentences.")
-    ]
-
-
-class DraftEmail(BaseModel):
-    to: Annotated[str, Field(min_length=3, max_length=254, description="One mail address.")]
-    subject: Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, description="One line.")]
-    body: Annotated[
-        str, Field(min_length=1, max_length=MAX_BODY, description="The whole text, with greeting and signature.")
-    ]
-
-
 class SendEmail(BaseModel):
     draft_id: Annotated[str, Field(min_length=1, max_length=40, description="Such as MAIL-7.")]
     reason: Annotated[
@@ -167,13 +151,21 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     risk=Risk.LOW,
     needs_requester=True,
 )
-async def log(context: ToolContext, given: LogInteraction) -> ToolResult:
-    if not given.lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
+async def log(
+    context: ToolContext,
+    *,
+    lead_id: LeadId = None,
+    kind: InteractionKind,
+    summary: Annotated[
+        str, Field(min_length=1, max_length=MAX_SUMMARY, description="What was said or done, in a few sentences.")
+    ],
+) -> ToolResult:
+    if not lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
-    lead, _ = await _hold_lead(context, given.lead_id or "")
-    interaction = Interaction(given.kind, given.summary, context.clock(), context.user_id)
+    lead, _ = await _hold_lead(context, lead_id or "")
+    interaction = Interaction(kind, summary, context.clock(), context.user_id)
     await LeadStore(context.tx).add_interaction(lead.lead_id, interaction)
-    return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_label(lead)}: a {given.kind}.")
+    return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_label(lead)}: a {kind}.")
 
 
 @tool(
@@ -183,8 +175,16 @@ async def log(context: ToolContext, given: LogInteraction) -> ToolResult:
     risk=Risk.LOW,
     needs=(EmailSettings,),
 )
-async def draft(context: ToolContext, given: DraftEmail) -> ToolResult:
-    drafted = await draft_email(context, NewEmail(given.to, given.subject, given.body))
+async def draft(
+    context: ToolContext,
+    *,
+    to: Annotated[str, Field(min_length=3, max_length=254, description="One mail address.")],
+    subject: Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, description="One line.")],
+    body: Annotated[
+        str, Field(min_length=1, max_length=MAX_BODY, description="The whole text, with greeting and signature.")
+    ],
+) -> ToolResult:
+    drafted = await draft_email(context, NewEmail(to, subject, body))
     quoted = "\n".join(f"> {line}" for line in drafted.body.split("\n"))
     head = f"{drafted.draft_id} is drafted, and not sent.\n> To: {drafted.recipient}\n> Subject: {drafted.subject}"
     return ToolResult(
