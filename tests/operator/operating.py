@@ -86,7 +86,7 @@ class Told(SlackContext):
 
 def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Records:
     """What `read_records` finds for a request, so many of each."""
-    where = (AUTHOR, "C1", "1.1", AT)
+    where = (AUTHOR, AT)
     document = {"extra": words, "status": "new", "title": "Website relaunch"}
     document |= {f"field {n}": f"{words} {n}" for n in range(rows)}
     members = [TeamMember(f"U{n}", f"Member {n}", biography=words) for n in range(rows)]

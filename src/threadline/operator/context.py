@@ -493,15 +493,11 @@ def _missing_sentence(missing: list[str]) -> str:
 
 def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], room: int) -> dict[LayerName, int]:
     """How much of `room` each gets: what it wants, or its part of what those leave that want less than theirs."""
-    given, rest = dict[LayerName, int](), dict(wanted)
-    while rest:
-        total = sum(weights[name] for name in rest)
-        modest = [name for name, size in rest.items() if size * total <= room * weights[name]]
-        if not modest:
-            return given | {name: max(0, room) * weights[name] // total for name in rest}
-        for name in modest:
-            given[name] = rest.pop(name)
-        room -= sum(given[name] for name in modest)
+    given, left, weight = dict[LayerName, int](), max(0, room), sum(weights[name] for name in wanted)
+    for name in sorted(wanted, key=lambda each: wanted[each] / weights[each]):  # the most modest first
+        given[name] = min(wanted[name], left * weights[name] // weight)
+        left -= given[name]
+        weight -= weights[name]
     return given
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from threadline.errors import Permanent
-from threadline.tools.model import Author, RecordGroup, Risk
+from threadline.tools.model import Author, RecordGroup, Risk, record_group
 
 BINDING = "rfp"
 """The kind of binding by which a thread is about an RFP."""
@@ -279,8 +279,7 @@ def rfp_record(rfp: Rfp) -> dict[str, str]:
 
 def rfp_group(records: Sequence[Mapping[str, str]]) -> tuple[RecordGroup, ...]:
     """The records as people are shown them."""
-    shown = tuple({**each, "status": status_words(each["status"])} for each in records)
-    return (RecordGroup("rfps", shown),) if shown else ()
+    return record_group("rfps", ({**each, "status": status_words(each["status"])} for each in records))
 
 
 def title_line(record: Mapping[str, str]) -> str:
@@ -431,15 +430,11 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """`channel` and `thread_ts` say in which thread it came about."""
-
     id: int
     rfp_id: str
     kind: EntryKind
     text: str
     author: Author
-    channel: str
-    thread_ts: str
     created_at: datetime
 
 
@@ -452,8 +447,6 @@ class Event:
     event_type: str
     payload: JsonObject
     author: Author
-    channel: str
-    thread_ts: str
     created_at: datetime
 
 

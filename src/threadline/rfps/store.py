@@ -499,13 +499,13 @@ def _state(row: Row[Any]) -> OpportunityState:
 
 
 def _entry(row: Row[Any]) -> JournalEntry:
-    author, kind = Author(row.user_id, row.correlation_id), EntryKind(row.kind)
-    return JournalEntry(row.id, row.rfp_id, kind, row.text, author, row.channel, row.thread_ts, row.created_at)
+    author = Author(row.user_id, row.correlation_id)
+    return JournalEntry(row.id, row.rfp_id, EntryKind(row.kind), row.text, author, row.created_at)
 
 
 def _event(row: Row[Any]) -> Event:
     author = Author(row.user_id, row.correlation_id)
-    return Event(row.id, row.rfp_id, row.event_type, row.payload, author, row.channel, row.thread_ts, row.created_at)
+    return Event(row.id, row.rfp_id, row.event_type, row.payload, author, row.created_at)
 
 
 def _line(words: str) -> str:

@@ -2,7 +2,6 @@
 and the team that answers them is listed."""
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -35,7 +34,7 @@ from threadline.rfps.model import (
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.arguments import json_object
 from threadline.tools.context import ToolContext
-from threadline.tools.model import RecordGroup, Risk, ToolResult
+from threadline.tools.model import Risk, ToolResult, record_group
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
@@ -254,7 +253,7 @@ async def list_entries(
     return ToolResult(
         data={"rfp_id": rfp_id, "entries": entries, "more": more},
         display_text=f"{counted(len(entries), 'entry', 'entries', more=more)} of {rfp_id}." if entries else none,
-        structured=_group("journal_entries", [_shown_entry(each) for each in entries]),
+        structured=record_group("journal_entries", [_shown_entry(each) for each in entries]),
     )
 
 
@@ -291,7 +290,7 @@ async def list_events(
     return ToolResult(
         data={"rfp_id": rfp_id, "events": events, "more": more},
         display_text=f"{counted(len(events), 'event', more=more)} of {rfp_id}." if events else none,
-        structured=_group("rfp_events", [_shown_event(each) for each in events]),
+        structured=record_group("rfp_events", [_shown_event(each) for each in events]),
     )
 
 
@@ -312,7 +311,7 @@ async def list_members(
     return ToolResult(
         data={"members": members, "more": more},
         display_text=f"{counted(len(members), 'person', 'people', more=more)}." if members else none,
-        structured=_group("team_members", members),
+        structured=record_group("team_members", members),
     )
 
 
@@ -327,7 +326,7 @@ async def get_member(
     biographies = [{"biography": each.biography} if each.biography else {} for each in found]
     return ToolResult(
         data={"members": [told | more for told, more in zip(members, biographies, strict=True)]},
-        structured=_group("team_members", members),
+        structured=record_group("team_members", members),
     )
 
 
@@ -336,10 +335,6 @@ TOOLS += [append_entry, list_entries, append_event, list_events, list_members, g
 
 
 # ---- Records as the model and people read them -----------------------------------------------------------------------
-
-
-def _group(kind: str, records: Sequence[JsonObject]) -> tuple[RecordGroup, ...]:
-    return (RecordGroup(kind, tuple(records)),) if records else ()
 
 
 def _summary(record: JsonObject) -> str:

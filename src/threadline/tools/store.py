@@ -68,14 +68,8 @@ class ToolExecution:
     `status` is None as long as nobody knows what came of it; `finished_at` also while side effects may not have run.
     """
 
-    turn: int
-    step: int
-    call_id: str
-    tool_name: str
-    parameters: Any
     status: ToolStatus | None
     result: Any
-    execution_time_ms: int | None
     created_at: datetime
     finished_at: datetime | None
 
