@@ -1,22 +1,31 @@
 """Records, Slack, a model and tools for the tests of the operator's context, prompt and memory."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 
 from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, Usage
 from threadline.operator.context import (
     TOKENS,
     Context,
     ContextRequest,
+    Layer,
     LayerName,
     PriorMessage,
     Records,
     RelatedThread,
     SlackContext,
     build_context,
+    events_layer,
+    journal_layer,
+    memories_layer,
     mentions_team,
+    other_threads_layer,
+    related_layer,
+    rfp_layer,
+    team_layer,
 )
 from threadline.operator.store import Memory, MemoryKind
 from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
@@ -90,22 +99,24 @@ def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Rec
     document = {"extra": words, "status": "new", "title": "Website relaunch"}
     document |= {f"field {n}": f"{words} {n}" for n in range(rows)}
     members = [TeamMember(f"U{n}", f"Member {n}", biography=words) for n in range(rows)]
-    known = Records(
-        member=TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12),
-        related=[rfp(f"rfp_other{n}", f"{words} {n}") for n in range(rows)],
-        memories=memories(rows, words),
-        team=members if mentions_team(request.question) else None,
-    )
-    if not request.rfp_id:
-        return known
-    return replace(
-        known,
-        state=OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT),
-        journal=[
+    layers: dict[LayerName, Callable[[], Layer]] = {
+        LayerName.RELATED: partial(related_layer, [rfp(f"rfp_other{n}", f"{words} {n}") for n in range(rows)]),
+        LayerName.MEMORIES: partial(memories_layer, memories(rows, words)),
+    }
+    if mentions_team(request.question):
+        layers[LayerName.TEAM] = partial(team_layer, members, request.user_id)
+    if request.rfp_id:
+        entries = [
             JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{words} entry {n}.", *where) for n in range(rows, 0, -1)
-        ],
-        events=[Event(n, "rfp_abc123", f"event_{n}", {"said": words}, *where) for n in range(rows, 0, -1)],
-    )
+        ]
+        events = [Event(n, "rfp_abc123", f"event_{n}", {"said": words}, *where) for n in range(rows, 0, -1)]
+        layers |= {
+            LayerName.RFP: partial(rfp_layer, OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT)),
+            LayerName.JOURNAL: partial(journal_layer, entries),
+            LayerName.EVENTS: partial(events_layer, events),
+            LayerName.OTHER_THREADS: partial(other_threads_layer, request.other_threads),
+        }
+    return Records(layers, TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12))
 
 
 def memories(rows: int = 3, words: str = "words") -> Mapping[MemoryKind, Sequence[Memory]]:

@@ -7,7 +7,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
@@ -82,6 +82,7 @@ class LayerName(StrEnum):
     TEAM = "team"
 
 
+_OF_RFP = (LayerName.RFP, LayerName.JOURNAL, LayerName.EVENTS)
 WEIGHTS: Mapping[LayerName, int] = {
     LayerName.USER: 2,
     LayerName.RFP: 8,
@@ -133,27 +134,6 @@ class PriorMessage:
 
 
 @dataclass(frozen=True)
-class Records:
-    """What Postgres knows of a request. What was not asked for is None. `not_found` says why there is no RFP.
-
-    `profile`: of who asks, as it was stored last.
-
-    `patterns`: how tools succeeded, for whoever asks before those of others.
-    """
-
-    member: TeamMember | None = None
-    profile: UserProfile | None = None
-    state: OpportunityState | None = None
-    journal: Sequence[JournalEntry] = ()
-    events: Sequence[Event] = ()
-    related: Sequence[Rfp] | None = None
-    memories: Mapping[MemoryKind, Sequence[Memory]] = field(default_factory=dict)
-    team: Sequence[TeamMember] | None = None
-    patterns: Sequence[Memory] = ()
-    not_found: str = ""
-
-
-@dataclass(frozen=True)
 class Layer:
     """`pieces` in the order in which they are shown; without any there is nothing to tell.
 
@@ -168,6 +148,23 @@ class Layer:
     oldest_first: bool = False
     left_out: int = 0
     missing: str = ""
+
+
+@dataclass(frozen=True)
+class Records:
+    """What Postgres knows of a request.
+
+    Args:
+        layers: how each layer is made that the request calls for. Making one may take a while.
+        member: who asks, as the team knows them.
+        profile: of who asks, as it was stored last.
+        patterns: how tools succeeded, for whoever asks before those of others.
+    """
+
+    layers: Mapping[LayerName, Callable[[], Layer]]
+    member: TeamMember | None = None
+    profile: UserProfile | None = None
+    patterns: Sequence[Memory] = ()
 
 
 @dataclass(frozen=True)
@@ -213,28 +210,43 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
         limit=_MEMORIES,
         patterns=_PATTERNS,
     )
-    patterns = [each for each in recalled if each.is_pattern]
     others = [each for each in recalled if not each.is_pattern]
-    known = Records(
-        member=await members.get(team, request.user_id),
-        profile=await UserStore(tx).get(team, request.user_id),
-        memories={kind: [each for each in others if each.kind is kind] for kind in MemoryKind},
-        team=await members.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
-        patterns=sorted(patterns, key=lambda each: each.user_id != request.user_id),
+    kinds = {kind: [each for each in others if each.kind is kind] for kind in MemoryKind}
+    layers: dict[LayerName, Callable[[], Layer]] = {LayerName.MEMORIES: partial(memories_layer, kinds)}
+    if mentions_team(request.question):
+        found = await members.listed(team, limit=_TEAM + 1)
+        layers[LayerName.TEAM] = partial(team_layer, found[:_TEAM], request.user_id, left_out=len(found) - _TEAM)
+    if rfp_id:
+        layers |= await _read_rfp(rfps, request)
+    else:
+        layers[LayerName.RELATED] = partial(related_layer, await rfps.search(team, request.question, _RELATED))
+    return Records(
+        layers,
+        await members.get(team, request.user_id),
+        await UserStore(tx).get(team, request.user_id),
+        sorted((each for each in recalled if each.is_pattern), key=lambda each: each.user_id != request.user_id),
     )
-    if not rfp_id:
-        return replace(known, related=await rfps.search(team, request.question, _RELATED))
+
+
+async def _read_rfp(rfps: RfpStore, request: ContextRequest) -> Mapping[LayerName, Callable[[], Layer]]:
+    team, rfp_id = request.thread.team, request.rfp_id
+    layers = {LayerName.OTHER_THREADS: partial(other_threads_layer, request.other_threads)}
     try:
         state = await rfps.ensure_state_exists(team, rfp_id)
     except RfpNotFound as unknown:
-        return replace(known, not_found=str(unknown))
-    return replace(
-        known,
-        state=state,
-        journal=await rfps.journal(team, rfp_id, _RECENT),
-        events=await rfps.events(team, rfp_id, _RECENT),
-        related=await rfps.related(team, rfp_id, facts_from_document(state.document), _RELATED),
-    )
+        reason = redacted_line(public_sentence(str(unknown), _BROKEN), _REASON)
+        return layers | _missing((*_OF_RFP, LayerName.RELATED), reason)
+    related = await rfps.related(team, rfp_id, facts_from_document(state.document), _RELATED)
+    return layers | {
+        LayerName.RFP: partial(rfp_layer, state),
+        LayerName.JOURNAL: partial(journal_layer, await rfps.journal(team, rfp_id, _RECENT)),
+        LayerName.EVENTS: partial(events_layer, await rfps.events(team, rfp_id, _RECENT)),
+        LayerName.RELATED: partial(related_layer, related),
+    }
+
+
+def _missing(names: Sequence[LayerName], reason: str) -> dict[LayerName, Callable[[], Layer]]:
+    return {each: partial(Layer, each, missing=reason) for each in names}
 
 
 class SlackContext:
@@ -275,7 +287,11 @@ async def build_context(
     Returns:
         always something: what cannot be had is left out and named.
     """
-    stored, member = (None, None) if isinstance(records, str) else (records.profile, records.member)
+    if isinstance(records, str):
+        names = [LayerName.RELATED, LayerName.MEMORIES, *(_OF_RFP if request.rfp_id else ())]
+        names += [LayerName.TEAM] if mentions_team(request.question) else []
+        records = Records(_missing(names, records))
+    stored, member = records.profile, records.member
     profile = stored
 
     async def user() -> Layer:
@@ -290,14 +306,14 @@ async def build_context(
     makers = {
         LayerName.USER: user(),
         LayerName.THREAD: thread(),
-        **{name: asyncio.to_thread(make) for name, make in _record_layers(request, records).items()},
+        **{name: asyncio.to_thread(make) for name, make in records.layers.items()},
     }
     made = await asyncio.gather(*(_within(timeout, name, layer) for name, layer in makers.items()))
     text, reports = fit_to_budget(sorted(made, key=lambda each: list(LayerName).index(each.name)), tokens * 4)
     return Context(
         text,
         tuple(reports.get(name) or LayerReport(name, missing=NOT_ASKED) for name in LayerName),
-        "" if isinstance(records, str) else format_tool_patterns(records.patterns, offered),
+        format_tool_patterns(records.patterns, offered),
         profile if profile and profile.fetched_at and profile != stored else None,
     )
 
@@ -326,31 +342,6 @@ def reason_of(error: Exception, what: str) -> str:
 def mentions_team(question: str) -> bool:
     """Whether it is about the people who answer requests for proposals, or one of them."""
     return _TEAM_PATTERN.search(question[:_QUESTION]) is not None
-
-
-def _record_layers(request: ContextRequest, records: Records | str) -> Mapping[LayerName, Callable[[], Layer]]:
-    """How each layer of the records is made that the request calls for."""
-    about_rfp = (LayerName.RFP, LayerName.JOURNAL, LayerName.EVENTS)
-    if isinstance(records, str):
-        names = [LayerName.RELATED, LayerName.MEMORIES, *(about_rfp if request.rfp_id else ())]
-        names += [LayerName.TEAM] if mentions_team(request.question) else []
-        return {each: partial(Layer, each, missing=records) for each in names}
-    layers = {LayerName.MEMORIES: partial(memories_layer, records.memories)}
-    if records.not_found:
-        reason = redacted_line(public_sentence(records.not_found, _BROKEN), _REASON)
-        layers |= {each: partial(Layer, each, missing=reason) for each in (*about_rfp, LayerName.RELATED)}
-    if records.state:
-        layers[LayerName.RFP] = partial(rfp_layer, records.state)
-        layers[LayerName.JOURNAL] = partial(journal_layer, records.journal)
-        layers[LayerName.EVENTS] = partial(events_layer, records.events)
-    if records.related is not None:
-        layers[LayerName.RELATED] = partial(related_layer, records.related)
-    if records.team is not None:
-        left_out = len(records.team) - _TEAM
-        layers[LayerName.TEAM] = partial(team_layer, records.team[:_TEAM], request.user_id, left_out=left_out)
-    if request.rfp_id:
-        layers[LayerName.OTHER_THREADS] = partial(other_threads_layer, request.other_threads)
-    return layers
 
 
 def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
