@@ -99,21 +99,14 @@ class RfpFiles:
         self._reader = DocumentReader()
 
     async def create(
-        self,
-        change: Change,
-        author: Author,
-        file_id: str,
-        *,
-        title: str = "",
-        client: str = "",
-        due_date: date | None = None,
+        self, context: ToolContext, file_id: str, title: str, client: str, due_date: date | None
     ) -> ToolResult:
         """Make the RFP, with its state and an event; a thread that is about none is about it from now on.
 
         Once for each operation, and once in a team for each file. An empty title is read from the file.
 
         Raises:
-            Permanent: the file is not shown where `change` comes from, is by somebody external whose words do not count
+            Permanent: the file is not shown in the thread, is by somebody external whose words do not count
                 there and whom nobody of the workspace has shared it for, is too large, or is no document that can be
                 read; nothing was made, and the message says what to do.
             Transient: Slack or the database did not answer; `NotDone` when surely nothing was made.
@@ -121,14 +114,14 @@ class RfpFiles:
         with before_a_change():
             try:
                 async with asyncio.timeout(_PREPARING):
-                    file = await self._load(change.operation.thread, file_id)
+                    file = await self._load(context.thread, file_id)
             except TimeoutError as exc:
                 raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
         facts = RfpFacts(title.strip() or guess_title(file.text, file.info["name"]), client, due_date)
         async with self._database.begin() as tx:
-            event = await self._store(tx, change, author, file_id, file, facts)
-            result = await _result(tx, change.team, event)
-        new, correlation = event.event_type == CREATED, author.correlation_id
+            event = await self._store(tx, context.change, context.author, file_id, file, facts)
+            result = await _result(tx, context.team, event)
+        new, correlation = event.event_type == CREATED, context.correlation_id
         _log.info("rfp_file_stored", rfp=event.rfp_id, file=file_id, new=new, correlation_id=correlation)
         return result
 
@@ -277,9 +270,7 @@ async def create_from_slack_file(
         date | None, Field(description="When proposals are due, as 2026-03-31. Null where nobody has said it.")
     ] = None,
 ) -> ToolResult:
-    return await context.services[RfpFiles].create(
-        context.change, context.author, file_id, title=title or "", client=client or "", due_date=due_date
-    )
+    return await context.services[RfpFiles].create(context, file_id, title or "", client or "", due_date)
 
 
 TOOLS = [create_from_slack_file]

@@ -1,4 +1,4 @@
-"""Emails: drafted, and sent at most once. A draft is claimed before it is handed to the mail server.
+"""Emails as messages, and the mail server that they are handed to.
 
 What the mail server refuses was not sent. Where it does not answer after the text, nobody knows. Its replies:
 https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried again, 5yz may not).
@@ -9,7 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from email import policy
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -19,22 +19,9 @@ from email.utils import format_datetime, parseaddr
 import aiosmtplib
 import structlog
 
-from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limits import Rate, RateLimits
+from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.privacy.redaction import redact
-from threadline.rfps.store import TeamMemberStore
-from threadline.sales.model import (
-    EmailDraft,
-    Interaction,
-    InteractionKind,
-    MailAccount,
-    NewEmail,
-    Tls,
-    check_email,
-)
-from threadline.sales.store import EmailDraftStore, LeadStore
-from threadline.tools.context import ToolContext
+from threadline.sales.model import MailAccount, Tls
 from threadline.tools.model import Risk
 
 _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
@@ -63,76 +50,6 @@ class EmailSettings:
                 "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
                 "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
             )
-
-
-async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
-    """Store a draft in which recognised secrets are replaced.
-
-    Raises:
-        Permanent, RateExceeded: the message says what to change.
-    """
-    settings = context.services[EmailSettings]
-    checked = check_email(NewEmail(new.recipient, redact(new.subject), redact(new.body)))
-    settings.check_recipient(checked.recipient)
-    preview = EmailDraft("MAIL-0000000000", context.user_id, checked.recipient, checked.subject, checked.body)
-    if not settings.fits_approval(preview.fields):
-        raise Permanent("the mail is too long to show in full for approval: shorten the text")
-    await context.count_change(f"mail:{checked.recipient}")
-    return await EmailDraftStore(context.tx).add(context.thread, context.user_id, checked, context.clock())
-
-
-async def assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
-    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high.
-
-    An address is on record if it was not entered by whoever asks.
-    """
-    if context.co_requesters:
-        return Risk.HIGH
-    user = context.requester.user
-    if user and user.email and recipient == user.email.strip().lower():
-        return Risk.LOW
-    is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
-    is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)
-    return Risk.MEDIUM if is_known else Risk.HIGH
-
-
-async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
-    """Send a draft, in any number of attempts once.
-
-    Raises:
-        Permanent, RateExceeded, NotDone: it was not sent.
-        Transient: it may have been sent.
-    """
-    settings, database, key = context.services[EmailSettings], context.services[Database], context.operation_key
-    if not settings.sender:
-        raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
-    now = context.clock().astimezone(UTC)
-    message_id = make_message_id(key, settings.sender)
-    try:  # a draft never changes, so it can be composed before it is claimed
-        message = compose_message(settings.sender, draft.recipient, draft.subject, draft.body, message_id, now)
-    except ValueError as unlike:
-        raise Permanent(
-            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
-            "address in plain characters"
-        ) from unlike
-    async with database.begin() as tx:
-        if settings.rate:
-            record = f"sent:{draft.recipient}"
-            await RateLimits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
-        await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
-    try:
-        await context.services[SmtpMailer].send(message)
-    except (Permanent, NotDone):
-        async with database.begin() as tx:
-            await EmailDraftStore(tx).release(key)
-        raise
-    async with database.begin() as tx:
-        sent = await EmailDraftStore(tx).mark_sent(key, message_id, now)
-        leads = LeadStore(tx)
-        if lead := await leads.by_email(context.team, sent.recipient):
-            interaction = Interaction(InteractionKind.EMAIL, sent.subject, now, sent.user_id)
-            await leads.add_interaction(lead.lead_id, interaction)
-    return sent
 
 
 def compose_message(

@@ -5,15 +5,19 @@ ask is no member, all of them are treated as from outside.
 """
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
 from threadline.db.engine import Database, Transaction
-from threadline.errors import Permanent
+from threadline.db.rate_limits import RateLimits
+from threadline.errors import NotDone, Permanent
 from threadline.models.model import ToolKind
-from threadline.sales.email import EmailSettings, SmtpMailer, assess_risk, draft_email, send_email
+from threadline.privacy.redaction import redact
+from threadline.rfps.store import TeamMemberStore
+from threadline.sales.email import EmailSettings, SmtpMailer, compose_message, make_message_id
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
@@ -29,6 +33,7 @@ from threadline.sales.model import (
     Lead,
     NewEmail,
     Stage,
+    check_email,
     format_customer,
     without_company_details,
 )
@@ -184,7 +189,14 @@ async def draft(
         str, Field(min_length=1, max_length=MAX_BODY, description="The whole text, with greeting and signature.")
     ],
 ) -> ToolResult:
-    drafted = await draft_email(context, NewEmail(to, subject, body))
+    settings = context.services[EmailSettings]
+    new = check_email(NewEmail(to, redact(subject), redact(body)))
+    settings.check_recipient(new.recipient)
+    preview = EmailDraft("MAIL-0000000000", context.user_id, new.recipient, new.subject, new.body)
+    if not settings.fits_approval(preview.fields):
+        raise Permanent("the mail is too long to show in full for approval: shorten the text")
+    await context.count_change(f"mail:{new.recipient}")
+    drafted = await EmailDraftStore(context.tx).add(context.thread, context.user_id, new, context.clock())
     quoted = "\n".join(f"> {line}" for line in drafted.body.split("\n"))
     head = f"{drafted.draft_id} is drafted, and not sent.\n> To: {drafted.recipient}\n> Subject: {drafted.subject}"
     return ToolResult(
@@ -232,10 +244,63 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
         drafted = await EmailDraftStore(tx).get(context.thread, given.draft_id)
         settings.check_recipient(drafted.recipient)
         is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
-        risk = await assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
+        risk = await _assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
     if risk.exceeds(settings.max_risk_without_approval):
         return await _propose(context, drafted, risk, given)
-    return _sent_result(await send_email(context, drafted))
+    return _sent_result(await _send_once(context, settings, drafted))
+
+
+async def _assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
+    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high.
+
+    An address is on record if it was not entered by whoever asks.
+    """
+    if context.co_requesters:
+        return Risk.HIGH
+    user = context.requester.user
+    if user and user.email and recipient == user.email.strip().lower():
+        return Risk.LOW
+    is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
+    is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)
+    return Risk.MEDIUM if is_known else Risk.HIGH
+
+
+async def _send_once(context: ToolContext, settings: EmailSettings, draft: EmailDraft) -> EmailDraft:
+    """Send a draft, in any number of attempts once: it is claimed before it is handed to the mail server.
+
+    Raises:
+        Permanent, RateExceeded, NotDone: it was not sent.
+        Transient: it may have been sent.
+    """
+    database, key = context.services[Database], context.operation_key
+    if not settings.sender:
+        raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
+    now = context.clock().astimezone(UTC)
+    message_id = make_message_id(key, settings.sender)
+    try:  # a draft never changes, so it can be composed before it is claimed
+        message = compose_message(settings.sender, draft.recipient, draft.subject, draft.body, message_id, now)
+    except ValueError as unlike:
+        raise Permanent(
+            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
+            "address in plain characters"
+        ) from unlike
+    async with database.begin() as tx:
+        if settings.rate:
+            record = f"sent:{draft.recipient}"
+            await RateLimits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
+        await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
+    try:
+        await context.services[SmtpMailer].send(message)
+    except (Permanent, NotDone):
+        async with database.begin() as tx:
+            await EmailDraftStore(tx).release(key)
+        raise
+    async with database.begin() as tx:
+        sent = await EmailDraftStore(tx).mark_sent(key, message_id, now)
+        if lead := await LeadStore(tx).by_email(context.team, sent.recipient):
+            interaction = Interaction(InteractionKind.EMAIL, sent.subject, now, sent.user_id)
+            await LeadStore(tx).add_interaction(lead.lead_id, interaction)
+    return sent
 
 
 async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given: SendEmail) -> ToolResult:
