@@ -274,6 +274,6 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
 async def _rfp(ground: Ground, thread: Thread) -> str:
     """Its title is like no other's, as titles are: what is like it is looked for in each turn."""
     facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
-    change = Change(Operation(thread, 0, 2, "bench"), time.time())
+    change = Change(Operation(thread, 0, 2, "bench"), Author("", "bench"), time.time())
     async with ground.database.begin() as tx:
-        return (await RfpStore(tx).create(change, facts, Author("", "bench"))).rfp.rfp_id
+        return (await RfpStore(tx).create(change, facts)).rfp.rfp_id

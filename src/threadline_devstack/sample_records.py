@@ -94,11 +94,11 @@ async def _load_rfp(
 ) -> None:
     due = datetime.now(UTC).date() + timedelta(due_in_days)
     facts = RfpFacts(title, client, status=RfpStatus(status), owner=owner, due_date=due)
-    author = Author("", "sample")
-    await RfpStore(tx).create(_change(team, rfp_id, 1), facts, author, rfp_id)
-    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, journal, author)
+    await RfpStore(tx).create(_change(team, rfp_id, 1), facts, rfp_id)
+    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, journal)
 
 
 def _change(team: str, name: str, step: int) -> Change:
     """No conversation is so called, so that the key is this change's alone."""
-    return Change(Operation(Thread(team, "sample", name), 0, step, "sample"), datetime.now(UTC).timestamp())
+    operation = Operation(Thread(team, "sample", name), 0, step, "sample")
+    return Change(operation, Author("", "sample"), datetime.now(UTC).timestamp())

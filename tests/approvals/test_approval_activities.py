@@ -336,8 +336,8 @@ async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalSc
 async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalScene) -> None:
     thread = desk.talk.thread
     async with desk.talk.database.begin() as tx:
-        change = Change(Operation(thread, 0, 0, "create"), time.time())
-        made = (await RfpStore(tx).create(change, RfpFacts("A tender"), Author(ASKER, "c"))).rfp
+        change = Change(Operation(thread, 0, 0, "create"), Author(ASKER, "c"), time.time())
+        made = (await RfpStore(tx).create(change, RfpFacts("A tender"))).rfp
     given = {"rfp_id": made.rfp_id, "patch": json.dumps({"status": "won"})}
     state = ProtocolState(scope=made.rfp_id, loaded=(made.rfp_id,), did_load=True)
     await desk.propose("opportunity_patch", given, state=state, calls=2)

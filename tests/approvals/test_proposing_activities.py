@@ -79,7 +79,7 @@ async def test_risk_on_record_decides_whether_a_repeated_proposal_waits(
     desk: ApprovalScene, before: Risk, now: Risk
 ) -> None:
     """A tool's risk may depend on the record that it changes, which may have changed since the first attempt."""
-    change = Change(Operation(desk.talk.thread, 1, 1, "call_1"), time.time())
+    change = Change(Operation(desk.talk.thread, 1, 1, "call_1"), Author(ASKER, "corr-1"), time.time())
     started = []
     for risk in (before, now):
         new = NewAction({"tool": "jira.create", "arguments": {"title": "new"}}, risk, Author(ASKER, "corr-1"))
@@ -192,8 +192,8 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
 
     desk.works.hooks.append(broken)
     async with desk.talk.database.begin() as tx:
-        made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
-        await RfpStore(tx).create(made, RfpFacts("A tender"), Author(ASKER, "c"), "rfp_abc")
+        made = Change(Operation(desk.talk.thread, 0, 0, "create"), Author(ASKER, "c"), time.time())
+        await RfpStore(tx).create(made, RfpFacts("A tender"), "rfp_abc")
     given = {"rfp_id": "rfp_abc", "text": "any news"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error

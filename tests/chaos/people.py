@@ -223,8 +223,9 @@ class People:
         async with self._stack.database.begin() as tx:
             project = await EstimateStore(tx).get_or_create_project(identity.TEAM, self.project, "EUR")
             await EstimateStore(tx).save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
-            created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
-            await RfpStore(tx).create(created, RfpFacts(self.project), Author("", self.rfp), self.rfp)
+            operation = Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp)
+            created = Change(operation, Author("", self.rfp), time.time())
+            await RfpStore(tx).create(created, RfpFacts(self.project), self.rfp)
 
     async def _play_case(self, case: CaseThread) -> None:
         await asyncio.sleep(case.begins)

@@ -83,8 +83,8 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
         await TurnStore(tx).set_context(talk.thread, 1, "Everything about the city.", "", LAYERS)
         await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
-        change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
-        await RfpStore(tx).append_event(change, CITY, "looked", {"at": "status"}, author)
+        change = Change(Operation(talk.thread, 1, 1, "e1"), author, 1.0)
+        await RfpStore(tx).append_event(change, CITY, "looked", {"at": "status"})
 
     async def work_on_it(turn: ScriptTurn) -> None:
         await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))

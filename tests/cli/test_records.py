@@ -113,7 +113,7 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
     assert "RFPs: 0 new, 2 there before" in run("load", "records.toml").stdout
     assert run("list").stdout.splitlines() == listed
     async with database.begin() as tx:
-        await RfpStore(tx).patch_state(change(), "rfp_abc123", {"status": "won"}, AUTHOR)
+        await RfpStore(tx).patch_state(change(), "rfp_abc123", {"status": "won"})
     write(run, PROPOSALS.replace("= 16", "= 20"))
     assert run("load", "records.toml").returncode == 0
     assert "rfp_abc123: Website relaunch, Acme, won, due 2026-03-31, Ida" in run("list").stdout
@@ -178,7 +178,7 @@ def test_unknown_project_or_file_is_named(run: Command) -> None:
 async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Command, database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     async with database.begin() as tx:
-        await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, "A decision", AUTHOR)
+        await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, "A decision")
         await RfpStore(tx).bind(THREAD, rfp.rfp_id, "U1")
         fact = NewMemory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
         await MemoryStore(tx).remember("T1", [("turn-1", fact)], NOW)

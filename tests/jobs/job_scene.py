@@ -68,7 +68,7 @@ class JobScene:
         return self.conversation.thread
 
     def change(self, call_id: str = "") -> Change:
-        return Change(Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"), time.time())
+        return Change(Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"), AUTHOR, time.time())
 
     async def schedule(
         self, job_type: str = DIGEST, call_id: str = "", retries_left: int = 0, **given: Any
@@ -103,13 +103,13 @@ class JobScene:
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = RfpFacts(title, "Harbour", due, status)
         async with self.database.begin() as tx:
-            return (await RfpStore(tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
+            return (await RfpStore(tx).create(self.change(), new)).rfp.rfp_id
 
     async def patch(self, rfp_id: str, **facts: str | None) -> None:
         """Change an RFP as the operator does."""
         async with self.database.begin() as tx:
             state = await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
-            await RfpStore(tx).patch_state(self.change(), rfp_id, facts, AUTHOR, state.version)
+            await RfpStore(tx).patch_state(self.change(), rfp_id, facts, state.version)
 
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
         async with self.database.begin() as tx:

@@ -50,9 +50,9 @@ class RecordScene(CrashScene):
     async def begin_rfp(self) -> str:
         """Its id; its state has version 1, and nothing is in its journal."""
         name = f"Crash {time.time_ns()}"
-        change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), time.time())
+        change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), Author("", "crash"), time.time())
         async with self._database.begin() as tx:
-            made = await RfpStore(tx).create(change, RfpFacts(name, status=RfpStatus.IN_PROGRESS), Author("", "crash"))
+            made = await RfpStore(tx).create(change, RfpFacts(name, status=RfpStatus.IN_PROGRESS))
         return made.rfp.rfp_id
 
     async def order(self, rfp_id: str) -> str:

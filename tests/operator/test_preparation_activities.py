@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tests.operator.operating import TOOLS, Answering
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.conversation_store import THREAD, StoredConversation, mention
-from tests.support.recording import AUTHOR, create
+from tests.support.recording import create
 from tests.support.tool_store import NOW, change
 from threadline.conversations.contract import ThinkRequest, Thought
 from threadline.conversations.operator_context import context_request
@@ -84,8 +84,8 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
         await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
     async with database.begin() as tx:
         for n in range(first, first + rows):
-            await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, f"Entry {n}", AUTHOR)
-            await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, "viewed", {"n": n}, AUTHOR)
+            await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, f"Entry {n}")
+            await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, "viewed", {"n": n})
             await TeamMemberStore(tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
             await RfpStore(tx).bind(thread, rfp_id, "U1")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.rfps.file_scene import BRIEF, WORKER, FileScene, desk
-from tests.support.recording import AUTHOR, until_waited_for
+from tests.support.recording import until_waited_for
 from tests.support.tool_results import code_of
 from tests.support.tool_store import change
 from threadline.db.engine import Database
@@ -89,6 +89,6 @@ async def _held(database: Database) -> AsyncIterator[Any]:
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as tx, tx.begin_nested() as undone:
         source = SourceFile("x", digest, "x")
-        await RfpStore(tx).create(change("other", team=TEAM), RfpFacts("x"), AUTHOR, source=source)
+        await RfpStore(tx).create(change("other", team=TEAM), RfpFacts("x"), source=source)
         yield tx
         await undone.rollback()

@@ -23,12 +23,12 @@ async def rfp(database: Database) -> None:
 
 async def note(database: Database, words: str = "Called the client.", call_id: str = "j1") -> JournalEntry:
     async with database.begin() as tx:
-        return await RfpStore(tx).append_entry(change(call_id), ID, words, AUTHOR, EntryKind.DECISION)
+        return await RfpStore(tx).append_entry(change(call_id), ID, words, EntryKind.DECISION)
 
 
 async def log(database: Database, event_type: str, payload: JsonObject) -> Event:
     async with database.begin() as tx:
-        return await RfpStore(tx).append_event(change("e1"), ID, event_type, payload, AUTHOR)
+        return await RfpStore(tx).append_event(change("e1"), ID, event_type, payload)
 
 
 async def test_entry_is_written_once_with_its_author(database: Database) -> None:
@@ -72,7 +72,7 @@ async def test_call_of_another_rfp_with_the_same_key_is_refused(database: Databa
     await note(database)
     with pytest.raises(CallIdReused):
         async with database.begin() as tx:
-            await RfpStore(tx).append_entry(change("j1"), "rfp_xyz789", "x", AUTHOR)
+            await RfpStore(tx).append_entry(change("j1"), "rfp_xyz789", "x")
 
 
 async def execute(database: Database, *statements: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.support.recording import AUTHOR, create, until_waited_for
+from tests.support.recording import create, until_waited_for
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.rfps.model import (
@@ -30,7 +30,7 @@ async def patch(
     database: Database, given: Any, based_on: int | None = 1, call_id: str = "p1", **more: Any
 ) -> OpportunityState:
     async with database.begin() as tx:
-        return await RfpStore(tx).patch_state(change(call_id, **more), ID, given, AUTHOR, based_on)
+        return await RfpStore(tx).patch_state(change(call_id, **more), ID, given, based_on)
 
 
 async def state(database: Database) -> OpportunityState:
@@ -63,7 +63,7 @@ async def test_patch_changes_the_state_and_the_lists(database: Database) -> None
 
 async def test_patch_without_a_version_is_made_on_the_newest_state(database: Database) -> None:
     async with database.begin() as tx:
-        await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR)
+        await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1})
         second = asyncio.create_task(patch(database, {"b": 2}, None, "p2"))
         await until_waited_for(tx)
     after = await second
@@ -72,7 +72,7 @@ async def test_patch_without_a_version_is_made_on_the_newest_state(database: Dat
 
 async def test_later_patch_of_one_version_is_refused_and_may_be_repeated(database: Database) -> None:
     async with database.begin() as tx:
-        first = await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR, 1)
+        first = await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, 1)
         second = asyncio.create_task(patch(database, {"a": 2, "b": 2}, 1, "p2"))
         await until_waited_for(tx)
     with pytest.raises(RfpRefused, match=r"version 2\b.* from 1"):

@@ -111,7 +111,7 @@ async def test_bad_patch_is_refused_and_changes_nothing(desk: ToolScene, patch: 
 async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database: Database) -> None:
     async with database.begin() as tx:
         first = {"status": "won", "budget": {"total": 1}}
-        await RfpStore(tx).patch_state(tooling.change("other"), ID, first, Author("U2", "turn-2"))
+        await RfpStore(tx).patch_state(tooling.change("other", author=Author("U2", "turn-2")), ID, first)
         late = asyncio.create_task(desk.ask("opportunity.patch", rfp_id=ID, patch='{"budget": {"currency": "EUR"}}'))
         await until_waited_for(tx)
     result = await late

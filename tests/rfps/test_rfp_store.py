@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.support.recording import AUTHOR, HASH, create, create_from, explained
+from tests.support.recording import HASH, create, create_from, explained
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.rfps.model import (
@@ -65,8 +65,8 @@ async def test_two_teams_may_have_the_same_id(database: Database) -> None:
     theirs = await create(database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
     async with database.begin() as tx:
         store = RfpStore(tx)
-        await store.append_entry(change("j1", team="T2"), "rfp_abc123", "Theirs.", AUTHOR)
-        await store.patch_state(change("p1", team="T2"), "rfp_abc123", {"status": "won"}, AUTHOR)
+        await store.append_entry(change("j1", team="T2"), "rfp_abc123", "Theirs.")
+        await store.patch_state(change("p1", team="T2"), "rfp_abc123", {"status": "won"})
         assert await store.get("T1", "rfp_abc123") == ours
         assert await store.search("T1", "bridge") == []
         assert await store.search("T1", "rfp_abc123") == [ours]
@@ -117,7 +117,7 @@ async def test_bad_rfp_is_refused(database: Database, facts: RfpFacts, rfp_id: s
     await create(database, "earlier", rfp_id="rfp_taken1")
     with pytest.raises(RfpRefused, match=says):
         async with database.begin() as tx:
-            await RfpStore(tx).create(change(), facts, AUTHOR, rfp_id)
+            await RfpStore(tx).create(change(), facts, rfp_id)
     async with database.begin() as tx:
         assert len(await RfpStore(tx).listed("T1")) == 1
 
@@ -190,7 +190,7 @@ async def test_any_text_of_a_file_is_kept_and_searched(database: Database) -> No
     told = "harbour \x00\ud800 " + " ".join(f"{number:06}é" for number in range(200_000))
     source = SourceFile("a\x00.pdf", HASH, told)
     async with database.begin() as tx:
-        rfp = (await RfpStore(tx).create(change(), RfpFacts("Long"), AUTHOR, source=source)).rfp
+        rfp = (await RfpStore(tx).create(change(), RfpFacts("Long"), source=source)).rfp
         assert await RfpStore(tx).search("T1", "harbour") == [rfp]
         assert (await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 0))[1] == 1_000_000
 

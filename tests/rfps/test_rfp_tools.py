@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.recording import AUTHOR, HASH, create
+from tests.support.recording import HASH, create
 from tests.support.tool_results import message_of
 from tests.support.tool_scene import ToolScene
 from tests.support.tool_store import NOW, change
@@ -68,7 +68,7 @@ async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) 
     text = "".join(f"line {number}\n" for number in range(2_000))
     async with database.begin() as tx:
         new, source = RfpFacts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text)
-        await RfpStore(tx).create(change("file"), new, AUTHOR, "rfp_file", source=source)
+        await RfpStore(tx).create(change("file"), new, "rfp_file", source=source)
     first = await desk.ask("rfp.get", rfp_id="RFP_file")
     for fact in ("rfp_file (From a file)", "new", "2026-04-01"):
         assert fact in first.display_text

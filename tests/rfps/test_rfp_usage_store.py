@@ -40,8 +40,8 @@ async def write(database: Database, rfp_id: str) -> None:
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
     async with database.begin() as tx:
-        await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision", AUTHOR)
-        await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {}, AUTHOR)
+        await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision")
+        await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {})
         await RfpStore(tx).bind(THREAD, rfp_id, "U1")
         job = NewJob(
             job_type="deadline_reminder",
@@ -100,7 +100,7 @@ async def test_other_teams_see_and_delete_nothing(database: Database) -> None:
 
 async def patch(database: Database, rfp_id: str = ID) -> None:
     async with database.begin() as tx:
-        await RfpStore(tx).patch_state(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, AUTHOR, 1)
+        await RfpStore(tx).patch_state(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, 1)
 
 
 async def delete(database: Database, rfp_id: str = ID) -> bool:
@@ -132,7 +132,7 @@ async def test_state_is_not_written_behind_a_deletion(
 async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as tx:
-        await RfpStore(tx).patch_state(change("p"), ID, {"status": "won"}, AUTHOR, 1)
+        await RfpStore(tx).patch_state(change("p"), ID, {"status": "won"}, 1)
         late = asyncio.create_task(delete(database))
         await until_waited_for(tx)
     assert await late

@@ -234,9 +234,9 @@ class ConversationScene:
 
     async def rfp(self) -> str:
         """The id of a new RFP."""
-        change = Change(Operation(self.thread, 1, 1, "rfp"), time.time())
+        change = Change(Operation(self.thread, 1, 1, "rfp"), Author(ANNA, "corr-1"), time.time())
         async with self.database.begin() as tx:
-            made = await RfpStore(tx).create(change, RfpFacts("A crane", "Harbour"), Author(ANNA, "corr-1"))
+            made = await RfpStore(tx).create(change, RfpFacts("A crane", "Harbour"))
         return made.rfp.rfp_id
 
     async def crowd(self) -> None:

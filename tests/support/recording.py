@@ -7,13 +7,11 @@ from typing import Any
 
 from sqlalchemy import event, text
 
-from tests.support.tool_store import NOW, change
+from tests.support.tool_store import AUTHOR, NOW, change
 from threadline.db.engine import Database, Transaction
 from threadline.rfps.model import CreatedRfp, Rfp, RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
-from threadline.tools.model import Author
 
-AUTHOR = Author("U1", "corr-1")
 HASH = "0123456789abcdef" * 4
 
 
@@ -23,14 +21,14 @@ async def create(
     """A request, by a call of its own."""
     new = RfpFacts(**({"title": "Website relaunch", "client": "Acme"} | facts))
     async with database.begin() as tx:
-        return (await RfpStore(tx).create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
+        return (await RfpStore(tx).create(change(call_id, team=team), new, rfp_id)).rfp
 
 
 async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> CreatedRfp:
     """A request from a file."""
     source = SourceFile("brief.pdf", sha256, "A crane for the harbour.")
     async with database.begin() as tx:
-        return await RfpStore(tx).create(change(call_id, team=team), RfpFacts("From a file"), AUTHOR, source=source)
+        return await RfpStore(tx).create(change(call_id, team=team), RfpFacts("From a file"), source=source)
 
 
 async def until_waited_for(tx: Transaction) -> None:

@@ -115,7 +115,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     await talk.answer()
 
     def change(call_id: str) -> Change:
-        return Change(Operation(talk.thread, 1, 1, call_id), now)
+        return Change(Operation(talk.thread, 1, 1, call_id), author, now)
 
     action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW, author)
     weekly = NewJob(job_type="status_digest", arguments={}, schedule=JobSchedule(cron="0 9 * * 1"))

@@ -158,12 +158,11 @@ class ApprovalStore(Store):
         if not action.rfp_id:
             return
         operation = Operation(action.thread, 0, 0, f"{action.action_id}:{kind}")
-        author = Author(user_id, action.correlation_id)
         payload = {"action_id": action.action_id} | data
         try:
             async with self._tx.begin_nested():
-                change = Change(operation, at.timestamp())
-                await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload, author)
+                change = Change(operation, Author(user_id, action.correlation_id), at.timestamp())
+                await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload)
         except Permanent as refused:
             _log.warning("action_event_refused", action=action.action_id, kind=kind, reason=str(refused))
 

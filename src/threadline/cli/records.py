@@ -197,8 +197,9 @@ async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> boo
         return False
     facts = RfpFacts(given.title, given.client, given.due_date, given.status, given.owner)
     # No conversation is so called, so that the operation is this one's alone.
-    change = Change(Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex), datetime.now(UTC).timestamp())
-    await store.create(change, facts, Author("", "records load"), given.id)
+    operation = Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex)
+    change = Change(operation, Author("", "records load"), datetime.now(UTC).timestamp())
+    await store.create(change, facts, given.id)
     return True
 
 

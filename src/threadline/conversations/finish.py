@@ -334,7 +334,7 @@ class _Ending:
             operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
             try:
                 async with self._tx.begin_nested():  # of an entry that is refused, nothing is left
-                    await RfpStore(self._tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)
+                    await RfpStore(self._tx).append_entry(Change(operation, author, time.time()), rfp_id, words, kind)
             except (RfpNotFound, RfpRefused) as error:
                 _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
         return answer

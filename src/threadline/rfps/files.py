@@ -40,7 +40,7 @@ from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, Change, Operation, Risk, ToolResult
+from threadline.tools.model import Change, Operation, Risk, ToolResult
 from threadline.tools.registry import tool
 
 MAX_FILE = 20 * 1024 * 1024
@@ -119,7 +119,7 @@ class RfpFiles:
                 raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
         facts = RfpFacts(title.strip() or guess_title(file.text, file.info["name"]), client, due_date)
         async with self._database.begin() as tx:
-            event = await self._store(tx, context.change, context.author, file_id, file, facts)
+            event = await self._store(tx, context.change, file_id, file, facts)
             result = await _result(tx, context.team, event)
         new, correlation = event.event_type == CREATED, context.correlation_id
         _log.info("rfp_file_stored", rfp=event.rfp_id, file=file_id, new=new, correlation_id=correlation)
@@ -168,23 +168,21 @@ class RfpFiles:
                 if any(each.get("id") == file.id for each in message.get("files") or ()):
                     yield message
 
-    async def _store(
-        self, tx: Transaction, change: Change, author: Author, file_id: str, file: _LoadedFile, facts: RfpFacts
-    ) -> Event:
+    async def _store(self, tx: Transaction, change: Change, file_id: str, file: _LoadedFile, facts: RfpFacts) -> Event:
         """The event tells what the call has made: an attempt that comes later finds it under the same operation."""
         store, source = RfpStore(tx), SourceFile(file.info["name"], file.sha256, file.text)
-        created = await store.create(change, facts, author, source=source)
+        created = await store.create(change, facts, source=source)
         rfp_id = created.rfp.rfp_id
         payload = {
             "file_id": file_id,
             "sha256": file.sha256,
             "file": file.info,
-            "thread_is_about": await _bind_thread(tx, change.operation.thread, rfp_id, author.user_id),
+            "thread_is_about": await _bind_thread(tx, change.operation.thread, rfp_id, change.author.user_id),
         }
         if self._rate:
             key = change.operation.key
             await RateLimits(tx).count_change(change.team, f"events:{rfp_id}", key, change.now, self._rate)
-        return await store.append_event(change, rfp_id, CREATED if created.new else AGAIN, payload, author)
+        return await store.append_event(change, rfp_id, CREATED if created.new else AGAIN, payload)
 
 
 def guess_title(text: str, name: str) -> str:

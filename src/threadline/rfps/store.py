@@ -102,7 +102,7 @@ _MAX_LINE, _MAX_BIOGRAPHY, _MAX_SKILLS = 300, 10_000, 100
 
 class RfpStore(Store):
     async def create(
-        self, change: Change, facts: RfpFacts, author: Author, rfp_id: str = "", *, source: SourceFile | None = None
+        self, change: Change, facts: RfpFacts, rfp_id: str = "", *, source: SourceFile | None = None
     ) -> CreatedRfp:
         """Make an RFP and its state, once in a team for each file.
 
@@ -121,7 +121,7 @@ class RfpStore(Store):
             "source_name": source.name if source else "",
             "source_hash": source.sha256 if source else None,
             "source_text": storable(source.text)[:MAX_SOURCE_TEXT] if source else "",
-            "created_by": author.user_id,
+            "created_by": change.author.user_id,
             "created_at": _time(change),
         }
         for identity in [rfp_id] if rfp_id else _generated_ids():
@@ -249,7 +249,7 @@ class RfpStore(Store):
         return _state((await self._tx.execute(query)).one())
 
     async def patch_state(
-        self, change: Change, rfp_id: str, patch: object, author: Author, expected_version: int | None = None
+        self, change: Change, rfp_id: str, patch: object, expected_version: int | None = None
     ) -> OpportunityState:
         """Apply a JSON merge patch to the newest state; lists show the facts that it changes.
 
@@ -276,8 +276,8 @@ class RfpStore(Store):
         changed = changed.values(
             version=state.version + 1,
             document=document,
-            updated_by=author.user_id,
-            correlation_id=author.correlation_id,
+            updated_by=change.author.user_id,
+            correlation_id=change.author.correlation_id,
             updated_at=_time(change),
         )
         await self._tx.execute(update(rfps).where(*_is(rfps, team, sought)).values(vars(facts)))
@@ -295,7 +295,7 @@ class RfpStore(Store):
     # ---- Journal and events: the database refuses to change or to delete any of it ----
 
     async def append_entry(
-        self, change: Change, rfp_id: str, words: str, author: Author, kind: EntryKind = EntryKind.NOTE
+        self, change: Change, rfp_id: str, words: str, kind: EntryKind = EntryKind.NOTE
     ) -> JournalEntry:
         """Write into the journal, once for each operation, for ever.
 
@@ -307,7 +307,7 @@ class RfpStore(Store):
             raise RfpRefused("a journal entry needs a text")
         if len(written) > MAX_ENTRY:
             raise RfpRefused(f"a journal entry has at most {MAX_ENTRY:,} characters, and this has {len(written):,}")
-        return _entry(await self._append(journal_entries, change, rfp_id, author, kind=kind, text=written))
+        return _entry(await self._append(journal_entries, change, rfp_id, kind=kind, text=written))
 
     async def journal(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[JournalEntry]:
         """The entries, the newest first; `before` an entry's id, for those that are older."""
@@ -317,9 +317,7 @@ class RfpStore(Store):
         """What one turn wrote, in its order."""
         return [_entry(row) for row in await self._of_turn(journal_entries, team, correlation_id)]
 
-    async def append_event(
-        self, change: Change, rfp_id: str, event_type: str, payload: JsonObject, author: Author
-    ) -> Event:
+    async def append_event(self, change: Change, rfp_id: str, event_type: str, payload: JsonObject) -> Event:
         """Log an event, once for each operation, for ever.
 
         Raises:
@@ -329,7 +327,7 @@ class RfpStore(Store):
         if not named or len(named) > MAX_EVENT_TYPE:
             raise RfpRefused(f"an event needs a type of at most {MAX_EVENT_TYPE} characters")
         validate_payload(payload)
-        return _event(await self._append(events, change, rfp_id, author, event_type=named, payload=payload))
+        return _event(await self._append(events, change, rfp_id, event_type=named, payload=payload))
 
     async def events(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[Event]:
         """The events, the newest first; `before` an event's id, for those that are older."""
@@ -344,14 +342,14 @@ class RfpStore(Store):
         row = await self._of_operation(events, operation)
         return _event(row) if row else None
 
-    async def _append(self, table: Table, change: Change, rfp_id: str, author: Author, **values: Any) -> Row[Any]:
+    async def _append(self, table: Table, change: Change, rfp_id: str, **values: Any) -> Row[Any]:
         """The row of an operation; one that was written before is found, also when its RFP was deleted since."""
         sought = normalise_id(rfp_id)
         row = audit_values(change) | {
             "team": change.team,
             "rfp_id": sought,
-            "user_id": author.user_id,
-            "correlation_id": author.correlation_id,
+            "user_id": change.author.user_id,
+            "correlation_id": change.author.correlation_id,
             "created_at": _time(change),
             **values,
         }

@@ -193,7 +193,7 @@ async def patch_opportunity(
     ] = None,
 ) -> ToolResult:
     await context.count_change(f"rfp:{rfp_id}")
-    state = await RfpStore(context.tx).patch_state(context.change, rfp_id, patch, context.author, version)
+    state = await RfpStore(context.tx).patch_state(context.change, rfp_id, patch, version)
     record = _state_record(state)
     changed = {name: state.document.get(name) for name in patch}
     return ToolResult(
@@ -230,7 +230,7 @@ async def append_entry(
     ] = "note",
 ) -> ToolResult:
     await context.count_change(f"journal:{rfp_id}")
-    entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, context.author, EntryKind(kind))
+    entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, EntryKind(kind))
     return ToolResult(
         data={"rfp_id": entry.rfp_id, "entry": entry.id},
         display_text=f"Written into the journal of {entry.rfp_id}.",
@@ -266,8 +266,7 @@ async def list_entries(
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
-    store = RfpStore(context.tx)
-    event = await store.append_event(context.change, given.rfp_id, given.event_type, given.payload, context.author)
+    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, given.event_type, given.payload)
     return ToolResult(
         data={"rfp_id": event.rfp_id, "event": event.id},
         display_text=f"Logged for {event.rfp_id}: {event.event_type}.",

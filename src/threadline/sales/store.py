@@ -29,7 +29,7 @@ from threadline.sales.model import (
 from threadline.sales.tables import crm_audit, crm_companies, crm_interactions, crm_leads, email_drafts
 from threadline.slack.model import Thread, User
 from threadline.slack.text import parse_user_id
-from threadline.tools.model import Author
+from threadline.tools.model import Change
 
 _LEADS = select(
     crm_leads,
@@ -114,14 +114,7 @@ class LeadStore(Store):
         return await self.get(team, lead.lead_id), created
 
     async def update(
-        self,
-        team: str,
-        lead: Lead,
-        fields: Mapping[str, str],
-        author: Author,
-        operation_key: str,
-        now: datetime,
-        made_for: User | None = None,
+        self, change: Change, lead: Lead, fields: Mapping[str, str], made_for: User | None = None
     ) -> tuple[Lead, list[FieldChange]]:
         """Change a lead and its company; returns it, and what has changed. A field that has the value already has not.
 
@@ -132,6 +125,7 @@ class LeadStore(Store):
         Raises:
             Permanent: a field cannot be stored, or somebody else has the address.
         """
+        team, now = change.team, datetime.fromtimestamp(change.now, UTC)
         wanted = check_lead_fields({name: storable(value) for name, value in fields.items()})
         given = (await self._slack_profile(team, made_for) if made_for else {}) | wanted
         changes = await self._link_company(team, lead, given, now)
@@ -140,8 +134,8 @@ class LeadStore(Store):
         for each in changes:
             record = {"company_id" if each.record_id.startswith("CO-") else "lead_id": each.record_id}
             values = {"field": each.field, "old_value": each.old, "new_value": each.new, "changed_at": now}
-            by = {"user_id": author.user_id, "correlation_id": author.correlation_id}
-            key = storable_key(operation_key)
+            by = vars(change.author)
+            key = storable_key(change.operation.key)
             await self._tx.execute(insert(crm_audit).values(**record, **values, **by, operation_key=key))
         return await self.get(team, lead.lead_id), changes
 

@@ -139,8 +139,7 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
         )
     lead, is_new = await _hold_lead(context, given.lead_id or "")
     made_for = context.requester.user if is_new else None
-    key, now, store = context.operation_key, context.clock(), LeadStore(context.tx)
-    lead, changes = await store.update(context.team, lead, fields, context.author, key, now, made_for)
+    lead, changes = await LeadStore(context.tx).update(context.change, lead, fields, made_for)
     record = _lead_record(_visible(context, lead))
     return ToolResult(
         data={"lead": record, "changed": [_change_record(each) for each in changes], "created": is_new},

@@ -162,7 +162,7 @@ class ToolContext:
     @property
     def change(self) -> Change:
         """What this call says of itself to a record that it changes; how often that may be is the record's to know."""
-        return Change(self.operation, self.clock().timestamp())
+        return Change(self.operation, self.author, self.clock().timestamp())
 
 
 _REQUIRED = ("team", "channel", "thread_ts", "user_id", "request_id", "correlation_id")

@@ -230,6 +230,7 @@ class Change:
     """
 
     operation: Operation
+    author: Author
     now: float
 
     @property
