@@ -56,7 +56,7 @@ def rfp(rfp_id: str = "rfp_abc123", title: str = "Website relaunch") -> Rfp:
 
 
 def remembered(kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = "") -> Memory:
-    return Memory(kind, search_text, text, failure, "U1", "rfp_abc123", AT)
+    return Memory(kind, search_text, text, "U1", "C1", "rfp_abc123", failure, created_at=AT)
 
 
 class Told(SlackContext):

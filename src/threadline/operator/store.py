@@ -1,12 +1,11 @@
 """What the operator remembers of earlier turns, found by the words of a question."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
 
-from sqlalchemy import ColumnElement, Row, TextClause, delete, func, select, text
+from sqlalchemy import ColumnElement, TextClause, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
@@ -35,7 +34,7 @@ WITH found AS (
     FROM memories m
     WHERE m.search_vector @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
 )
-SELECT kind, search_text, text, error_class, user_id, rfp_id, created_at
+SELECT kind, search_text, text, error_class, user_id, channel, rfp_id, created_at
 FROM found WHERE place <= room ORDER BY kind, place
 """)  # noqa: S608 - all parts are written in this package
 
@@ -74,14 +73,8 @@ class NewMemory:
 
 
 @dataclass(frozen=True)
-class Memory:
-    kind: MemoryKind
-    search_text: str
-    text: str
-    error_class: str
-    user_id: str
-    rfp_id: str
-    created_at: datetime
+class Memory(NewMemory):
+    created_at: datetime = field(kw_only=True)
 
     @property
     def is_pattern(self) -> bool:
@@ -146,7 +139,8 @@ class MemoryStore(Store):
         self, query: TextClause, team: str, question: str, kinds: Collection[MemoryKind], channel: str, **room: object
     ) -> list[Memory]:
         given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
-        return [_memory(row) for row in await self._tx.execute(query, given | room)]
+        found = (await self._tx.execute(query, given | room)).mappings()
+        return [Memory(**dict(row) | {"kind": MemoryKind(row["kind"])}) for row in found]
 
     async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
@@ -172,9 +166,3 @@ class MemoryStore(Store):
 def _told_of_rfp(team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:
     row = memories.c
     return row.team == team, row.rfp_id == rfp_id, row.kind != MemoryKind.PROCEDURAL
-
-
-def _memory(row: Row[Any]) -> Memory:
-    return Memory(
-        MemoryKind(row.kind), row.search_text, row.text, row.error_class, row.user_id, row.rfp_id, row.created_at
-    )
