@@ -285,7 +285,8 @@ class JiraClient:
         """Send one request; returns the answer's JSON, or None for an empty answer.
 
         Raises:
-            ErrorResponse | HtmlResponse | aiohttp.ClientError | TimeoutError | ValueError: see `translate_errors`.
+            Permanent: the address is not that of Jira's API.
+            ErrorResponse | aiohttp.ClientError | TimeoutError | ValueError: see `translate_errors`.
         """
         login = base64.b64encode(f"{self._email}:{self._token.get_secret_value()}".encode()).decode()
         headers = {
@@ -301,7 +302,7 @@ class JiraClient:
         if response.status >= 400:
             raise ErrorResponse(response.status, response.headers, _quote(response, content))
         if content and "html" in response.content_type:
-            raise HtmlResponse
+            raise Permanent(_PAGE)
         # A redirect may lead nowhere, or have made a GET of a change.
         if response.status >= 300 or response.method != method:
             raise Permanent(_ADDRESS)
@@ -380,10 +381,6 @@ _PAGE = (
 )
 
 
-class HtmlResponse(Exception):
-    """A web page came as a success."""
-
-
 class ErrorResponse(Exception):
     """Jira answered with a status of 400 or more.
 
@@ -410,7 +407,6 @@ def translate_errors(about: str) -> Iterator[None]:
         yield
     except (
         ErrorResponse,
-        HtmlResponse,
         aiohttp.ClientError,
         TimeoutError,
         ValueError,
@@ -427,8 +423,6 @@ def _translate(error: Exception, about: str) -> Permanent | Transient:
     match error:
         case ErrorResponse():
             return _refusal(error, about)
-        case HtmlResponse():
-            return Permanent(_PAGE)
         case TimeoutError():
             return Transient("Jira did not answer in time.")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | aiohttp.TooManyRedirects():
