@@ -99,7 +99,7 @@ from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.store import ToolLedger, ToolExecutionStore
+from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.gateway import routing_config, slack_client
