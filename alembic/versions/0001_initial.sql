@@ -600,6 +600,8 @@ CREATE TABLE conversations (
     thread_ts text NOT NULL,
     rev int NOT NULL DEFAULT 1,
     stored int NOT NULL DEFAULT 0,
+    -- How many of the stored messages are deletions.
+    deletions int NOT NULL DEFAULT 0,
     turn int NOT NULL DEFAULT 0,
     -- The last model call that has taken the unused messages. Each call takes them once, however often it is retried.
     reading_turn int NOT NULL DEFAULT 0,

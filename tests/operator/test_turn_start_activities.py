@@ -368,7 +368,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     assert await bound(desk) == []
     await desk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
-        left = await MessageStore(tx).take_up(desk.thread, 2, 1)
+        left, _ = await MessageStore(tx).take_up(desk.thread, 2, 1)
     assert [each.text for each in left] == ["what can you do?"]
 
 
@@ -392,7 +392,7 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
     await desk.run(desk.activities.think, request)
     async with desk.database.begin() as tx:
-        taken = await MessageStore(tx).take_up(desk.thread, 1, 2)
+        taken, _ = await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
     assert (await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

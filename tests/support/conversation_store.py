@@ -70,7 +70,7 @@ class StoredConversation:
     async def take_up(self, turn: int, step: int = 1) -> list[TurnMessage]:
         """As `think` does it: what is taken up is in the transcript with it."""
         async with self.database.begin() as tx:
-            taken = await MessageStore(tx).take_up(self.thread, turn, step)
+            taken, _ = await MessageStore(tx).take_up(self.thread, turn, step)
             words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
             await TranscriptStore(tx).append(self.thread, turn, step, words)
             return taken

@@ -154,15 +154,16 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
         raise Permanent(_OVER)
     plan = await TurnStore(tx).plan(thread, turn)
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
-    taken = tuple(await MessageStore(tx).take_up(thread, turn, step, stays))
-    snapshot = await ConversationStore(tx).snapshot(thread)
+    taken, snapshot = await MessageStore(tx).take_up(thread, turn, step, stays)
     begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
     note = parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None))
-    found = _FoundForCall(snapshot, step, taken, plan, begins, mine, note)
+    found = _FoundForCall(snapshot, step, tuple(taken), plan, begins, mine, note)
     if note:
         return found
     transcript = await TranscriptStore(tx).read(thread)
-    previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
+    previous = None
+    if turn > 1 and not any(each.key == f"c:{turn - 1}" for each in transcript.messages):  # a summary may tell of it
+        previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
     return replace(
         found,
         entries=transcript.messages,
@@ -183,8 +184,13 @@ async def _write_call(
         *([] if found.note else [(f"c:{turn}", note.message())]),
         *_keyed(found.taken, fresh),
     ]
-    await TranscriptStore(tx).append(thread, turn, step, entries)
-    transcript = await TranscriptStore(tx).read(thread, since=note.since)
+    added = await TranscriptStore(tx).append(thread, turn, step, entries)
+    if found.note or added != len(entries):
+        transcript = await TranscriptStore(tx).read(thread, since=note.since)
+    else:
+        known = (each for each in found.entries if each.position >= note.since)
+        new = (TranscriptEntry(0, key, turn, step, message) for key, message in entries)
+        transcript = replace(found.past, messages=(*known, *new))
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
     asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None

@@ -22,14 +22,14 @@ from threadline.conversations.model.conversation import (
     ExecutionStatus,
     OutcomeKind,
 )
-from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
+from threadline.conversations.posting import TurnAnswer, answer_with_records, publish_answer
 from threadline.conversations.prompt import parse_note
 from threadline.conversations.replies import closing_question
 from threadline.conversations.status import set_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptStore
-from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
+from threadline.conversations.store.turns import SettledTurn, TurnPlan, TurnStore, TurnUsage
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
@@ -186,7 +186,9 @@ class _Ending:
         await self._obey_stop()
         if self._request.escalate:
             await escalate_turn(self._deps, tx, self._request, self._request.escalate)
-        self._made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+        route = self._plan.route if self._plan else None
+        if route is None or route.agent is Agent.COPILOT or route.prior_steps:  # the operator's turns are not decided
+            self._made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         left = await self._leave_to_person()
         request = self._request
         mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
@@ -203,20 +205,18 @@ class _Ending:
         spent = await turns.usage(thread, turn)
         handover = await self._close_decision(row.id, user, spent, left=left)
         result = self._result(spent, answer)
-        await turns.settle(
+        ended, snapshot = await turns.settle(
             *(thread, turn, request.kind, said, user),
             wants_detail=detail,
             model_calls=request.model_calls,
             question=self._question(answer),
             result=result,
         )
-        to_post = await read_answer(tx, request)
-        if to_post is None:
-            raise Permanent("The conversation was deleted, so its turn cannot end.")
+        to_post = await answer_with_records(tx, request, ended)
         posts = request.post and not handover and to_post.is_due
         return _Settled(
             FinishedTurn(
-                await ConversationStore(tx).snapshot(thread),
+                snapshot,
                 self._summary(spent),
                 posted=to_post.settled.posted_at is not None,
                 handover=handover,
@@ -343,10 +343,11 @@ class _Ending:
         """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
         if self._plan is None:
             return ()
-        route = self._plan.route
-        said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
-        cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
-        own = [questions.truncation_notice()] if cut and route.agent is Agent.OPERATOR and not route.ends else []
+        route, own = self._plan.route, list[str]()
+        if route.agent is Agent.OPERATOR and not route.ends:
+            said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
+            cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
+            own = [questions.truncation_notice()] if cut else []
         return tuple(dict.fromkeys([*route.notes, *own]))
 
     def _question(self, answer: str) -> str:
@@ -410,8 +411,8 @@ async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolR
         await ConversationStore(tx).current_step(turn.thread, turn.turn, 1)
     except ConversationNotFound:
         return 0
-    plan = await TurnStore(tx).plan(turn.thread, turn.turn)
-    end = await _end(tx, turn, plan, registry)
+    plan, settled = await TurnStore(tx).plan_and_end(turn.thread, turn.turn)
+    end = await _end(tx, turn, plan, settled, registry) if settled else None
     made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(turn.thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
@@ -423,12 +424,9 @@ async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolR
 
 
 async def _end(
-    tx: Transaction, turn: ConversationTurn, plan: TurnPlan | None, registry: ToolRegistry
-) -> EndedTurn | None:
+    tx: Transaction, turn: ConversationTurn, plan: TurnPlan | None, settled: SettledTurn, registry: ToolRegistry
+) -> EndedTurn:
     thread, number = turn.thread, turn.turn
-    settled = await TurnStore(tx).settled(thread, number)
-    if settled is None:
-        return None
     placed = await TranscriptStore(tx).entries_of(thread, number)
     said = {each.key.removeprefix("u:"): each.message for each in placed if each.message.role is Role.USER}
     by = await MessageStore(tx).find(thread, list(said))

@@ -70,8 +70,9 @@ async def gather_context(
                     question = asked.request.question
                     analysis = await analyse_request(deps.model, question, made.text, deps.operator_profile.tools)
                     async with deps.database.begin() as tx:
-                        if kept := await _keep_analysis(tx, turn, asked, analysis):
-                            return kept, None if reading else await ConversationStore(tx).snapshot(thread)
+                        kept, snapshot = await _keep_analysis(tx, turn, asked, analysis)
+                    if kept:
+                        return kept, None if reading else snapshot
                 async with deps.database.begin() as tx:
                     asked = await read_question(tx, thread, turn, plan)
                 _log.info("context_read_again", slack_thread=thread.key, turn=turn)
@@ -110,17 +111,15 @@ async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Conte
 
 async def _keep_analysis(
     tx: Transaction, turn: int, asked: OperatorQuestion, analysis: RequestAnalysis
-) -> TurnPlan | None:
-    """Keep the analysis, and what it cost in any case. None where something was deleted meanwhile."""
-    thread = asked.request.thread
-    if analysis.usage:
-        spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
-        await ConversationStore(tx).add_usage(thread, *spent)
-    if await MessageStore(tx).deletion_count(thread) != asked.deletions:
-        return None
-    if analysis.text:
-        await TurnStore(tx).set_analysis(thread, turn, analysis.text)
-    return await TurnStore(tx).plan(thread, turn)
+) -> tuple[TurnPlan | None, ConversationSnapshot]:
+    """Keep the analysis, and what it cost in any case. No plan is returned where something was deleted meanwhile."""
+    thread, plan = asked.request.thread, None
+    if await MessageStore(tx).deletion_count(thread) == asked.deletions:
+        plan = await TurnStore(tx).set_analysis(thread, turn, analysis.text)
+    if analysis.usage is None:
+        return plan, await ConversationStore(tx).snapshot(thread)
+    spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
+    return plan, await ConversationStore(tx).add_usage(thread, *spent)
 
 
 async def read_question(tx: Transaction, thread: Thread, turn: int, plan: TurnPlan) -> OperatorQuestion:

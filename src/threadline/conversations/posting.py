@@ -75,8 +75,11 @@ class TurnAnswer:
 async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled."""
     settled = await TurnStore(tx).settled(turn.thread, turn.turn)
-    if settled is None:
-        return None
+    return await answer_with_records(tx, turn, settled) if settled else None
+
+
+async def answer_with_records(tx: Transaction, turn: ConversationTurn, settled: SettledTurn) -> TurnAnswer:
+    """The answer of a turn that has ended so."""
     shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn) if settled.answer else ()
     return TurnAnswer(turn, settled, shown)
 
@@ -107,8 +110,7 @@ async def publish_answer(
         await ConversationStore(tx).lock(thread)
         if afterwards:
             await afterwards(tx)
-        await TurnStore(tx).mark_posted(thread, answer.turn.turn)
-        noted.append(await ConversationStore(tx).snapshot(thread))
+        noted.append(await TurnStore(tx).mark_posted(thread, answer.turn.turn))
 
     if parts := answer.render() if answer.is_due else ():
         # Of several parts the first alone would tell, and the others could be lost.

@@ -119,9 +119,8 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
         if plan := await TurnStore(tx).plan(thread, number):
             route = plan.route
         else:
-            route = await _choose_route(deps, tx, turn, snapshot)
+            route, snapshot = await _choose_route(deps, tx, turn, snapshot)
             await TurnStore(tx).begin(thread, number, route)
-            snapshot = await ConversationStore(tx).snapshot(thread)
     _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
     return _begun(turn, snapshot, route)
 
@@ -142,19 +141,21 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
 
 async def _choose_route(
     deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot
-) -> TurnRoute:
-    """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
+) -> tuple[TurnRoute, ConversationSnapshot]:
+    """The route, and the snapshot behind it. Somebody who has said to stop is not asked anything; what came after that
+    is for the next turn."""
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
     if snapshot.stop_due:
-        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=handover is not None)
-    taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
+        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=handover is not None), snapshot
+    taken, snapshot = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if handover and handover.taken_by:
-        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
+        silent = TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
+        return silent, snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
     # Where several people write, what calls nobody is not for the bot.
     overhears = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
-    return replace(route, relays_to_person=handover is not None, overhears=overhears)
+    return replace(route, relays_to_person=handover is not None, overhears=overhears), snapshot
 
 
 async def _route_by_rules(

@@ -16,7 +16,7 @@ conversations = Table(
     metadata,
     identity(),
     *(required(name, TEXT) for name in ("team", "channel", "thread_ts")),
-    *(required(name, Integer()) for name in ("rev", "stored", "turn", "reading_turn", "reading_step")),
+    *(required(name, Integer()) for name in ("rev", "stored", "deletions", "turn", "reading_turn", "reading_step")),
     *(required(name, TEXT) for name in ("question", "first_author")),
     required("has_several_people", Boolean()),
     required("cost_usd", Double()),

@@ -147,8 +147,10 @@ async def _keep(
         if is_open and kept == message:
             await transcript.append(thread, turn, step, entries[1:])
         if answer:
-            await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
-        return Thought(reply_for_workflow(kept), await ConversationStore(tx).snapshot(thread), step)
+            snapshot = await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
+        else:
+            snapshot = await ConversationStore(tx).snapshot(thread)
+        return Thought(reply_for_workflow(kept), snapshot, step)
 
 
 def _is_remark(said: TurnMessage, snapshot: ConversationSnapshot) -> bool:

@@ -36,8 +36,8 @@ _TABLES = (
     *(decisions, handover_answers, handovers),
 )
 
-_SNAPSHOT = text("""
-SELECT c.rev, true AS exists, c.stored AS message_count, c.turn, c.question AS open_question, c.cost_usd,
+_STATE = """
+SELECT {columns},
        u.earliest IS NOT NULL AS turn_due,
        u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
        EXISTS (SELECT FROM conversation_messages s
@@ -46,24 +46,31 @@ SELECT c.rev, true AS exists, c.stored AS message_count, c.turn, c.question AS o
        ARRAY(SELECT t.turn FROM conversation_turns t
              WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
              ORDER BY t.turn LIMIT 20) AS unposted_turns
-FROM conversations c CROSS JOIN LATERAL (
+FROM {rows} c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
            bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
     FROM conversation_messages m
     WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
 ) u
-WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0
-""")
+"""
 """What was taken up by a turn counts as unused until that turn is settled.
 
 The bot's own mention is not stored: one that is stored calls somebody else."""
+_SNAPSHOT = text(
+    _STATE.format(columns="c.*", rows="conversations")
+    + "WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0"
+)
+_UPDATE = """
+WITH changed AS (
+    UPDATE conversations SET rev = rev + 1, last_at = now(){changes} WHERE id = :id RETURNING *
+)
+"""
 _DISCARD_STALE_STOPS = text(f"""
-UPDATE conversation_messages s SET turn = c.turn, step = 0
-FROM conversations c
-WHERE c.id = :id AND s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
+UPDATE conversation_messages s SET turn = :turn, step = 0
+WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.turn IS NULL
   AND NOT EXISTS (
       SELECT FROM conversation_messages m
-      WHERE m.conversation_id = c.id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > c.turn)
+      WHERE m.conversation_id = :id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > :turn)
         AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))
 """)  # noqa: S608 - both parts are written here
 """A word to stop is over when nothing that was said before it is open, or may come to be once it is judged."""
@@ -200,17 +207,23 @@ class ConversationStore(Store):
             return int(held.row.id)
         return (await self._tx.execute(select(conversations.c.id).where(in_thread(thread)))).scalar_one_or_none()
 
-    async def update(self, conversation_id: int, **values: object) -> None:
-        """Change the locked row, raising its revision by one."""
-        now: dict[str, object] = {"rev": conversations.c.rev + 1, "last_at": func.now()}
-        changed = update(conversations).where(conversations.c.id == conversation_id).values(now | values)
-        self._hold((await self._tx.execute(changed.returning(conversations))).one(), raised=True)
+    async def update(self, thread: Thread, **values: object) -> ConversationSnapshot:
+        """Change columns of the locked row and raise its revision by one, behind all that the snapshot is to tell.
 
-    async def touch(self, thread: Thread) -> None:
-        """Raise the revision of the locked row, unless this transaction has raised it: something of it has changed."""
+        Returns:
+            what is known of the thread now.
+        """
         row = await self.lock(thread)
-        if not self._held()[thread].raised:
-            await self.update(row.id)
+        changes = "".join(f", {name} = :{name}" for name in values)
+        statement = text(_UPDATE.format(changes=changes) + _STATE.format(columns="c.*", rows="changed"))
+        changed = (await self._tx.execute(statement, {"id": row.id, **values})).one()
+        self._hold(changed, raised=True)
+        return _snapshot(changed)
+
+    async def touch(self, thread: Thread) -> ConversationSnapshot:
+        """As `update`; what this transaction has raised already is not raised again."""
+        await self.lock(thread)
+        return await (self.snapshot(thread) if self._held()[thread].raised else self.update(thread))
 
     async def current_step(self, thread: Thread, turn: int, step: int) -> int:
         """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.
@@ -222,9 +235,9 @@ class ConversationStore(Store):
             return 0
         return max(step, row.reading_step) if row.reading_turn == turn else step
 
-    async def discard_stale_stops(self, conversation_id: int) -> None:
-        """Words to stop that have nothing to stop any more go to the last settled turn."""
-        await self._tx.execute(_DISCARD_STALE_STOPS, {"id": conversation_id})
+    async def discard_stale_stops(self, conversation_id: int, turn: int) -> None:
+        """Words to stop that have nothing to stop any more go to `turn`, the last that is settled."""
+        await self._tx.execute(_DISCARD_STALE_STOPS, {"id": conversation_id, "turn": turn})
 
     async def clear_question(self, conversation_id: int, users: Sequence[str]) -> None:
         """Some people said to stop: what one of them was asked last waits for nothing any more."""
@@ -234,14 +247,12 @@ class ConversationStore(Store):
 
     async def snapshot(self, thread: Thread) -> ConversationSnapshot:
         """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
-        found = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).mappings().one_or_none()
-        if found is None:
-            return ConversationSnapshot()
-        return ConversationSnapshot(**dict(found, unposted_turns=tuple(found["unposted_turns"])))
+        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).one_or_none()
+        return ConversationSnapshot() if row is None else _snapshot(row)
 
     async def add_usage(
         self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int
-    ) -> None:
+    ) -> ConversationSnapshot:
         """Store what a call of the model cost; each call that was made counts, be it the same again.
 
         Args:
@@ -250,7 +261,7 @@ class ConversationStore(Store):
         row = await self.lock(thread)
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
         await self._tx.execute(insert(model_calls).values(conversation_id=row.id, **call, **asdict(usage)))
-        await self.update(row.id, cost_usd=row.cost_usd + usage.cost_usd)
+        return await self.update(thread, cost_usd=row.cost_usd + usage.cost_usd)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
@@ -291,7 +302,15 @@ class ConversationStore(Store):
         for table in _TABLES:
             await self._tx.execute(delete(table).where(table.c.conversation_id.in_(old)))
         nobody = {"first_author": "", "has_several_people": False}
-        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
+        nothing = {
+            "stored": 0,
+            "deletions": 0,
+            "question": "",
+            "summary": "",
+            "summary_until": 0,
+            "cost_usd": 0.0,
+            **nobody,
+        }
         emptied = update(conversations).where(conversations.c.id.in_(old))
         await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **nothing))
         return len(old)
@@ -309,6 +328,24 @@ class ConversationStore(Store):
         connection = self._tx.sync_connection
         savepoint = connection.get_nested_transaction() if connection else None
         self._held()[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, savepoint, raised)
+
+
+def _snapshot(row: Conversation) -> ConversationSnapshot:
+    """Of a row of `_STATE`."""
+    if not row.stored:
+        return ConversationSnapshot()
+    return ConversationSnapshot(
+        rev=row.rev,
+        exists=True,
+        message_count=row.stored,
+        turn=row.turn,
+        turn_due=row.turn_due,
+        addressed_due=row.addressed_due,
+        stop_due=row.stop_due,
+        unposted_turns=tuple(row.unposted_turns),
+        open_question=row.question,
+        cost_usd=row.cost_usd,
+    )
 
 
 def in_thread(thread: Thread) -> ColumnElement[bool]:

@@ -7,7 +7,13 @@ from typing import Any
 
 from sqlalchemy import Row, func, select, text
 
-from threadline.conversations.model.conversation import CONVERSATION, OutcomeKind, Refusal, conversation_workflow_id
+from threadline.conversations.model.conversation import (
+    CONVERSATION,
+    ConversationSnapshot,
+    OutcomeKind,
+    Refusal,
+    conversation_workflow_id,
+)
 from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore, thread_key
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
@@ -122,10 +128,15 @@ SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UN
 """)  # noqa: S608 - as above
 """An earlier step may have been lost before it read anything."""
 _UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
-_FRESH = text(f"""
-SELECT {_AS_IT_READS}, '' AS edit_of, m.seq FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.wants_turn AND m.turn IS NULL ORDER BY m.said_at, m.seq
+_NEW = text(f"""
+SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.wants_turn AND m.turn IS NULL AS waits FROM conversation_messages m
+WHERE m.conversation_id = :id AND (
+    m.turn IS NULL AND (m.wants_turn OR m.message_type = 'edit')
+    OR m.turn = :turn AND m.message_type IN ('message', 'edit') AND NOT EXISTS (
+        SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || m.message_id))
+ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
+"""What a later step of a turn may have to read; it is empty where nothing has come."""
 _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
@@ -240,7 +251,8 @@ class MessageStore(Store):
         stored = await MESSAGES.store(self._tx, thread, row.id, row.stored, with_answers, _columns)
         if stored.corrected:
             await self._delete_content(thread, row.id, stored.corrected)
-        if any(each.kind == MessageKind.DELETION for each in stored.new):  # of what was never stored, too
+        deletions = sum(each.kind == MessageKind.DELETION for each in stored.new)
+        if deletions:  # of what was never stored, too
             await self.delete_thread_reads(thread)
             await TurnStore(self._tx).delete_content(row.id)  # the context tells of messages that were never stored
         if not row.stored and stored.new:
@@ -248,11 +260,12 @@ class MessageStore(Store):
         stoppers = [each.sender_id for each in stored.new if each.kind == MessageKind.STOP]
         await self._conversations.clear_question(row.id, stoppers)
         people = _people(row, stored.new)
-        await self._conversations.update(row.id, stored=row.stored + len(stored.new), **people)
+        stored_now, deleted_now = row.stored + len(stored.new), row.deletions + deletions
+        await self._conversations.update(thread, stored=stored_now, deletions=deleted_now, **people)
         ids = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
         found = await self._batch(row, ids, several=bool(people["has_several_people"]))
         if not found.unjudged:  # else `judge` does it
-            await self._conversations.discard_stale_stops(row.id)
+            await self._conversations.discard_stale_stops(row.id, row.turn)
         reworded = await self._reworded(row.id, messages)
         return replace(found, quarantined=tuple(stored.quarantined), forwarded=forwarded, reworded=reworded)
 
@@ -272,16 +285,16 @@ class MessageStore(Store):
         row = await self._conversations.lock(thread)
         words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
         await self._tx.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
-        await self._conversations.discard_stale_stops(row.id)
+        await self._conversations.discard_stale_stops(row.id, row.turn)
         await self._conversations.touch(thread)
 
     # -- a turn reads what was said ----------------------------------------------------------------------------------
 
     async def take_up(
         self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
-    ) -> list[TurnMessage]:
-        """What a call of the model is to read first, in the order in which it was said. It includes what a lost step of
-        the turn was to read.
+    ) -> tuple[list[TurnMessage], ConversationSnapshot]:
+        """What a call of the model is to read first, in the order in which it was said, and what is known of the thread
+        then. It includes what a lost step of the turn was to read.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
         would else answer for messages that it has not seen.
@@ -291,14 +304,19 @@ class MessageStore(Store):
         """
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "turn": turn, "step": step}
-        if turn > row.turn and (turn, step) > (row.reading_turn, row.reading_step):
+        if turn <= row.turn or (turn, step) <= (row.reading_turn, row.reading_step):
+            snapshot = await self._conversations.snapshot(thread)
+        else:
             until = None
-            if stays:
-                fresh = await self._tx.execute(_FRESH, {"id": row.id})
-                until = next((each.seq for each in fresh if stays(_taken(each))), None)
+            if step > 1:
+                new = (await self._tx.execute(_NEW, which)).all()
+                if not new:
+                    return [], await self._conversations.update(thread, reading_turn=turn, reading_step=step)
+                if stays:
+                    until = next((each.seq for each in new if each.waits and stays(_taken(each))), None)
             await self._tx.execute(_TAKE_UP, which | {"until": until})
-            await self._conversations.update(row.id, reading_turn=turn, reading_step=step)
-        return [_taken(each) for each in await self._tx.execute(_TAKEN, which)]
+            snapshot = await self._conversations.update(thread, reading_turn=turn, reading_step=step)
+        return [_taken(each) for each in await self._tx.execute(_TAKEN, which)], snapshot
 
     async def unread(self, thread: Thread, turn: int) -> list[TurnMessage]:
         """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
@@ -321,11 +339,9 @@ class MessageStore(Store):
         The conversation's row is held, so that it stays so until the transaction ends.
         """
         row = await self._conversations.lock_if_exists(thread)
-        if row is None or not row.stored:
-            return -1 if row else 0
-        said = conversation_messages.c
-        each = select(func.count()).where(said.conversation_id == row.id, said.message_type == MessageKind.DELETION)
-        return int((await self._tx.execute(each)).scalar_one())
+        if row is None:
+            return 0
+        return int(row.deletions) if row.stored else -1
 
     async def delete_thread_reads(self, thread: Thread) -> None:
         """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Store, Transaction
@@ -145,19 +145,16 @@ class TurnStore(Store):
 
     async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
         """A turn's route and what it was told; None where it was not routed yet, or ended before."""
-        row = await self._get(thread, turn)
-        if row is None or row.route is None:
-            return None
-        route = _ROUTE.validate_python(row.route)
-        return TurnPlan(route, row.context, row.patterns, row.analysis, tuple(row.layers), row.result)
+        return _plan(await self._get(thread, turn))
 
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
         """How a turn ended; None when it has not."""
+        return _settled(await self._get(thread, turn))
+
+    async def plan_and_end(self, thread: Thread, turn: int) -> tuple[TurnPlan | None, SettledTurn | None]:
+        """As `plan` and `settled`."""
         row = await self._get(thread, turn)
-        if row is None or row.settled_at is None:
-            return None
-        ended = (OutcomeKind(row.kind), row.answer, row.user_id, row.wants_detail, row.model_calls)
-        return SettledTurn(*ended, row.settled_at, row.posted_at)
+        return _plan(row), _settled(row)
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's route; the first one stands."""
@@ -177,9 +174,10 @@ class TurnStore(Store):
         told = {"context": context, "patterns": patterns, "layers": list(layers)}
         await self._change(thread, turn, _row.context == "", **told)
 
-    async def set_analysis(self, thread: Thread, turn: int, analysis: str) -> None:
-        """What the model made of the request; the first analysis stands."""
-        await self._change(thread, turn, _row.analysis == "", analysis=analysis)
+    async def set_analysis(self, thread: Thread, turn: int, analysis: str) -> TurnPlan | None:
+        """What the model made of the request; the first analysis stands. Returns the plan with it."""
+        changed = await self._change(thread, turn, _row.analysis == "", analysis=analysis)
+        return _plan(changed) if changed else await self.plan(thread, turn)
 
     async def delete_content(self, conversation_id: int) -> None:
         """Somebody has deleted words that the operator may have been told: all that it was told is removed."""
@@ -198,7 +196,7 @@ class TurnStore(Store):
         model_calls: int = 0,
         question: str = "",
         result: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> tuple[SettledTurn, ConversationSnapshot]:
         """End a turn: what it has taken up is answered, and what it was told is removed. The first end stands.
 
         Args:
@@ -214,18 +212,24 @@ class TurnStore(Store):
         first = new.on_conflict_do_update(
             index_elements=["conversation_id", "turn"], set_=ended | _NO_CONTEXT, where=_row.settled_at.is_(None)
         )
-        if (await self._tx.execute(first.returning(_row.turn))).first():
-            await self._take_the_rest(row, turn, kind)
-            asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
-            await self._conversations.update(row.id, turn=max(row.turn, turn), question=asked)
-            await self._conversations.discard_stale_stops(row.id)
+        end = _settled((await self._tx.execute(first.returning(conversation_turns))).one_or_none())
+        if end is None:  # an earlier try has settled it
+            before = await self.settled(thread, turn)
+            if before is None:
+                raise LookupError(f"turn {turn} of {thread.key} neither ends nor has ended")
+            return before, await self._conversations.snapshot(thread)
+        await self._take_the_rest(row, turn, kind)
+        last = max(row.turn, turn)
+        await self._conversations.discard_stale_stops(row.id, last)
+        asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
+        return end, await self._conversations.update(thread, turn=last, question=asked)
 
-    async def mark_posted(self, thread: Thread, turn: int) -> None:
+    async def mark_posted(self, thread: Thread, turn: int) -> ConversationSnapshot:
         """A turn's answer is in Slack."""
         row = await self._conversations.lock(thread)
         unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
         await self._tx.execute(update(conversation_turns).where(*unposted).values(posted_at=func.now()))
-        await self._conversations.touch(thread)
+        return await self._conversations.touch(thread)
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
@@ -306,8 +310,26 @@ class TurnStore(Store):
             rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
             await self._tx.execute(_TAKE_THE_REST, rest)
 
-    async def _change(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
+    async def _change(
+        self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any
+    ) -> Row[Any] | None:
+        """Change a turn that runs; None where there is none of which the condition holds."""
         row = await self._conversations.lock(thread)
         running = and_(_row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None))
         which = running if where is None else and_(running, where)
-        await self._tx.execute(update(conversation_turns).where(which).values(**values))
+        changed = update(conversation_turns).where(which).values(**values).returning(conversation_turns)
+        return (await self._tx.execute(changed)).one_or_none()
+
+
+def _plan(row: Row[Any] | None) -> TurnPlan | None:
+    if row is None or row.route is None:
+        return None
+    route = _ROUTE.validate_python(row.route)
+    return TurnPlan(route, row.context, row.patterns, row.analysis, tuple(row.layers), row.result)
+
+
+def _settled(row: Row[Any] | None) -> SettledTurn | None:
+    if row is None or row.settled_at is None:
+        return None
+    ended = (OutcomeKind(row.kind), row.answer, row.user_id, row.wants_detail, row.model_calls)
+    return SettledTurn(*ended, row.settled_at, row.posted_at)
