@@ -32,7 +32,7 @@ async def test_row_is_locked_once_and_read_as_it_was_changed(talk: StoredConvers
     async with talk.database.begin() as tx:
         with locks(tx) as found:
             before = await ConversationStore(tx).lock(THREAD)
-            await ConversationStore(tx).update(before.id, question="Which?")
+            await ConversationStore(tx).update(THREAD, question="Which?")
             after = await ConversationStore(tx).lock(THREAD)
         assert (len(found), after.rev, after.question) == (1, before.rev + 1, "Which?")
     async with talk.database.begin() as tx:
@@ -47,8 +47,7 @@ async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
     await talk.hear(mention(0))
     async with talk.database.begin() as tx:
         savepoint = await tx.begin_nested()
-        row = await ConversationStore(tx).lock(THREAD)
-        await ConversationStore(tx).update(row.id, question="Which?")
+        await ConversationStore(tx).update(THREAD, question="Which?")
         await savepoint.rollback()
         await asyncio.wait_for(other.hear(mention(1)), 10)
         assert (await ConversationStore(tx).lock(THREAD)).question == ""

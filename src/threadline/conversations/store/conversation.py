@@ -301,18 +301,10 @@ class ConversationStore(Store):
             await self._tx.execute(statement, {"ids": old})
         for table in _TABLES:
             await self._tx.execute(delete(table).where(table.c.conversation_id.in_(old)))
-        nobody = {"first_author": "", "has_several_people": False}
-        nothing = {
-            "stored": 0,
-            "deletions": 0,
-            "question": "",
-            "summary": "",
-            "summary_until": 0,
-            "cost_usd": 0.0,
-            **nobody,
-        }
+        zero = dict.fromkeys(("stored", "deletions", "summary_until", "cost_usd"), 0)
+        empty = {"question": "", "summary": "", "first_author": "", "has_several_people": False}
         emptied = update(conversations).where(conversations.c.id.in_(old))
-        await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **nothing))
+        await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **zero, **empty))
         return len(old)
 
     def _held(self) -> dict[Thread, _Held]:

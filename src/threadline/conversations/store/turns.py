@@ -318,7 +318,8 @@ class TurnStore(Store):
         running = and_(_row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None))
         which = running if where is None else and_(running, where)
         changed = update(conversation_turns).where(which).values(**values).returning(conversation_turns)
-        return (await self._tx.execute(changed)).one_or_none()
+        now: Row[Any] | None = (await self._tx.execute(changed)).one_or_none()
+        return now
 
 
 def _plan(row: Row[Any] | None) -> TurnPlan | None:
