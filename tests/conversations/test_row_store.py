@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event
@@ -51,3 +52,9 @@ async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
         await savepoint.rollback()
         await asyncio.wait_for(other.hear(mention(1)), 10)
         assert (await ConversationStore(tx).lock(THREAD)).question == ""
+
+
+async def test_author_of_the_root_with_characters_that_postgres_refuses_is_no_fault(talk: StoredConversation) -> None:
+    await talk.hear(replace(mention(0), root_author_id="U\x00B\ud800"))
+    async with talk.database.begin() as tx:
+        assert (await ConversationStore(tx).lock(THREAD)).first_author

@@ -1,6 +1,6 @@
 """ConversationStore: the row of a conversation, under whose lock everything of the conversation is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from threadline.conversations.tables import (
     transcript_entries,
 )
 from threadline.db.engine import Query, Store
+from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import Usage
@@ -61,10 +62,17 @@ _SNAPSHOT = text(
     + "WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0"
 )
 _UPDATE = """
-WITH changed AS (
+WITH {also}changed AS (
     UPDATE conversations SET rev = rev + 1, last_at = now(){changes} WHERE id = :id RETURNING *
 )
 """
+_ADD_USAGE = """
+call AS (
+    INSERT INTO model_calls (conversation_id, turn, step, purpose, milliseconds, model, input_tokens, cached_tokens,
+                             output_tokens, reasoning_tokens, cost_usd)
+    VALUES (:id, :turn, :step, :purpose, :milliseconds, :model, :input_tokens, :cached_tokens,
+            :output_tokens, :reasoning_tokens, :cost_usd)
+), """
 _DISCARD_STALE_STOPS = text(f"""
 UPDATE conversation_messages s SET turn = :turn, step = 0
 WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.turn IS NULL
@@ -213,12 +221,7 @@ class ConversationStore(Store):
         Returns:
             what is known of the thread now.
         """
-        row = await self.lock(thread)
-        changes = "".join(f", {name} = :{name}" for name in values)
-        statement = text(_UPDATE.format(changes=changes) + _STATE.format(columns="c.*", rows="changed"))
-        changed = (await self._tx.execute(statement, {"id": row.id, **values})).one()
-        self._hold(changed, raised=True)
-        return _snapshot(changed)
+        return await self._update(thread, "".join(f", {name} = :{name}" for name in values), values)
 
     async def touch(self, thread: Thread) -> ConversationSnapshot:
         """As `update`; what this transaction has raised already is not raised again."""
@@ -258,10 +261,8 @@ class ConversationStore(Store):
         Args:
             purpose: `think`, `summarise`, `analyse`, `decide` or `compare`.
         """
-        row = await self.lock(thread)
-        call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
-        await self._tx.execute(insert(model_calls).values(conversation_id=row.id, **call, **asdict(usage)))
-        return await self.update(thread, cost_usd=row.cost_usd + usage.cost_usd)
+        call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds, **asdict(usage)}
+        return await self._update(thread, ", cost_usd = cost_usd + :cost_usd", call, also=_ADD_USAGE)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
@@ -306,6 +307,16 @@ class ConversationStore(Store):
         emptied = update(conversations).where(conversations.c.id.in_(old))
         await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **zero, **empty))
         return len(old)
+
+    async def _update(
+        self, thread: Thread, changes: str, given: Mapping[str, object], also: str = ""
+    ) -> ConversationSnapshot:
+        row = await self.lock(thread)
+        statement = _UPDATE.format(also=also, changes=changes) + _STATE.format(columns="c.*", rows="changed")
+        values = {name: storable(value) if isinstance(value, str) else value for name, value in given.items()}
+        changed = (await self._tx.execute(text(statement), {"id": row.id, **values})).one()
+        self._hold(changed, raised=True)
+        return _snapshot(changed)
 
     def _held(self) -> dict[Thread, _Held]:
         """The rows that the transaction under way has locked."""
