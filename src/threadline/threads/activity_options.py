@@ -88,7 +88,8 @@ def activity_options(options: ActivityOptions) -> Callable[[Method], Method]:
 
     def declare(method: Method) -> Method:
         setattr(method, _ATTRIBUTE, options)
-        return activity.defn(method)
+        _define(method)
+        return method
 
     return declare
 
@@ -97,8 +98,7 @@ def activities_of(*live: object) -> list[Callable[..., Any]]:
     """What a worker registers: the activities that the contracts of these objects declare, as the objects have them."""
     methods = [getattr(each, name) for each in live for contract in type(each).__mro__ for name in _names(contract)]
     for method in methods:
-        with suppress(ValueError):  # for another worker it was done before
-            activity.defn(method.__func__)
+        _define(method.__func__)
     return methods
 
 
@@ -110,6 +110,12 @@ def options_of(method: Callable[..., Any]) -> ActivityOptions:
 def options_by_name(*contracts: type) -> dict[str, ActivityOptions]:
     """The options of all activities of these contracts, by the activity's name."""
     return {name: options_of(getattr(contract, name)) for contract in contracts for name in _names(contract)}
+
+
+def _define(method: Callable[..., Any]) -> None:
+    """Make a function an activity, unless it is one: for another worker, or before its options were changed."""
+    with suppress(ValueError):
+        activity.defn(method)
 
 
 def _names(contract: type) -> list[str]:
