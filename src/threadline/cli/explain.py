@@ -31,7 +31,7 @@ _MODEL_COLUMNS = {
     "cached": "cached_tokens",
     "out": "output_tokens",
     "ms": "milliseconds",
-    "cost in $": "cost_usd",
+    "cost": "cost_usd",
 }
 _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
@@ -88,9 +88,12 @@ def _tell(told: "Explanation") -> None:
         _head(title if written else "")
         for entry in written:
             output.print_line(f"{entry['id']}. {entry['rfp_id']}, {entry['kind']}: {_short(entry['what'])}")
-    _table("Model calls", _MODEL_COLUMNS, told.model_calls)
-    spent = f"{told.spent['tokens']:,} tokens, ${told.spent['cost_usd']:.4f} in all"
-    output.print_line(spent if told.model_calls else "\nNo model was asked")
+    costs = [{**each, "cost_usd": f"${each['cost_usd']:.4f}"} for each in told.model_calls]
+    _table("Model calls", _MODEL_COLUMNS, costs)
+    if told.model_calls:
+        output.print_line(f"{told.spent['tokens']:,} tokens, ${told.spent['cost_usd']:.4f} in all")
+    else:
+        _head("No model was asked")
     _end(told)
 
 

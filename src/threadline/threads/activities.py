@@ -73,6 +73,5 @@ class LiveThreadActivities(ThreadActivities):
             return None
         async with self._database.begin() as tx:
             await PostStore(tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
-            if owner.feature in self._starts:  # what takes a reply itself registers its thread
-                await ThreadStore(tx).register(owner, thread.channel, thread.ts)
+            await ThreadStore(tx).register(owner, thread.channel, thread.ts)
         return owner

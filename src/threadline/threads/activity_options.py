@@ -10,7 +10,6 @@ Options that one feature uses alone stand in its contract.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -95,7 +94,14 @@ def activity_options(options: ActivityOptions) -> Callable[[Method], Method]:
 
 
 def activities_of(*live: object) -> list[Callable[..., Any]]:
-    """What a worker registers: the activities that the contracts of these objects declare, as the objects have them."""
+    """What a worker registers: the activities that the contracts of these objects declare, as the objects have them.
+
+    Raises:
+        TypeError: one of them has no contract.
+    """
+    for each in live:
+        if not any(map(_names, type(each).__mro__)):
+            raise TypeError(f"{type(each).__name__} has no contract of activities")
     methods = [getattr(each, name) for each in live for contract in type(each).__mro__ for name in _names(contract)]
     for method in methods:
         _define(method.__func__)
@@ -114,7 +120,7 @@ def options_by_name(*contracts: type) -> dict[str, ActivityOptions]:
 
 def _define(method: Callable[..., Any]) -> None:
     """Make a function an activity, unless it is one: for another worker, or before its options were changed."""
-    with suppress(ValueError):
+    if not hasattr(method, "__temporal_activity_definition"):
         activity.defn(method)
 
 

@@ -21,6 +21,8 @@ _MAX_FAULTS = 4
 _MAX_NAME = 60
 _MAX_KNOWN = 20
 """Fields that are named where one is unknown."""
+_CORRELATION_ID = "correlation_id"
+"""The prompt tells a model the turn's; the runner knows it, so no tool takes it, and one that is given is ignored."""
 _TOO_DEEP = "The arguments are nested too deeply."
 _STRICT_KEYWORDS = frozenset(
     {
@@ -54,6 +56,7 @@ def parse_arguments(model: type[M], text: str) -> M:
         InvalidArguments: no JSON object, a missing or unknown field at any depth, a wrong type or value.
     """
     given = _object(text)
+    given.pop(_CORRELATION_ID, None)
     try:
         read = _validate(model, given)
         if not isinstance(read, BaseModel):

@@ -158,7 +158,7 @@ async def _identify(slack: Awaitable[AsyncWebClient]) -> AsyncSlackResponse:
 
 
 async def _open_database(opened: AsyncExitStack) -> Database:
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-doctor")
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=3, application="threadline-doctor")
     opened.push_async_callback(database.dispose)
     return database
 

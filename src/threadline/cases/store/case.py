@@ -36,6 +36,7 @@ from threadline.cases.tables import (
 )
 from threadline.db.columns import SLACK_TIME
 from threadline.db.engine import Query, Store
+from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import MessageKind, SenderType
@@ -484,7 +485,7 @@ class CaseStore(Store):
 
     async def get(self, bug_id: str) -> CaseRecord:
         """Raises `Permanent` when there is no such case."""
-        row = (await self._tx.execute(_GET, {"bug_id": bug_id})).one_or_none()
+        row = (await self._tx.execute(_GET, {"bug_id": storable(bug_id)})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
         return record_of(row)

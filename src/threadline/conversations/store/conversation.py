@@ -223,10 +223,11 @@ class ConversationStore(Store):
         """
         return await self._update(thread, "".join(f", {name} = :{name}" for name in values), values)
 
-    async def touch(self, thread: Thread) -> ConversationSnapshot:
-        """As `update`; what this transaction has raised already is not raised again."""
+    async def touch(self, thread: Thread) -> None:
+        """Raise the revision of the locked row, unless this transaction has raised it: something of it has changed."""
         await self.lock(thread)
-        return await (self.snapshot(thread) if self._held()[thread].raised else self.update(thread))
+        if not self._held()[thread].raised:
+            await self.update(thread)
 
     async def current_step(self, thread: Thread, turn: int, step: int) -> int:
         """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.

@@ -229,7 +229,7 @@ class TurnStore(Store):
         row = await self._conversations.lock(thread)
         unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
         await self._tx.execute(update(conversation_turns).where(*unposted).values(posted_at=func.now()))
-        return await self._conversations.touch(thread)
+        return await self._conversations.update(thread)
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
