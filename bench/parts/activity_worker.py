@@ -17,7 +17,7 @@ from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.threads.activity import ErrorInterceptor
-from threadline.threads.activity_options import options_by_name
+from threadline.threads.activity_options import activities_of, options_by_name
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline_devstack.slack import identity
@@ -32,13 +32,10 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
         speaking = LiveCasePostActivities(database, slack, Outbox(slack, database), channels)
         limits, bot_user = CaseLimits(), identity.BOT_USER
         case = LiveCaseActivities(database, slack, speaking, PullRequests({}), limits=limits, bot_user=bot_user)
-        named = [(case, CaseActivities), (speaking, CasePostActivities)]
         async with Worker(
             client,
             task_queue=CORE_QUEUE,
-            activities=[
-                getattr(live, name) for live, contract in named for name in sorted(contract.__abstractmethods__)
-            ],
+            activities=activities_of(case, speaking),
             interceptors=[ErrorInterceptor(options_by_name(CaseActivities, CasePostActivities))],
             max_concurrent_activities=50,
         ):
