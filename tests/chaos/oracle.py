@@ -27,7 +27,7 @@ _JOURNALLED = (*_ANSWERING, "summarised", "failed")
 """Kinds of turns that say something about an RFP. A stopped turn may have nothing to say."""
 _ASKING = ("clarified", "asked")
 _PASSED = ("ok", "answer")
-"""Verdicts with which a message is answered. `answer`: the bot had asked, so that the guards do not judge it."""
+"""Verdicts with which a message is answered. `answer`: the bot had asked, so it is never taken for a duplicate."""
 
 
 @dataclass(frozen=True)
