@@ -109,6 +109,19 @@ async def test_model_call_that_loses_every_worker_is_given_up(database: Database
         assert len(scene.asked) == 3
 
 
+async def test_reply_whose_call_was_lost_is_used_and_the_model_not_asked_again(database: Database) -> None:
+    async def lost() -> None:
+        raise LOST
+
+    script = calls("create:1"), ModelReply("It is there.")
+    async with conversation(database, *script, server=skipping_time) as scene:
+        scene.steps.after["think"] = [lost, lost]
+        await scene.say("create one")
+        await scene.later(minutes=2)
+        assert await scene.until_said(1) == "It is there."
+        assert ([request.step for request in scene.asked], scene.ran) == ([1, 2], ["create:1"])
+
+
 @pytest.mark.slow
 async def test_terminated_run_goes_on_after_the_steps_without_a_model(database: Database) -> None:
     script = AWAY, calls("create:1"), ModelReply("All is done.")

@@ -60,7 +60,11 @@ async def test_file_of_temporal_and_logs_hold_nothing_that_is_said(tmp_path: Pat
         await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
         title = (await scene.case()).title
         workflow_id = scene.workflow_id
-        assert title in await shown(stack, scene)
+
+        async def has_title() -> bool:
+            return title in await shown(stack, scene)
+
+        await scene.until("the workflow's memo has the title", has_title)
         with_key, without = replay(stack, THREADLINE_PAYLOAD_KEYS=KEYS), replay(stack)
     assert "1 of 1 histories" in with_key.stdout
     assert without.returncode == 1

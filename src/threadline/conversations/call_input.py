@@ -144,11 +144,12 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
 
 
 async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _FoundForCall | ModelCallInput:
-    """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
+    """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it. A step whose
+    result was lost on the way to the workflow has one, and is not asked again."""
     thread, turn = request.thread, request.turn
     step = await ConversationStore(tx).current_step(thread, turn, request.step)
     mine = await TranscriptStore(tx).entries_of(thread, turn)
-    if kept := _reply(mine, request.step):
+    if kept := _reply(mine, request.since or request.step):
         return ModelCallInput(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
     if not step:
         raise Permanent(_OVER)

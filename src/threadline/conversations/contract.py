@@ -109,20 +109,25 @@ class TurnDecision:
 
 @dataclass(frozen=True)
 class ThinkRequest(ConversationTurn):
-    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then."""
+    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then.
+
+    `since` is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step.
+    """
 
     step: int
     choice: ToolChoice
     agent: Agent = Agent.COPILOT
     status: str = ""
     """As in `DecideRequest`."""
+    since: int = 0
 
 
 @dataclass(frozen=True)
 class Thought:
     """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments.
 
-    `step` is the one under which it is recorded: a later one where an earlier run waited for the model; 0: as asked.
+    `step` is the one under which it is recorded: an earlier one where the result of that call was lost, a later one
+    where an earlier run waited for the model; 0: as asked.
     """
 
     reply: ModelReply

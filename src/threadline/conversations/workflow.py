@@ -545,11 +545,12 @@ class Turn:
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._model_calls += 1
+        since = self._step + 1
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
             where = (self._thread, self._number, self._step)
-            request = ThinkRequest(*where, choice, self._agent, self._status("thinking"))
+            request = ThinkRequest(*where, choice, self._agent, self._status("thinking"), since)
             self._conversation.show_activity(f"thinking (step {self._step})")
             try:
                 thought = await self._ask(request)

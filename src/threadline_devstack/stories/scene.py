@@ -27,7 +27,7 @@ from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, R
 from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 
-STEP_TIMEOUT = 30.0
+STEP_TIMEOUT = 60.0
 """Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
 CONVERSING = "conversing"
 """The hold at which replies over OpenAI's APIs wait."""
