@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.conversation_store import THREAD, StoredConversation, mention
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
 
@@ -98,7 +99,7 @@ async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> Non
         await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).replace_with_summary(THREAD, "one", 1)
-        [first] = await TranscriptStore(tx).entries_of(THREAD, 1)
+        [first] = (await TurnStore(tx).read(THREAD, 1)).entries
         assert (first.key, first.turn, first.step) == ("u:1", 1, 1)
-        assert [each.key for each in (await TranscriptStore(tx).read(THREAD, since=3)).messages] == ["u:3"]
+        assert [each.key for each in (await TranscriptStore(tx).read(THREAD)).messages] == ["u:2", "u:3"]
         assert await TranscriptStore(tx).append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0

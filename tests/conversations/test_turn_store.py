@@ -296,7 +296,9 @@ async def test_unused_messages_are_found_by_an_index(talk: StoredConversation) -
     async with talk.database.begin() as tx:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
         given = where | {"messages": 20, "bytes": 1, "added": 1, "summary": 1}
-        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation._SNAPSHOT.text), given)
+        explained = await tx.execute(
+            text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation._statement(conversation._SNAPSHOT).text), given
+        )
         plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

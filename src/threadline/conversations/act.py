@@ -175,16 +175,18 @@ class _Calls:
 
 async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActRequest, attempt: int) -> _Calls:
     thread, turn = request.thread, request.turn
-    found = await TranscriptStore(tx).find(thread, [f"a:{turn}:{request.step}", f"c:{turn}"])
-    reply, brief = found.get(f"a:{turn}:{request.step}"), parse_note(found.get(f"c:{turn}"))
+    reply_key, note_key = f"a:{turn}:{request.step}", f"c:{turn}"
+    found = await TranscriptStore(tx).find_with_words(thread, turn, [reply_key, note_key])
+    reply, brief = found.get(reply_key), parse_note(found.get(note_key))
     if reply is None or brief is None:
         raise Permanent("The model's reply is no longer stored, so nothing was done.")
-    askers = await MessageStore(tx).askers(thread, turn, request.step)
     # Who has asked, by their ids, as the model was told of them.
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
+    others = {each.author for each in found.values()} - {"", labels[brief.user_id]}
+    askers = await MessageStore(tx).askers(thread, turn, request.step) if others else []
     for each in askers:
         if each.user_id not in labels:
-            said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
+            said = found.get(f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     reads = any(_reads_thread(each) for each in request.calls)
     deletions = await MessageStore(tx).deletion_count(thread) if reads else 0
@@ -192,8 +194,8 @@ async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActReque
         user, request_id = askers[-1].user_id, askers[-1].message_id
         name = labels[user].removesuffix(f" ({user})")
         brief = replace(brief, user_id=user, actor=name, request_id=request_id)
-    others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
-    return _Calls(deps, request, attempt, reply, brief, others, deletions)
+    co_requesters = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+    return _Calls(deps, request, attempt, reply, brief, co_requesters, deletions)
 
 
 def _reads_thread(call: ToolCall) -> bool:

@@ -54,8 +54,9 @@ class LiveConversationActivities(ConversationActivities):
             stored = await MessageStore(tx).store(thread, batch)
             verdicts = await _judge(tx, thread, stored)
             if verdicts:
-                await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
-            snapshot = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
+                snapshot = await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
+            else:
+                snapshot = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]

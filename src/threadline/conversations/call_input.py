@@ -4,7 +4,6 @@ Everything is kept under its key, so a second attempt finds what the first one w
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +36,7 @@ from threadline.db.values import storable
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent, Transient
-from threadline.estimates.model import PROJECT_BINDING, ProjectNotFound
+from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
 from threadline.models.model import ChatModel, Message, Role
 from threadline.operator.model import routing as questions
@@ -47,7 +46,6 @@ from threadline.slack.text import is_blank
 from threadline.slack.users import display_name, time_zone
 from threadline.threads.activity import LONG_WAIT
 from threadline.threads.model import message_id
-from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.store import ToolExecutionStore
@@ -89,9 +87,8 @@ class ModelCallInput:
 class _FoundForCall:
     """What a transaction has found before the call's share of what people wrote is in the transcript.
 
-    `begins`: the agent whose turn it is has no reply in it yet. `entries`: the transcript, of which a turn that has
-    its `note` needs its own part alone. `previous`: an earlier turn's note; `past`: what lies before a turn that has
-    none.
+    `begins`: the agent whose turn it is has no reply in it yet. `note`: the turn's own; `previous`: an earlier turn's,
+    where it has none.
     """
 
     snapshot: ConversationSnapshot
@@ -99,14 +96,17 @@ class _FoundForCall:
     taken: tuple[TurnMessage, ...]
     plan: TurnPlan | None
     begins: bool
-    entries: tuple[TranscriptEntry, ...]
+    transcript: Transcript
     note: TurnNote | None = None
     previous: TurnNote | None = None
-    past: Transcript = field(default_factory=Transcript)
+
+    def past(self, turn: int) -> Transcript:
+        """What lies before the turn."""
+        return replace(self.transcript, messages=split_at_turn(self.transcript.messages, turn)[0])
 
     @property
     def several(self) -> bool:
-        return _several(self.taken, self.note or self.previous, self.entries)
+        return _several(self.taken, self.note or self.previous, self.transcript.messages)
 
     @property
     def people(self) -> set[str]:
@@ -133,12 +133,12 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
             unknown = [each for each in found.people if each not in people]
             if all(map(deps.users.is_cached, unknown)):
                 people |= {each: await deps.users.get_known(each) for each in unknown}
-            fresh = _as_messages(deps, found.taken, None, request.agent)
-            older = _for_summary(deps, found.past, fresh) if summarises else ()
+            past, fresh = found.past(request.turn), _as_messages(deps, found.taken, None, request.agent)
+            older = _for_summary(deps, past, fresh) if summarises and not found.note else ()
             if not older and people.keys() >= found.people:
                 return await _write_call(deps, tx, request, found, people)
         if older:
-            await _summarise(deps, request, found.past, fresh, attempt)
+            await _summarise(deps, request, past, fresh, attempt)
             summarises = False
         people |= {each: await deps.users.get_known(each) for each in found.people if each not in people}
 
@@ -148,29 +148,23 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     result was lost on the way to the workflow has one, and is not asked again."""
     thread, turn = request.thread, request.turn
     step = await ConversationStore(tx).current_step(thread, turn, request.step)
-    mine = await TranscriptStore(tx).entries_of(thread, turn)
+    plan, transcript = await TurnStore(tx).plan_and_transcript(thread, turn)
+    mine = [each for each in transcript.messages if each.turn == turn]
     if kept := _reply(mine, request.since or request.step):
         return ModelCallInput(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
     if not step:
         raise Permanent(_OVER)
-    plan = await TurnStore(tx).plan(thread, turn)
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken, snapshot = await MessageStore(tx).take_up(thread, turn, step, stays)
     begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
     note = parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None))
-    found = _FoundForCall(snapshot, step, tuple(taken), plan, begins, mine, note)
+    found = _FoundForCall(snapshot, step, tuple(taken), plan, begins, transcript, note)
     if note:
         return found
-    transcript = await TranscriptStore(tx).read(thread)
     previous = None
     if turn > 1 and not any(each.key == f"c:{turn - 1}" for each in transcript.messages):  # a summary may tell of it
         previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
-    return replace(
-        found,
-        entries=transcript.messages,
-        previous=previous or _last_note(transcript.messages),
-        past=replace(transcript, messages=split_at_turn(transcript.messages, turn)[0]),
-    )
+    return replace(found, previous=previous or _last_note(transcript.messages))
 
 
 async def _write_call(
@@ -181,20 +175,24 @@ async def _write_call(
     fresh = _as_messages(deps, found.taken, people if found.several else None, request.agent)
     note = found.note or await _make_note(deps, tx, request, found, people, fresh)
     entries = [
-        *await _without_result(tx, thread, turn, found.entries),
+        *await _without_result(tx, thread, turn, found.transcript.messages),
         *([] if found.note else [(f"c:{turn}", note.message())]),
         *_keyed(found.taken, fresh),
     ]
-    added = await TranscriptStore(tx).append(thread, turn, step, entries)
-    if found.note or added != len(entries):
-        transcript = await TranscriptStore(tx).read(thread, since=note.since)
-    else:
-        known = (each for each in found.entries if each.position >= note.since)
-        new = (TranscriptEntry(0, key, turn, step, message) for key, message in entries)
-        transcript = replace(found.past, messages=(*known, *new))
+    transcript, added = found.transcript, await TranscriptStore(tx).append(thread, turn, step, entries)
+    if added != len(entries):  # another attempt has written some of them
+        transcript = await TranscriptStore(tx).read(thread)
+        entries = []
+    known = (each for each in transcript.messages if each.position >= note.since)
+    new = (TranscriptEntry(0, key, turn, step, message) for key, message in entries)
+    transcript = replace(transcript, messages=(*known, *new))
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
-    asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
+    asked = (
+        await read_question(tx, thread, turn, note.user_id, plan)
+        if plan and found.begins and not plan.context
+        else None
+    )
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
     before, current = split_at_turn(transcript.messages, turn)
@@ -265,7 +263,7 @@ async def _make_note(
     fresh: Sequence[Message],
 ) -> TurnNote:
     """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
-    cut = choose_window(found.past, fresh, deps.budget)
+    cut = choose_window(found.past(request.turn), fresh, deps.budget)
     if cut.older:
         key, left_out = request.thread.key, len(cut.older)
         _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
@@ -289,7 +287,9 @@ async def _make_note(
         read_only_reason=read_only_reason,
         records=records,
         ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),
-        since=max(cut.since, found.past.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
+        since=max(
+            cut.since, found.transcript.summary_until + 1
+        ),  # a deletion in mid-turn voids the summary, and only that
     )
 
 
@@ -298,7 +298,7 @@ def _begun_late(thread: Thread, found: _FoundForCall) -> bool:
     if found.previous:
         return found.previous.joined_late
     root = message_id(thread.team, thread.channel, thread.ts)
-    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.entries}
+    stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.transcript.messages}
     return f"u:{root}" not in stored
 
 
@@ -344,12 +344,8 @@ async def _without_result(
 
 async def read_binding(tx: Transaction, thread: Thread) -> tuple[tuple[str, ...], str]:
     """What a thread is about, in words ("project PRJ-1"), and why nothing may be changed there; empty where it may."""
-    bound = await ThreadBindingStore(tx).of(thread)
-    reason = ""
-    if project_id := bound.get(PROJECT_BINDING):
-        with contextlib.suppress(ProjectNotFound):
-            if (await EstimateStore(tx).project(thread.team, project_id)).locked:
-                reason = f"the project {project_id} is locked"
+    bound, is_locked = await EstimateStore(tx).records_of(thread)
+    reason = f"the project {bound[PROJECT_BINDING]} is locked" if is_locked else ""
     return tuple(f"{kind} {record}" for kind, record in sorted(bound.items())), reason
 
 

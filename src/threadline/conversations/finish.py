@@ -1,7 +1,7 @@
 """The end of a turn: one transaction writes down what is said and what the turn came to; then the answer is posted."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from threadline.conversations.status import set_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptStore
-from threadline.conversations.store.turns import SettledTurn, TurnPlan, TurnStore, TurnUsage
+from threadline.conversations.store.turns import SettledTurn, StoredTurn, TurnPlan, TurnStore, TurnUsage
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
@@ -182,7 +182,8 @@ class _Ending:
         turns = TurnStore(tx)
         await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
         row = await ConversationStore(tx).lock(thread)
-        self._plan = await turns.plan(thread, turn)
+        stored = await turns.read(thread, turn)
+        self._plan = stored.plan
         await self._obey_stop()
         if self._request.escalate:
             await escalate_turn(self._deps, tx, self._request, self._request.escalate)
@@ -191,14 +192,14 @@ class _Ending:
             self._made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         left = await self._leave_to_person()
         request = self._request
-        mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
+        mine = {each.key: each.message for each in stored.entries}
         self._reply = mine.get(f"a:{turn}:{request.answered_at}")
         note = parse_note(mine.get(f"c:{turn}"))
         askers = () if note else await MessageStore(tx).askers(thread, turn, 1)  # of a turn that ended before the loop
         user = note.user_id if note else askers[-1].user_id if askers else ""
         answer, end, own = await self._answer()
         answer = await self._journal(user, answer, end)
-        notes = await self._notes() if answer else ()
+        notes = await self._notes(mine.values()) if answer else ()
         # Somebody has asked for a long answer in what this turn has used.
         detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
         said = fit_answer("\n".join(notes), answer, end, detail=detail)
@@ -339,12 +340,13 @@ class _Ending:
                 _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
         return answer
 
-    async def _notes(self) -> Sequence[str]:
+    async def _notes(self, transcript: Collection[Message]) -> Sequence[str]:
         """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
         if self._plan is None:
             return ()
         route, own = self._plan.route, list[str]()
-        if route.agent is Agent.OPERATOR and not route.ends:
+        read = max((len(each.content) for each in transcript if each.role is Role.USER), default=0)
+        if route.agent is Agent.OPERATOR and not route.ends and read > questions.MAX_QUESTION // 4:
             said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
             cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
             own = [questions.truncation_notice()] if cut else []
@@ -411,8 +413,9 @@ async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolR
         await ConversationStore(tx).current_step(turn.thread, turn.turn, 1)
     except ConversationNotFound:
         return 0
-    plan, settled = await TurnStore(tx).plan_and_end(turn.thread, turn.turn)
-    end = await _end(tx, turn, plan, settled, registry) if settled else None
+    stored = await TurnStore(tx).read(turn.thread, turn.turn)
+    plan = stored.plan
+    end = await _end(tx, turn, stored, stored.end, registry) if stored.end else None
     made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(turn.thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
@@ -424,18 +427,16 @@ async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolR
 
 
 async def _end(
-    tx: Transaction, turn: ConversationTurn, plan: TurnPlan | None, settled: SettledTurn, registry: ToolRegistry
+    tx: Transaction, turn: ConversationTurn, stored: StoredTurn, settled: SettledTurn, registry: ToolRegistry
 ) -> EndedTurn:
     thread, number = turn.thread, turn.turn
-    placed = await TranscriptStore(tx).entries_of(thread, number)
-    said = {each.key.removeprefix("u:"): each.message for each in placed if each.message.role is Role.USER}
-    by = await MessageStore(tx).find(thread, list(said))
+    said = [each for each in stored.entries if each.message.role is Role.USER]
     words = [
-        (by[key].sender_id if key in by else settled.user_id, message.content)
-        for key, message in said.items()
-        if DELETED not in message.content
+        (stored.senders.get(each.key, settled.user_id), each.message.content)
+        for each in said
+        if DELETED not in each.message.content
     ]
-    if plan:  # the RFP that the turn had for its scope: what is bound by now may be another
+    if plan := stored.plan:  # the RFP that the turn had for its scope: what is bound by now may be another
         rfp_id = plan.route.scope.rfp_id
     else:
         bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
@@ -449,7 +450,7 @@ async def _end(
         settled.answer,
         [_tool_use(registry, each) for each in await ToolExecutionStore(tx).outcomes(thread, number)],
         rfp_id,
-        whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
+        whole=len(words) == len(said) and all(each.message.content != REMOVED for each in stored.entries),
     )
 
 

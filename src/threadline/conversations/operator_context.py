@@ -74,7 +74,7 @@ async def gather_context(
                     if kept:
                         return kept, None if reading else snapshot
                 async with deps.database.begin() as tx:
-                    asked = await read_question(tx, thread, turn, plan)
+                    asked = await read_question(tx, thread, turn, asked.request.user_id, plan)
                 _log.info("context_read_again", slack_thread=thread.key, turn=turn)
     except Exception as error:  # it is a help, without which the turn goes on
         if isinstance(error, Transient) and attempt == 1:
@@ -113,21 +113,18 @@ async def _keep_analysis(
     tx: Transaction, turn: int, asked: OperatorQuestion, analysis: RequestAnalysis
 ) -> tuple[TurnPlan | None, ConversationSnapshot]:
     """Keep the analysis, and what it cost in any case. No plan is returned where something was deleted meanwhile."""
-    thread, plan = asked.request.thread, None
+    thread = asked.request.thread
+    if usage := analysis.usage:
+        await ConversationStore(tx).add_usage(thread, turn, 0, "analyse", usage, analysis.milliseconds)
     if await MessageStore(tx).deletion_count(thread) == asked.deletions:
-        plan = await TurnStore(tx).set_analysis(thread, turn, analysis.text)
-    if analysis.usage is None:
-        return plan, await ConversationStore(tx).snapshot(thread)
-    spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
-    return plan, await ConversationStore(tx).add_usage(thread, *spent)
+        return await TurnStore(tx).set_analysis(thread, turn, analysis.text)
+    return None, await ConversationStore(tx).snapshot(thread)
 
 
-async def read_question(tx: Transaction, thread: Thread, turn: int, plan: TurnPlan) -> OperatorQuestion:
-    """What a turn asks, by whom, and what the conversations know of it."""
+async def read_question(tx: Transaction, thread: Thread, turn: int, user: str, plan: TurnPlan) -> OperatorQuestion:
+    """What a turn asks in somebody's name, and what the conversations know of it."""
     deletions = await MessageStore(tx).deletion_count(thread)
     said = await TurnStore(tx).request_texts(thread, turn, plan=plan)
-    askers = await MessageStore(tx).askers(thread, turn, 1)
-    user = askers[-1].user_id if askers else ""
     return OperatorQuestion(
         await context_request(tx, thread, user, "\n".join(said), plan.route.scope.rfp_id), deletions
     )

@@ -20,7 +20,6 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.decisions.model import sensitive_topics
 from threadline.errors import Permanent
-from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import is_job_question
 from threadline.operator.memory import fact_to_remember
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
@@ -39,13 +38,11 @@ from threadline.operator.model.routing import (
     truncate_question,
     truncation_notice,
 )
-from threadline.rfps import model as rfps
 from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
-from threadline.threads.store import ThreadBindingStore
 from threadline.tools.registry import available_tools
 
 _log = structlog.get_logger(__name__)
@@ -113,13 +110,13 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
-        snapshot = await ConversationStore(tx).snapshot(thread)
+        plan, snapshot, person = await TurnStore(tx).plan_and_snapshot(thread, number)
         if not is_open:
             return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
-        if plan := await TurnStore(tx).plan(thread, number):
+        if plan:
             route = plan.route
         else:
-            route, snapshot = await _choose_route(deps, tx, turn, snapshot)
+            route, snapshot = await _choose_route(deps, tx, turn, snapshot, person)
             await TurnStore(tx).begin(thread, number, route)
     _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
     return _begun(turn, snapshot, route)
@@ -140,22 +137,25 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
 
 
 async def _choose_route(
-    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot, person: str | None
 ) -> tuple[TurnRoute, ConversationSnapshot]:
     """The route, and the snapshot behind it. Somebody who has said to stop is not asked anything; what came after that
-    is for the next turn."""
+    is for the next turn.
+
+    Args:
+        person: who has the open handover; empty while nobody has taken it, None without one.
+    """
     thread = turn.thread
-    handover = await HandoverStore(tx).open_for(thread)
     if snapshot.stop_due:
-        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=handover is not None), snapshot
+        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=person is not None), snapshot
     taken, snapshot = await MessageStore(tx).take_up(thread, turn.turn, 1)
-    if handover and handover.taken_by:
+    if person:
         silent = TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
         return silent, snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
     # Where several people write, what calls nobody is not for the bot.
     overhears = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
-    return replace(route, relays_to_person=handover is not None, overhears=overhears), snapshot
+    return replace(route, relays_to_person=person is not None, overhears=overhears), snapshot
 
 
 async def _route_by_rules(
@@ -260,9 +260,8 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
 
 async def _bound(tx: Transaction, thread: Thread) -> tuple[Rfp | None, str]:
     """The RFP of the thread, or what is wrong with it."""
-    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
     try:
-        return await RfpStore(tx).get(thread.team, bound) if bound else None, ""
+        return await RfpStore(tx).of_thread(thread), ""
     except RfpNotFound as error:
         return None, deleted_rfp_text(error)
 

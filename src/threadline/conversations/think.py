@@ -137,20 +137,18 @@ async def _keep(
     thread, turn, step = request.thread, request.turn, request.step
     message: Message = reply_to_message(reply, deps.registry)
     async with deps.database.begin() as tx:
-        transcript, entries = TranscriptStore(tx), [(f"a:{turn}:{step}", message)]
-        if note := skipped_calls_note(reply):
-            entries.append((f"n:{turn}:{step}", note))
-        is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
-        kept = message
-        if not (is_open and await transcript.append(thread, turn, step, entries[:1])):
-            kept = await transcript.get(thread, f"a:{turn}:{step}") or message
-        if is_open and kept == message:
-            await transcript.append(thread, turn, step, entries[1:])
+        conversations, transcript = ConversationStore(tx), TranscriptStore(tx)
         if answer:
-            snapshot = await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
-        else:
-            snapshot = await ConversationStore(tx).snapshot(thread)
-        return Thought(reply_for_workflow(kept), snapshot, step)
+            await conversations.add_usage(thread, turn, step, "think", answer.usage, took)
+        is_open = await conversations.current_step(thread, turn, step) == step
+        added, snapshot = await transcript.append_last(
+            thread, turn, step, [(f"a:{turn}:{step}", message)] if is_open else []
+        )
+        if not added:
+            message = await transcript.get(thread, f"a:{turn}:{step}") or message
+        elif note := skipped_calls_note(reply):
+            await transcript.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
+    return Thought(reply_for_workflow(message), snapshot, step)
 
 
 def _is_remark(said: TurnMessage, snapshot: ConversationSnapshot) -> bool:

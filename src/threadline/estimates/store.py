@@ -31,6 +31,7 @@ from threadline.estimates.model import (
 from threadline.estimates.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
 from threadline.slack.model import Thread
 from threadline.threads.store import ThreadBindingStore
+from threadline.threads.tables import thread_bindings
 
 _MAX_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
@@ -93,6 +94,17 @@ class EstimateStore(Store):
         if row is None:
             raise ProjectNotFound(f"there is no project {sought!r}: give a project's name or id, such as PRJ-1")
         return _project(row)
+
+    async def records_of(self, thread: Thread) -> tuple[dict[str, str], bool]:
+        """What a thread is about, by kind, and whether its project is locked."""
+        bound, project = thread_bindings.c, estimate_projects.c
+        same = (bound.kind == PROJECT_BINDING) & (project.team == bound.team) & (project.project_id == bound.record_id)
+        query = select(bound.kind, bound.record_id, project.locked).outerjoin_from(
+            thread_bindings, estimate_projects, same
+        )
+        here = (bound.team == thread.team, bound.channel == thread.channel, bound.thread_ts == thread.ts)
+        rows = (await self._tx.execute(query.where(*here))).all()
+        return {each.kind: each.record_id for each in rows}, any(each.locked for each in rows)
 
     async def details(self, team: str, project_id: str) -> ProjectDetails:
         """All of a project. Raises `ProjectNotFound`."""

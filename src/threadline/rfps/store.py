@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, literal, or_, select, text, update
+from sqlalchemy import Column, ColumnElement, Row, Select, Table, and_, delete, func, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
@@ -48,6 +48,7 @@ from threadline.rfps.model import (
 from threadline.rfps.tables import events, journal_entries, opportunity_states, rfps, team_members
 from threadline.slack.model import Thread
 from threadline.threads.store import ThreadBindingStore
+from threadline.threads.tables import thread_bindings
 from threadline.tools.model import Author, CallIdReused, Change, Operation
 
 _COLUMNS: tuple[Column[Any], ...] = tuple(
@@ -152,6 +153,17 @@ class RfpStore(Store):
             nearest = (await self._tx.execute(_NEAREST, given)).scalars()
             raise RfpNotFound(sought, list(nearest), deleted=row is not None)
         return _rfp(row)
+
+    async def of_thread(self, thread: Thread) -> Rfp | None:
+        """The RFP that a thread is about; None where it is about none. Raises `RfpNotFound` where it was deleted."""
+        bound, row = thread_bindings.c, rfps.c
+        same = and_(row.team == bound.team, row.rfp_id == bound.record_id, row.deleted_at.is_(None))
+        query: Select[Any] = select(*_COLUMNS, bound.record_id).select_from(thread_bindings.outerjoin(rfps, same))
+        here = (bound.team == thread.team, bound.channel == thread.channel, bound.thread_ts == thread.ts)
+        found = (await self._tx.execute(query.where(*here, bound.kind == BINDING))).one_or_none()
+        if found is None:
+            return None
+        return _rfp(found) if found.rfp_id else await self.get(thread.team, found.record_id)
 
     async def is_deleted(self, team: str, rfp_id: str) -> bool:
         """Whether there was such an RFP, and is no more; one that is there is held until the transaction ends."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import ColumnElement, NestedTransaction, Row, and_, delete, func, select, text, update
+from sqlalchemy import ColumnElement, NestedTransaction, Row, TextClause, and_, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot
@@ -32,13 +34,14 @@ AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
 """A message in which there is something to answer: an empty one too, if it is addressed."""
 _HELD = "threadline.conversations"
 """Under which a connection keeps the rows that its transaction has locked."""
+_NONE: Mapping[str, object] = MappingProxyType({})
 _TABLES = (
     *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
     *(decisions, handover_answers, handovers),
 )
 
 _STATE = """
-SELECT {columns},
+SELECT c.*,
        u.earliest IS NOT NULL AS turn_due,
        u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
        EXISTS (SELECT FROM conversation_messages s
@@ -46,42 +49,49 @@ SELECT {columns},
                  AND s.said_at > u.earliest) AS stop_due,
        ARRAY(SELECT t.turn FROM conversation_turns t
              WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
-             ORDER BY t.turn LIMIT 20) AS unposted_turns
-FROM {rows} c CROSS JOIN LATERAL (
+             ORDER BY t.turn LIMIT 20) AS unposted_turns{columns}
+FROM changed c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
            bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
     FROM conversation_messages m
     WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
 ) u
+{beside}
 """
 """What was taken up by a turn counts as unused until that turn is settled.
 
 The bot's own mention is not stored: one that is stored calls somebody else."""
-_SNAPSHOT = text(
-    _STATE.format(columns="c.*", rows="conversations")
-    + "WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0"
+_SNAPSHOT = (
+    "WITH {also}changed AS (SELECT * FROM conversations "
+    "WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND stored > 0)"
 )
 _UPDATE = """
 WITH {also}changed AS (
     UPDATE conversations SET rev = rev + 1, last_at = now(){changes} WHERE id = :id RETURNING *
 )
 """
-_ADD_USAGE = """
-call AS (
+_ADD_USAGE = text("""
+WITH changed AS (
+    UPDATE conversations SET rev = rev + 1, last_at = now(), cost_usd = cost_usd + :cost_usd
+    WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts RETURNING *
+), call AS (
     INSERT INTO model_calls (conversation_id, turn, step, purpose, milliseconds, model, input_tokens, cached_tokens,
                              output_tokens, reasoning_tokens, cost_usd)
-    VALUES (:id, :turn, :step, :purpose, :milliseconds, :model, :input_tokens, :cached_tokens,
-            :output_tokens, :reasoning_tokens, :cost_usd)
-), """
-_DISCARD_STALE_STOPS = text(f"""
-UPDATE conversation_messages s SET turn = :turn, step = 0
+    SELECT id, :turn, :step, :purpose, :milliseconds, :model, :input_tokens, :cached_tokens,
+           :output_tokens, :reasoning_tokens, :cost_usd FROM changed
+)
+SELECT * FROM changed
+""")
+DISCARD_STALE_STOPS = f"""
+stale AS (UPDATE conversation_messages s SET turn = :turn, step = 0
 WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.turn IS NULL
   AND NOT EXISTS (
       SELECT FROM conversation_messages m
       WHERE m.conversation_id = :id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > :turn)
-        AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))
-""")  # noqa: S608 - both parts are written here
-"""A word to stop is over when nothing that was said before it is open, or may come to be once it is judged."""
+        AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))),
+"""  # noqa: S608 - both parts are written here
+"""A word to stop that has nothing to stop any more goes to `turn`, the last that is settled: when nothing that was said
+before it is open, or may come to be once it is judged."""
 _CLEAR_QUESTION = text("""
 UPDATE conversations c SET question = ''
 WHERE c.id = :id AND c.question <> '' AND (
@@ -189,7 +199,7 @@ class ConversationStore(Store):
         """
         row = await self.lock_if_exists(thread)
         if row is None:
-            raise ConversationNotFound(f"there is no conversation in {thread.key}: speak to the bot there first")
+            raise _not_found(thread)
         return row
 
     async def lock_if_exists(self, thread: Thread) -> Conversation | None:
@@ -221,13 +231,28 @@ class ConversationStore(Store):
         Returns:
             what is known of the thread now.
         """
-        return await self._update(thread, "".join(f", {name} = :{name}" for name in values), values)
+        return (await self.update_and_read(thread, values))[0]
 
-    async def touch(self, thread: Thread) -> None:
-        """Raise the revision of the locked row, unless this transaction has raised it: something of it has changed."""
+    async def update_and_read(
+        self, thread: Thread, values: Mapping[str, object], given: Mapping[str, object] = _NONE, **more: str
+    ) -> tuple[ConversationSnapshot, Sequence[Row[Any]]]:
+        """As `update`, with more in the same statement, as in `snapshot_and_read`."""
+        row = await self.lock(thread)
+        clean = {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}
+        statement = _statement(_UPDATE, changes="".join(f", {name} = :{name}" for name in values), **more)
+        rows = (await self._tx.execute(statement, {"id": row.id, **given, **clean})).all()
+        self._hold(rows[0], raised=True)
+        return _snapshot(rows[0]), rows
+
+    async def touch(self, thread: Thread, given: Mapping[str, object] = _NONE, **more: str) -> ConversationSnapshot:
+        """Raise the revision of the locked row, unless this transaction has raised it: something of it has changed.
+
+        With more in the same statement, as in `snapshot_and_read`.
+        """
         await self.lock(thread)
-        if not self._held()[thread].raised:
-            await self.update(thread)
+        if self._held()[thread].raised:
+            return (await self.snapshot_and_read(thread, given, **more))[0]
+        return (await self.update_and_read(thread, {}, given, **more))[0]
 
     async def current_step(self, thread: Thread, turn: int, step: int) -> int:
         """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.
@@ -239,10 +264,6 @@ class ConversationStore(Store):
             return 0
         return max(step, row.reading_step) if row.reading_turn == turn else step
 
-    async def discard_stale_stops(self, conversation_id: int, turn: int) -> None:
-        """Words to stop that have nothing to stop any more go to `turn`, the last that is settled."""
-        await self._tx.execute(_DISCARD_STALE_STOPS, {"id": conversation_id, "turn": turn})
-
     async def clear_question(self, conversation_id: int, users: Sequence[str]) -> None:
         """Some people said to stop: what one of them was asked last waits for nothing any more."""
         if users:
@@ -251,19 +272,39 @@ class ConversationStore(Store):
 
     async def snapshot(self, thread: Thread) -> ConversationSnapshot:
         """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
-        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).one_or_none()
-        return ConversationSnapshot() if row is None else _snapshot(row)
+        return (await self.snapshot_and_read(thread))[0]
+
+    async def snapshot_and_read(
+        self, thread: Thread, given: Mapping[str, object] = _NONE, **more: str
+    ) -> tuple[ConversationSnapshot, Sequence[Row[Any]]]:
+        """As `snapshot`, with more in the same statement; no rows when nothing is stored.
+
+        Args:
+            given: parameters of `more`.
+            more: `also`, common table expressions that change what no snapshot tells, each with a comma behind it;
+                `beside`, a join with columns of that name, which the rows have as well.
+        """
+        rows = (await self._tx.execute(_statement(_SNAPSHOT, **more), {**thread_key(thread), **given})).all()
+        return (_snapshot(rows[0]) if rows else ConversationSnapshot()), rows
 
     async def add_usage(
         self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int
-    ) -> ConversationSnapshot:
-        """Store what a call of the model cost; each call that was made counts, be it the same again.
+    ) -> None:
+        """Store what a call of the model cost; each call that was made counts, be it the same again. The row is held
+        from then on.
 
         Args:
             purpose: `think`, `summarise`, `analyse`, `decide` or `compare`.
+
+        Raises:
+            ConversationNotFound: as `lock` does.
         """
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds, **asdict(usage)}
-        return await self._update(thread, ", cost_usd = cost_usd + :cost_usd", call, also=_ADD_USAGE)
+        values = {name: storable(value) if isinstance(value, str) else value for name, value in call.items()}
+        row = (await self._tx.execute(_ADD_USAGE, {**thread_key(thread), **values})).one_or_none()
+        if row is None:
+            raise _not_found(thread)
+        self._hold(row, raised=True)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
@@ -309,16 +350,6 @@ class ConversationStore(Store):
         await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **zero, **empty))
         return len(old)
 
-    async def _update(
-        self, thread: Thread, changes: str, given: Mapping[str, object], also: str = ""
-    ) -> ConversationSnapshot:
-        row = await self.lock(thread)
-        statement = _UPDATE.format(also=also, changes=changes) + _STATE.format(columns="c.*", rows="changed")
-        values = {name: storable(value) if isinstance(value, str) else value for name, value in given.items()}
-        changed = (await self._tx.execute(text(statement), {"id": row.id, **values})).one()
-        self._hold(changed, raised=True)
-        return _snapshot(changed)
-
     def _held(self) -> dict[Thread, _Held]:
         """The rows that the transaction under way has locked."""
         connection, info = self._tx.sync_connection, self._tx.info
@@ -332,6 +363,16 @@ class ConversationStore(Store):
         connection = self._tx.sync_connection
         savepoint = connection.get_nested_transaction() if connection else None
         self._held()[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, savepoint, raised)
+
+
+@cache
+def _statement(begin: str, *, changes: str = "", also: str = "", beside: str = "") -> TextClause:
+    columns = ", beside.*" if beside else ""
+    return text(begin.format(also=also, changes=changes) + _STATE.format(columns=columns, beside=beside))
+
+
+def _not_found(thread: Thread) -> ConversationNotFound:
+    return ConversationNotFound(f"there is no conversation in {thread.key}: speak to the bot there first")
 
 
 def _snapshot(row: Conversation) -> ConversationSnapshot:

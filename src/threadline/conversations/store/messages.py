@@ -14,7 +14,13 @@ from threadline.conversations.model.conversation import (
     Refusal,
     conversation_workflow_id,
 )
-from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore, thread_key
+from threadline.conversations.store.conversation import (
+    DISCARD_STALE_STOPS,
+    NEEDS_ANSWER,
+    Conversation,
+    ConversationStore,
+    thread_key,
+)
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
@@ -42,8 +48,8 @@ VALUES (:id, :message_ts, :user_id, :reaction, :active, :at)
 ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE SET active = excluded.active, at = excluded.at
 WHERE t.at < excluded.at
 """)
-_BATCH = text(f"""
-SELECT m.message_id, m.channel, m.slack_ts, m.sender_id, m.said_at, m.verdict,
+_BATCH = f"""
+SELECT m.message_id, m.channel, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
        m.message_type = 'message' AND NOT m.addressed
        AND (position('<@' IN m.message_text) > 0 OR CAST(:several AS boolean)) AS not_addressed,
        m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER} AS unjudged,
@@ -52,8 +58,7 @@ SELECT m.message_id, m.channel, m.slack_ts, m.sender_id, m.said_at, m.verdict,
 FROM conversation_messages m
 WHERE m.conversation_id = :id
   AND (m.message_id = ANY(:ids) OR m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
-ORDER BY m.said_at, m.seq
-""")  # noqa: S608 - both parts are written here
+"""  # noqa: S608 - both parts are written here
 _JUDGE = text(f"""
 UPDATE conversation_messages m SET verdict = j.verdict, wants_turn = j.verdict IN ('ok', 'answer') AND {NEEDS_ANSWER}
 FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
@@ -89,20 +94,22 @@ UPDATE conversation_messages SET wants_turn = false
 WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND redacted_at IS NOT NULL
 """)
 """Of what was deleted before a turn took it up there is nothing to answer."""
-_TAKE_UP = text("""
-WITH taken AS (
+_TAKE_UP = """
+taken AS (
     UPDATE conversation_messages SET turn = :turn, step = :step
     WHERE conversation_id = :id AND wants_turn AND turn IS NULL
       AND (CAST(:until AS bigint) IS NULL OR (said_at, seq) < (
           SELECT u.said_at, u.seq FROM conversation_messages u WHERE u.conversation_id = :id AND u.seq = :until))
     RETURNING message_id
-)
-UPDATE conversation_messages e SET turn = :turn, step = :step
-FROM conversation_messages o
-WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
-  AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
-  AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
-""")
+), edits AS (
+    UPDATE conversation_messages e SET turn = :turn, step = :step
+    FROM conversation_messages o
+    WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
+      AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
+      AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
+),
+"""
+"""What is open stays open until the turn is settled, so a snapshot of the same statement tells it."""
 _AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, m.addressed"
 _TAKEN_UP = f"""
 SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.step
@@ -123,20 +130,21 @@ WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
 _IS_UNREAD = """
 NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
 """
-_TAKEN = text(f"""
+_TAKEN = f"""
 SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UNREAD} ORDER BY said_at, seq
-""")  # noqa: S608 - as above
+"""  # noqa: S608 - as above
 """An earlier step may have been lost before it read anything."""
 _UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
-_NEW = text(f"""
+_NEW = f"""
 SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.wants_turn AND m.turn IS NULL AS waits FROM conversation_messages m
 WHERE m.conversation_id = :id AND (
     m.turn IS NULL AND (m.wants_turn OR m.message_type = 'edit')
     OR m.turn = :turn AND m.message_type IN ('message', 'edit') AND NOT EXISTS (
         SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || m.message_id))
 ORDER BY m.said_at, m.seq
-""")  # noqa: S608 - as above
+"""  # noqa: S608 - as above
 """What a later step of a turn may have to read; it is empty where nothing has come."""
+_BESIDE = "LEFT JOIN ({}) beside ON true ORDER BY beside.said_at, beside.seq"
 _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
@@ -242,8 +250,11 @@ class MessageStore(Store):
         if row is None:
             unreadable = [(each, "") for each in messages if each.kind == MessageKind.QUARANTINED]
             return ConversationBatch(False, quarantined=tuple(await Quarantine(self._tx).keep(thread, unreadable)))
+        batched: dict[str, object] = {"ids": [], "several": row.has_several_people}
         if not batch:
-            return await self._batch(row, ())
+            given = {"id": row.id, **batched}
+            _, rows = await self._conversations.snapshot_and_read(thread, given, beside=_BESIDE.format(_BATCH))
+            return _batch(row, rows)
         await self._set_ratings(row.id, [each for each in batch if each.kind in REACTIONS])
         forwarded = await self._stops_to_forward(thread, row, messages)
         messages = [replace(each, kind=MessageKind.MESSAGE) if each.id in forwarded else each for each in messages]
@@ -261,11 +272,17 @@ class MessageStore(Store):
         await self._conversations.clear_question(row.id, stoppers)
         people = _people(row, stored.new)
         stored_now, deleted_now = row.stored + len(stored.new), row.deletions + deletions
-        await self._conversations.update(thread, stored=stored_now, deletions=deleted_now, **people)
-        ids = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
-        found = await self._batch(row, ids, several=bool(people["has_several_people"]))
-        if not found.unjudged:  # else `judge` does it
-            await self._conversations.discard_stale_stops(row.id, row.turn)
+        changed = {"stored": stored_now, "deletions": deleted_now, **people}
+        batched["ids"] = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
+        batched["several"] = people["has_several_people"]
+        _, rows = await self._conversations.update_and_read(
+            thread,
+            changed,
+            {"turn": row.turn, **batched},
+            also=DISCARD_STALE_STOPS,
+            beside=_BESIDE.format(_BATCH),
+        )
+        found = _batch(row, rows)
         reworded = await self._reworded(row.id, messages)
         return replace(found, quarantined=tuple(stored.quarantined), forwarded=forwarded, reworded=reworded)
 
@@ -276,17 +293,22 @@ class MessageStore(Store):
         which = {"id": row.id, "ids": list(ids), "seconds": _SAME_WITHIN}
         return frozenset((await self._tx.execute(_DUPLICATES, which)).scalars())
 
-    async def judge(self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False) -> None:
+    async def judge(
+        self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False
+    ) -> ConversationSnapshot:
         """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands.
 
         Args:
             answers: a question was open, so those that pass answer it.
+
+        Returns:
+            what is known of the thread then.
         """
         row = await self._conversations.lock(thread)
         words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
         await self._tx.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
-        await self._conversations.discard_stale_stops(row.id, row.turn)
-        await self._conversations.touch(thread)
+        given = {"id": row.id, "turn": row.turn}
+        return await self._conversations.touch(thread, given, also=DISCARD_STALE_STOPS)
 
     # -- a turn reads what was said ----------------------------------------------------------------------------------
 
@@ -303,20 +325,24 @@ class MessageStore(Store):
             stays: whether a message waits for the next turn; what was said after it waits with it.
         """
         row = await self._conversations.lock(thread)
-        which = {"id": row.id, "turn": turn, "step": step}
+        which = {"id": row.id, "turn": turn, "step": step, "until": None}
         if turn <= row.turn or (turn, step) <= (row.reading_turn, row.reading_step):
-            snapshot = await self._conversations.snapshot(thread)
+            snapshot, found = await self._conversations.snapshot_and_read(thread, which, beside=_BESIDE.format(_TAKEN))
+            return [_taken(each) for each in found if each.message_id], snapshot
+        reading = {"reading_turn": turn, "reading_step": step}
+        if step > 1:
+            snapshot, found = await self._conversations.update_and_read(
+                thread, reading, which, beside=_BESIDE.format(_NEW)
+            )
+            new = [each for each in found if each.message_id]
+            if not new:
+                return [], snapshot
+            if stays:
+                which["until"] = next((each.seq for each in new if each.waits and stays(_taken(each))), None)
+            await self._tx.execute(text(f"WITH {_TAKE_UP} done AS (SELECT) SELECT FROM done"), which)
         else:
-            until = None
-            if step > 1:
-                new = (await self._tx.execute(_NEW, which)).all()
-                if not new:
-                    return [], await self._conversations.update(thread, reading_turn=turn, reading_step=step)
-                if stays:
-                    until = next((each.seq for each in new if each.waits and stays(_taken(each))), None)
-            await self._tx.execute(_TAKE_UP, which | {"until": until})
-            snapshot = await self._conversations.update(thread, reading_turn=turn, reading_step=step)
-        return [_taken(each) for each in await self._tx.execute(_TAKEN, which)], snapshot
+            snapshot, _ = await self._conversations.update_and_read(thread, reading, which, also=_TAKE_UP)
+        return [_taken(each) for each in await self._tx.execute(text(_TAKEN), which)], snapshot
 
     async def unread(self, thread: Thread, turn: int) -> list[TurnMessage]:
         """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
@@ -375,19 +401,6 @@ class MessageStore(Store):
         if any(each.addressed and each.kind == MessageKind.MESSAGE for each in messages):
             return row or await self._conversations.lock_or_create(thread)
         return None
-
-    async def _batch(self, row: Conversation, ids: Sequence[str], *, several: bool | None = None) -> ConversationBatch:
-        given = {"id": row.id, "ids": list(ids), "several": row.has_several_people if several is None else several}
-        rows = (await self._tx.execute(_BATCH, given)).all()
-        messages = tuple(
-            BatchMessage(
-                *(each.message_id, each.channel, each.slack_ts, each.sender_id, float(each.said_at)),
-                *(each.verdict, each.not_addressed, each.unjudged),
-            )
-            for each in rows
-        )
-        with_person = any(each.with_person for each in rows)
-        return ConversationBatch(True, messages, question_open=bool(row.question), with_person=with_person)
 
     async def _set_ratings(self, conversation_id: int, reactions: Sequence[IncomingMessage]) -> None:
         """The last word on each counts, in whatever order they arrive and however often.
@@ -471,6 +484,20 @@ class MessageStore(Store):
             )
             await TurnStore(self._tx).delete_content(conversation_id)
             await DecisionStore(self._tx).delete_content(conversation_id)
+
+
+def _batch(conversation: Conversation, rows: Sequence[Row[Any]]) -> ConversationBatch:
+    """Of rows beside which `_BATCH` stands."""
+    found = [each for each in rows if each.message_id]
+    messages = tuple(
+        BatchMessage(
+            *(each.message_id, each.channel, each.slack_ts, each.sender_id, float(each.said_at)),
+            *(each.verdict, each.not_addressed, each.unjudged),
+        )
+        for each in found
+    )
+    with_person = any(each.with_person for each in found)
+    return ConversationBatch(True, messages, question_open=bool(conversation.question), with_person=with_person)
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, select, text, update
+from sqlalchemy import Row, and_, or_, select, text, update
 
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversations, transcript_entries
 from threadline.db.engine import Store
@@ -32,20 +33,21 @@ _UNWRITABLE = re.compile(r"[\ud800-\udfff\ufdd0]")
 _MARKED = re.compile(r"\ufdd0([0-9a-f]{4})")
 _row = transcript_entries.c
 
-_APPEND = text("""
+_APPEND = """
 INSERT INTO transcript_entries (conversation_id, position, key, turn, step, body)
 SELECT :id, coalesce((SELECT max(position) FROM transcript_entries WHERE conversation_id = :id), 0)
        + row_number() OVER (ORDER BY e.number), e.key, :turn, :step, e.body
 FROM unnest(CAST(:keys AS text[]), CAST(:bodies AS text[])) WITH ORDINALITY AS e (key, body, number)
 WHERE NOT EXISTS (SELECT FROM transcript_entries t WHERE t.conversation_id = :id AND t.key = e.key)
-""")
-_READ = text("""
-SELECT c.summary_until, t.position, t.key, t.turn, t.step, t.body,
+"""
+READ = """
+SELECT c.id, c.summary_until, t.position, t.key, t.turn, t.step, t.body,
+       row_number() OVER (ORDER BY t.position) AS number,
        CASE WHEN row_number() OVER (ORDER BY t.position) = 1 THEN c.summary END AS summary
-FROM conversations c
-LEFT JOIN transcript_entries t ON t.conversation_id = c.id AND t.position > c.summary_until AND t.position >= :since
-WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts ORDER BY t.position
-""")
+FROM conversations c LEFT JOIN transcript_entries t ON t.conversation_id = c.id AND t.position > c.summary_until
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
+"""
+"""A thread's transcript behind its summary, as `transcript_of` takes it, in the order of `number`; one row at least."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,18 @@ class TranscriptStore(Store):
         Raises:
             ConversationNotFound: nothing is stored in this thread.
         """
-        row = await ConversationStore(self._tx).lock(thread)
-        bodies: dict[str, str] = {}
-        for key, message in entries:
-            bodies.setdefault(storable_key(key), encode_message(message))
-        given = {"id": row.id, "turn": turn, "step": step, "keys": list(bodies), "bodies": list(bodies.values())}
-        return (await self._tx.execute(_APPEND, given)).rowcount if bodies else 0
+        given = await self._to_append(thread, turn, step, entries)
+        return (await self._tx.execute(text(_APPEND), given)).rowcount if entries else 0
+
+    async def append_last(
+        self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]
+    ) -> tuple[int, ConversationSnapshot]:
+        """As `append`, with what is known of the thread then."""
+        also = f"added AS ({_APPEND} RETURNING 1), "
+        beside = "CROSS JOIN (SELECT count(*) AS added FROM added) beside"
+        given = await self._to_append(thread, turn, step, entries)
+        snapshot, [row] = await ConversationStore(self._tx).snapshot_and_read(thread, given, also=also, beside=beside)
+        return row.added, snapshot
 
     async def get(self, thread: Thread, key: str) -> Message | None:
         """The message under a key; None when there is none."""
@@ -96,19 +104,16 @@ class TranscriptStore(Store):
         rows = await self._tx.execute(query.where(in_thread(thread), _row.key.in_(asked)))
         return {asked[row.key]: decode_message(row.body) for row in rows}
 
-    async def read(self, thread: Thread, *, since: int = 0) -> Transcript:
-        """All that no summary tells yet, in order, from a position on; nothing when the thread has no conversation."""
-        rows = (await self._tx.execute(_READ, thread_key(thread) | {"since": since})).all()
-        if not rows:
-            return Transcript()
-        entries = tuple(_entry(each) for each in rows if each.position is not None)
-        return Transcript(rows[0].summary, rows[0].summary_until, entries)
+    async def read(self, thread: Thread) -> Transcript:
+        """All that no summary tells yet, in order; nothing when the thread has no conversation."""
+        return transcript_of((await self._tx.execute(text(f"{READ} ORDER BY number"), thread_key(thread))).all())
 
-    async def entries_of(self, thread: Thread, turn: int) -> tuple[TranscriptEntry, ...]:
-        """What a turn has brought, in order, whether a summary tells it or not."""
-        query = select(transcript_entries).join(conversations, conversations.c.id == _row.conversation_id)
-        mine = query.where(in_thread(thread), _row.turn == turn).order_by(_row.position)
-        return tuple(_entry(each) for each in await self._tx.execute(mine))
+    async def find_with_words(self, thread: Thread, turn: int, keys: Collection[str]) -> dict[str, Message]:
+        """As `find`, with all that people have said in a turn."""
+        said = and_(_row.turn == turn, _row.key.startswith("u:"))
+        query = select(_row.key, _row.body).join(conversations, conversations.c.id == _row.conversation_id)
+        rows = await self._tx.execute(query.where(in_thread(thread), or_(_row.key.in_(keys), said)))
+        return {row.key: decode_message(row.body) for row in rows}
 
     async def rewrite(self, thread: Thread, key: str, content: str) -> None:
         """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""
@@ -147,6 +152,15 @@ class TranscriptStore(Store):
         further = update(conversations).where(in_thread(thread), conversations.c.summary_until < until)
         await self._tx.execute(further.values(summary=summary, summary_until=until))
 
+    async def _to_append(
+        self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]
+    ) -> dict[str, object]:
+        row = await ConversationStore(self._tx).lock(thread)
+        bodies: dict[str, str] = {}
+        for key, message in entries:
+            bodies.setdefault(storable_key(key), encode_message(message))
+        return {"id": row.id, "turn": turn, "step": step, "keys": list(bodies), "bodies": list(bodies.values())}
+
     async def _rewrite(self, conversation_id: int, keys: Collection[str], content: str) -> list[int]:
         """Put other words under keys; returns the turns in which something else stood there."""
         mine = _row.conversation_id == conversation_id
@@ -164,8 +178,20 @@ class TranscriptStore(Store):
         return sorted({turn for _, turn, _ in found})
 
 
-def _entry(row: Row[Any]) -> TranscriptEntry:
-    return TranscriptEntry(row.position, row.key, row.turn, row.step, decode_message(row.body))
+def transcript_of(rows: Sequence[Row[Any]]) -> Transcript:
+    """Of the rows of `READ`."""
+    if not rows:
+        return Transcript()
+    return Transcript(rows[0].summary, rows[0].summary_until, entries_in(rows))
+
+
+def entries_in(rows: Sequence[Row[Any]]) -> tuple[TranscriptEntry, ...]:
+    """The entries that rows hold, of which one may hold none."""
+    return tuple(
+        TranscriptEntry(row.position, row.key, row.turn, row.step, decode_message(row.body))
+        for row in rows
+        if row.position is not None
+    )
 
 
 def encode_message(message: Message) -> str:

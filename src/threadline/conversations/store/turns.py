@@ -1,7 +1,7 @@
 """TurnStore: the turns of conversations. A turn's row holds its route from its start, and how it ended."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,7 +11,14 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
-from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread, thread_key
+from threadline.conversations.store.conversation import (
+    DISCARD_STALE_STOPS,
+    Conversation,
+    ConversationStore,
+    in_thread,
+    thread_key,
+)
+from threadline.conversations.store.transcript import READ, Transcript, TranscriptEntry, entries_in, transcript_of
 from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Store, Transaction
 from threadline.db.values import storable
@@ -76,6 +83,42 @@ WHERE last.kind = ANY(:kinds) AND NOT EXISTS (
 """)
 """What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
 name; a word to stop ends the wait."""
+_TURN = """
+p.route, p.context, p.patterns, p.analysis, p.layers, p.result,
+p.kind, p.answer, p.user_id, p.wants_detail, p.model_calls, p.settled_at, p.posted_at
+"""
+_ENTRIES = """
+SELECT c.id, e.position, e.key, e.turn, e.step, e.body, m.sender_id, row_number() OVER (ORDER BY e.position) AS number
+FROM conversations c
+LEFT JOIN transcript_entries e ON e.conversation_id = c.id AND e.turn = :of_turn
+LEFT JOIN conversation_messages m
+     ON m.conversation_id = c.id AND e.key LIKE 'u:%' AND m.message_id = substr(e.key, length('u:') + 1)
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
+"""
+_WITH_TURN = """
+SELECT r.*, {turn} FROM ({rows}) r
+LEFT JOIN conversation_turns p ON p.conversation_id = r.id AND p.turn = :of_turn AND r.number = 1 ORDER BY r.number
+"""
+_WITH_TRANSCRIPT = text(_WITH_TURN.format(turn=_TURN, rows=READ))
+_WITH_ENTRIES = text(_WITH_TURN.format(turn=_TURN, rows=_ENTRIES))
+_BESIDE = f"""
+LEFT JOIN LATERAL (
+    SELECT {_TURN}, h.taken_by FROM (SELECT c.id) here
+    LEFT JOIN conversation_turns p ON p.conversation_id = here.id AND p.turn = :of_turn
+    LEFT JOIN handovers h ON h.conversation_id = here.id AND h.closed_at IS NULL) beside ON true
+"""  # noqa: S608 - both parts are written here
+_MARK_POSTED = """
+posted AS (
+    UPDATE conversation_turns SET posted_at = now()
+    WHERE conversation_id = :id AND turn = :of_turn AND posted_at IS NULL
+),
+"""
+_SET_ANALYSIS = """
+analysed AS (
+    UPDATE conversation_turns SET analysis = :analysis
+    WHERE conversation_id = :id AND turn = :of_turn AND settled_at IS NULL AND analysis = '' RETURNING *
+),
+"""
 _LAST_ANSWERS = text("""
 SELECT answer, posted_at FROM (
     SELECT DISTINCT ON (v.thread_ts) left(t.answer, :longest) AS answer, t.posted_at
@@ -118,6 +161,19 @@ class SettledTurn:
 
 
 @dataclass(frozen=True)
+class StoredTurn:
+    """A turn with what it has brought to the transcript, in order, whether a summary tells it or not.
+
+    `senders`: who has said what people said, by the keys of the entries.
+    """
+
+    plan: TurnPlan | None = None
+    end: SettledTurn | None = None
+    entries: tuple[TranscriptEntry, ...] = ()
+    senders: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TurnUsage:
     """What a turn took so far. `seconds` since it was routed; `tools` by their own names, in order."""
 
@@ -147,14 +203,30 @@ class TurnStore(Store):
         """A turn's route and what it was told; None where it was not routed yet, or ended before."""
         return _plan(await self._get(thread, turn))
 
+    async def plan_and_transcript(self, thread: Thread, turn: int) -> tuple[TurnPlan | None, Transcript]:
+        """As `plan` and `TranscriptStore.read`, in one statement."""
+        rows = (await self._tx.execute(_WITH_TRANSCRIPT, thread_key(thread) | {"of_turn": turn})).all()
+        return _plan(rows[0] if rows else None), transcript_of(rows)
+
+    async def plan_and_snapshot(
+        self, thread: Thread, turn: int
+    ) -> tuple[TurnPlan | None, ConversationSnapshot, str | None]:
+        """As `plan` and `ConversationStore.snapshot`, and who has the open handover; empty while nobody has taken it,
+        None without one. One statement."""
+        snapshot, rows = await self._conversations.snapshot_and_read(thread, {"of_turn": turn}, beside=_BESIDE)
+        return (_plan(rows[0]), snapshot, rows[0].taken_by) if rows else (None, snapshot, None)
+
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
         """How a turn ended; None when it has not."""
         return _settled(await self._get(thread, turn))
 
-    async def plan_and_end(self, thread: Thread, turn: int) -> tuple[TurnPlan | None, SettledTurn | None]:
-        """As `plan` and `settled`."""
-        row = await self._get(thread, turn)
-        return _plan(row), _settled(row)
+    async def read(self, thread: Thread, turn: int) -> StoredTurn:
+        """All of a turn; nothing of one that is not there."""
+        rows = (await self._tx.execute(_WITH_ENTRIES, thread_key(thread) | {"of_turn": turn})).all()
+        if not rows:
+            return StoredTurn()
+        senders = {each.key: each.sender_id for each in rows if each.sender_id}
+        return StoredTurn(_plan(rows[0]), _settled(rows[0]), entries_in(rows), senders)
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's route; the first one stands."""
@@ -174,10 +246,16 @@ class TurnStore(Store):
         told = {"context": context, "patterns": patterns, "layers": list(layers)}
         await self._change(thread, turn, _row.context == "", **told)
 
-    async def set_analysis(self, thread: Thread, turn: int, analysis: str) -> TurnPlan | None:
+    async def set_analysis(
+        self, thread: Thread, turn: int, analysis: str
+    ) -> tuple[TurnPlan | None, ConversationSnapshot]:
         """What the model made of the request; the first analysis stands. Returns the plan with it."""
-        changed = await self._change(thread, turn, _row.analysis == "", analysis=analysis)
-        return _plan(changed) if changed else await self.plan(thread, turn)
+        row = await self._conversations.lock(thread)
+        given = {"id": row.id, "of_turn": turn, "analysis": storable(analysis)}
+        beside = "LEFT JOIN analysed beside ON true"
+        snapshot, rows = await self._conversations.snapshot_and_read(thread, given, also=_SET_ANALYSIS, beside=beside)
+        analysed = _plan(rows[0] if rows else None)
+        return analysed or await self.plan(thread, turn), snapshot
 
     async def delete_content(self, conversation_id: int) -> None:
         """Somebody has deleted words that the operator may have been told: all that it was told is removed."""
@@ -220,16 +298,15 @@ class TurnStore(Store):
             return before, await self._conversations.snapshot(thread)
         await self._take_the_rest(row, turn, kind)
         last = max(row.turn, turn)
-        await self._conversations.discard_stale_stops(row.id, last)
         asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
-        return end, await self._conversations.update(thread, turn=last, question=asked)
+        change = {"turn": last, "question": asked}
+        return end, (await self._conversations.update_and_read(thread, change, also=DISCARD_STALE_STOPS))[0]
 
     async def mark_posted(self, thread: Thread, turn: int) -> ConversationSnapshot:
         """A turn's answer is in Slack."""
-        row = await self._conversations.lock(thread)
-        unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
-        await self._tx.execute(update(conversation_turns).where(*unposted).values(posted_at=func.now()))
-        return await self._conversations.update(thread)
+        snapshot, _ = await self._conversations.update_and_read(thread, {}, {"of_turn": turn}, also=_MARK_POSTED)
+        # The statement has read it as it was before.
+        return replace(snapshot, unposted_turns=tuple(each for each in snapshot.unposted_turns if each != turn))
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
