@@ -9,7 +9,7 @@ import pytest
 from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.tools.model import ToolStatus
+from threadline.tools.model import Operation, ToolStatus
 from threadline.tools.store import LoggedCall, ToolExecution, ToolExecutionStore
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
@@ -52,6 +52,25 @@ async def test_one_of_many_intents_makes_the_call(database: Database) -> None:
     answers = await asyncio.gather(*(intend(database, call()) for _ in range(20)))
     assert [answer for answer in answers if answer is None] == [None]
     assert all(answer.status is None for answer in answers if answer)
+
+
+async def test_intent_that_is_withdrawn_meanwhile_makes_way_for_the_next(database: Database) -> None:
+    """Between the two statements of the next one."""
+
+    class _Late(ToolExecutionStore):
+        async def _row(self, operation: Operation, seconds: float | None = None) -> Any:
+            async with database.begin() as other:
+                await other.exec_driver_sql("DELETE FROM agent_tool_executions")
+            return await super()._row(operation, seconds)
+
+    assert await intend(database, call()) is None
+    async with database.begin() as tx:
+        assert await _Late(tx).intend(call()) is None
+    await finish(database, call(), {"created": [1]})
+    async with database.begin() as tx:
+        assert await _Late(tx).finish(call(), ToolStatus.OK, {"created": [2]}, 12, NOW + 2, over_intent=False) is None
+        kept = await ToolExecutionStore(tx).get(call().operation)
+    assert kept and kept.result == {"created": [2]}
 
 
 async def test_uncommitted_intent_is_none(database: Database) -> None:

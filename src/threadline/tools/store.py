@@ -108,7 +108,9 @@ class ToolExecutionStore(Store):
         row = agent_tool_executions.c
         if (await self._tx.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
             return None
-        return _record(_same(await self._row(call.operation, seconds), call))
+        found = await self._row(call.operation, seconds)
+        # Another attempt may have withdrawn its intent between the two statements.
+        return _record(_same(found, call)) if found else await self.intend(call, seconds)
 
     async def get(self, operation: Operation) -> ToolExecution | None:
         """The call as it is on record; None when there is nothing."""
@@ -162,7 +164,9 @@ class ToolExecutionStore(Store):
             kept = kept.on_conflict_do_nothing()
         if (await self._tx.execute(kept.returning(row.id))).first():
             return None
-        return _record(_same(await self._row(call.operation), call))
+        if found := await self._row(call.operation):
+            return _record(_same(found, call))
+        return await self.finish(call, status, result, execution_time_ms, now, over_intent=over_intent, done=done)
 
     async def record_groups(self, thread: Thread, turn: int) -> list[Any]:
         """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
@@ -220,8 +224,8 @@ def _transaction_limit(seconds: float | None) -> list[ColumnElement[str]]:
     return [func.set_config("transaction_timeout", f"{seconds * 1000:.0f}", True).label("transaction_limit")]
 
 
-def _same(row: Row[Any] | None, call: LoggedCall) -> Row[Any]:
-    if row is None or row.fingerprint != call.fingerprint:
+def _same(row: Row[Any], call: LoggedCall) -> Row[Any]:
+    if row.fingerprint != call.fingerprint:
         raise CallIdReused(f"{call.operation.key} belongs to another call: a call needs its own id")
     return row
 
