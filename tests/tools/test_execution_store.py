@@ -70,7 +70,8 @@ async def test_intent_that_is_withdrawn_meanwhile_makes_way_for_the_next(databas
     async with database.begin() as tx:
         assert await _Late(tx).finish(call(), ToolStatus.OK, {"created": [2]}, 12, NOW + 2, over_intent=False) is None
         kept = await ToolExecutionStore(tx).get(call().operation)
-    assert kept and kept.result == {"created": [2]}
+    assert kept
+    assert kept.result == {"created": [2]}
 
 
 async def test_uncommitted_intent_is_none(database: Database) -> None:
