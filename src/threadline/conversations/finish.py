@@ -1,7 +1,7 @@
 """The end of a turn: one transaction writes down what is said and what the turn came to; then the answer is posted."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -199,15 +199,16 @@ class _Ending:
         user = note.user_id if note else askers[-1].user_id if askers else ""
         answer, end, own = await self._answer()
         answer = await self._journal(user, answer, end)
-        notes = await self._notes(mine.values()) if answer else ()
+        said = [each.content for each in mine.values() if each.role is Role.USER]
+        notes = await self._notes(max(map(len, said), default=0)) if answer else ()
         # Somebody has asked for a long answer in what this turn has used.
-        detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
-        said = fit_answer("\n".join(notes), answer, end, detail=detail)
+        detail = any(map(answers.wants_detail, said))
+        text = fit_answer("\n".join(notes), answer, end, detail=detail)
         spent = await turns.usage(thread, turn)
         handover = await self._close_decision(row.id, user, spent, left=left)
         result = self._result(spent, answer)
         ended, snapshot = await turns.settle(
-            *(thread, turn, request.kind, said, user),
+            *(thread, turn, request.kind, text, user),
             wants_detail=detail,
             model_calls=request.model_calls,
             question=self._question(answer),
@@ -340,13 +341,17 @@ class _Ending:
                 _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
         return answer
 
-    async def _notes(self, transcript: Collection[Message]) -> Sequence[str]:
-        """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
+    async def _notes(self, longest: int) -> Sequence[str]:
+        """What stands before an answer; also that the operator has not read the whole of what came while it worked.
+
+        Args:
+            longest: characters of the longest message in the transcript, which has all that an answer was made for.
+        """
         if self._plan is None:
             return ()
         route, own = self._plan.route, list[str]()
-        read = max((len(each.content) for each in transcript if each.role is Role.USER), default=0)
-        if route.agent is Agent.OPERATOR and not route.ends and read > questions.MAX_QUESTION // 4:
+        may_be_cut = not self._request.answered_at or longest > questions.MAX_QUESTION // 4
+        if route.agent is Agent.OPERATOR and not route.ends and may_be_cut:
             said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
             cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
             own = [questions.truncation_notice()] if cut else []
