@@ -221,7 +221,7 @@ async def test_stop_while_the_context_is_gathered_asks_no_model(talk: Conversati
 
     talk.activities.deps.operator_slack.profile = stop_first  # type: ignore[method-assign]
     thought = await think(talk)
-    assert thought.snapshot.stop_due
+    assert (thought.snapshot.stop_due, thought.snapshot.turn) == (True, 0)
     assert (thought.reply.text, thought.reply.calls) == ("", ())
     assert await talk.rows("SELECT 1 FROM model_calls WHERE purpose = 'think'") == []
 

@@ -1,7 +1,6 @@
 """A conversation played on the real database: what people say, what the guards think, and how turns end."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -34,27 +33,18 @@ def stop(at: float) -> IncomingMessage:
     return says(at, "stop", kind=MessageKind.STOP)
 
 
-@dataclass(frozen=True)
-class Arrived(ConversationBatch):
-    """What became of a batch, and what was known of the conversation then."""
-
-    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
-
-
 class StoredConversation:
     def __init__(self, database: Database, thread: Thread = THREAD) -> None:
         self.database = database
         self.thread = thread
 
-    async def store(self, *batch: IncomingMessage) -> Arrived:
+    async def store(self, *batch: IncomingMessage) -> ConversationBatch:
         async with self.database.begin() as tx:
-            stored = await MessageStore(tx).store(self.thread, batch)
-            return Arrived(**vars(stored), snapshot=await ConversationStore(tx).snapshot(self.thread))
+            return await MessageStore(tx).store(self.thread, batch)
 
     async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            await MessageStore(tx).judge(self.thread, verdicts)
-            return await ConversationStore(tx).snapshot(self.thread)
+            return await MessageStore(tx).judge(self.thread, verdicts)
 
     async def hear(self, *batch: IncomingMessage) -> ConversationSnapshot:
         """Stored, and let pass by the guards."""

@@ -17,6 +17,7 @@ from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
+from threadline.db.values import storable_key
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
@@ -183,10 +184,10 @@ async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActReque
     # Who has asked, by their ids, as the model was told of them.
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     others = {each.author for each in found.values()} - {"", labels[brief.user_id]}
-    askers = await MessageStore(tx).askers(thread, turn, request.step) if others else []
+    askers = await MessageStore(tx).askers(thread, turn, request.step) if others or not brief.user_id else []
     for each in askers:
         if each.user_id not in labels:
-            said = found.get(f"u:{each.message_id}")
+            said = found.get(storable_key(f"u:{each.message_id}"))
             labels[each.user_id] = (said.author if said else "") or each.user_id
     reads = any(_reads_thread(each) for each in request.calls)
     deletions = await MessageStore(tx).deletion_count(thread) if reads else 0

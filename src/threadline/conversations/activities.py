@@ -30,7 +30,6 @@ from threadline.conversations.finish import finish_turn
 from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, Execution, Refusal
 from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
-from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import think
 from threadline.db.engine import Transaction
@@ -56,7 +55,7 @@ class LiveConversationActivities(ConversationActivities):
             if verdicts:
                 snapshot = await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
             else:
-                snapshot = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
+                snapshot = stored.snapshot
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]

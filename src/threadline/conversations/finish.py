@@ -200,7 +200,7 @@ class _Ending:
         answer, end, own = await self._answer()
         answer = await self._journal(user, answer, end)
         said = [each.content for each in mine.values() if each.role is Role.USER]
-        notes = await self._notes(max(map(len, said), default=0)) if answer else ()
+        notes = await self._notes(stored.longest) if answer else ()
         # Somebody has asked for a long answer in what this turn has used.
         detail = any(map(answers.wants_detail, said))
         text = fit_answer("\n".join(notes), answer, end, detail=detail)
@@ -345,13 +345,12 @@ class _Ending:
         """What stands before an answer; also that the operator has not read the whole of what came while it worked.
 
         Args:
-            longest: characters of the longest message in the transcript, which has all that an answer was made for.
+            longest: characters of the longest message of the turn.
         """
         if self._plan is None:
             return ()
         route, own = self._plan.route, list[str]()
-        may_be_cut = not self._request.answered_at or longest > questions.MAX_QUESTION // 4
-        if route.agent is Agent.OPERATOR and not route.ends and may_be_cut:
+        if route.agent is Agent.OPERATOR and not route.ends and longest > questions.MAX_QUESTION:
             said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
             cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
             own = [questions.truncation_notice()] if cut else []

@@ -41,11 +41,15 @@ _LONGEST_KEY = 200
 """Characters of a key; an entry of an index has room for 2,700 bytes."""
 
 
+DIGEST = "sha256:"
+"""What a key begins with that stands for another."""
+
+
 def storable_key(key: str) -> str:
     """The key where Postgres can hold and index it, else a digest of it: the same again, and another's never."""
     if len(key) <= _LONGEST_KEY and storable(key) == key:
         return key
-    return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"{DIGEST}{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def parsed(value: Any) -> Any:

@@ -34,6 +34,7 @@ AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
 """A message in which there is something to answer: an empty one too, if it is addressed."""
 _HELD = "threadline.conversations"
 """Under which a connection keeps the rows that its transaction has locked."""
+_COLUMNS = ", ".join(f"c.{each.name}" for each in conversations.c if each.name != "summary")  # which may be long
 _NONE: Mapping[str, object] = MappingProxyType({})
 _TABLES = (
     *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
@@ -41,20 +42,21 @@ _TABLES = (
 )
 
 _STATE = """
-SELECT c.*,
-       u.earliest IS NOT NULL AS turn_due,
+SELECT {columns}, u.earliest IS NOT NULL AS turn_due,
        u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
-       EXISTS (SELECT FROM conversation_messages s
-               WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
-                 AND s.said_at > u.earliest) AS stop_due,
-       ARRAY(SELECT t.turn FROM conversation_turns t
-             WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
-             ORDER BY t.turn LIMIT 20) AS unposted_turns{columns}
+       u.stop_due, u.unposted_turns
 FROM changed c CROSS JOIN LATERAL (
-    SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
-           bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
-    FROM conversation_messages m
-    WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
+    SELECT o.*,
+           EXISTS (SELECT FROM conversation_messages s
+                   WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
+                     AND s.said_at > o.earliest) AS stop_due,
+           ARRAY(SELECT t.turn FROM conversation_turns t
+                 WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
+                 ORDER BY t.turn LIMIT 20) AS unposted_turns
+    FROM (SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
+                 bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
+          FROM conversation_messages m
+          WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)) o
 ) u
 {beside}
 """
@@ -82,16 +84,16 @@ WITH changed AS (
 )
 SELECT * FROM changed
 """)
-DISCARD_STALE_STOPS = f"""
-stale AS (UPDATE conversation_messages s SET turn = :turn, step = 0
+DISCARD_STALE_STOPS = f"""stale AS (
+UPDATE conversation_messages s SET turn = :turn, step = 0
 WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.turn IS NULL
   AND NOT EXISTS (
       SELECT FROM conversation_messages m
       WHERE m.conversation_id = :id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > :turn)
-        AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))),
+        AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER})))
 """  # noqa: S608 - both parts are written here
 """A word to stop that has nothing to stop any more goes to `turn`, the last that is settled: when nothing that was said
-before it is open, or may come to be once it is judged."""
+before it is open, or may come to be once it is judged. So a snapshot of the same statement tells of no stop by it."""
 _CLEAR_QUESTION = text("""
 UPDATE conversations c SET question = ''
 WHERE c.id = :id AND c.question <> '' AND (
@@ -281,8 +283,8 @@ class ConversationStore(Store):
 
         Args:
             given: parameters of `more`.
-            more: `also`, common table expressions that change what no snapshot tells, each with a comma behind it;
-                `beside`, a join with columns of that name, which the rows have as well.
+            more: `also`, common table expressions, of whose changes the snapshot knows nothing; `beside`, a join of
+                that name whose columns the rows have as well. None may be named as one of `conversations`.
         """
         rows = (await self._tx.execute(_statement(_SNAPSHOT, **more), {**thread_key(thread), **given})).all()
         return (_snapshot(rows[0]) if rows else ConversationSnapshot()), rows
@@ -367,7 +369,8 @@ class ConversationStore(Store):
 
 @cache
 def _statement(begin: str, *, changes: str = "", also: str = "", beside: str = "") -> TextClause:
-    columns = ", beside.*" if beside else ""
+    also = f"{also}, " if also else ""
+    columns = f"beside.*, {_COLUMNS}" if beside else _COLUMNS  # of two columns with one name the last counts
     return text(begin.format(also=also, changes=changes) + _STATE.format(columns=columns, beside=beside))
 
 

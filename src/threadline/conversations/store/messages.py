@@ -1,7 +1,7 @@
 """MessageStore: what people have said in conversations, what the guards judged of it, and which turn has used it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -49,7 +49,7 @@ ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE SET activ
 WHERE t.at < excluded.at
 """)
 _BATCH = f"""
-SELECT m.message_id, m.channel, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
+SELECT m.message_id, m.channel AS said_in, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
        m.message_type = 'message' AND NOT m.addressed
        AND (position('<@' IN m.message_text) > 0 OR CAST(:several AS boolean)) AS not_addressed,
        m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER} AS unjudged,
@@ -107,7 +107,7 @@ taken AS (
     WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
       AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
       AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
-),
+)
 """
 """What is open stays open until the turn is settled, so a snapshot of the same statement tells it."""
 _AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, m.addressed"
@@ -141,7 +141,6 @@ WHERE m.conversation_id = :id AND (
     m.turn IS NULL AND (m.wants_turn OR m.message_type = 'edit')
     OR m.turn = :turn AND m.message_type IN ('message', 'edit') AND NOT EXISTS (
         SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || m.message_id))
-ORDER BY m.said_at, m.seq
 """  # noqa: S608 - as above
 """What a later step of a turn may have to read; it is empty where nothing has come."""
 _BESIDE = "LEFT JOIN ({}) beside ON true ORDER BY beside.said_at, beside.seq"
@@ -185,7 +184,7 @@ class ConversationBatch:
     order in which they were said: until it is judged, a message starts no turn. `quarantined`: ids of what is in
     quarantine since. `question_open`: the bot has asked and nobody has answered. `with_person`: somebody has taken the
     thread over. `forwarded`: ids of words to stop that are messages for them. `reworded`: turns of what was edited or
-    deleted, in a thread that a person has or had.
+    deleted, in a thread that a person has or had. `snapshot`: before anything of it is judged.
     """
 
     exists: bool
@@ -195,6 +194,7 @@ class ConversationBatch:
     with_person: bool = False
     forwarded: tuple[str, ...] = ()
     reworded: tuple[int, ...] = ()
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
     @property
     def unjudged(self) -> tuple[BatchMessage, ...]:
@@ -253,8 +253,8 @@ class MessageStore(Store):
         batched: dict[str, object] = {"ids": [], "several": row.has_several_people}
         if not batch:
             given = {"id": row.id, **batched}
-            _, rows = await self._conversations.snapshot_and_read(thread, given, beside=_BESIDE.format(_BATCH))
-            return _batch(row, rows)
+            beside = _BESIDE.format(_BATCH)
+            return _batch(row, *await self._conversations.snapshot_and_read(thread, given, beside=beside))
         await self._set_ratings(row.id, [each for each in batch if each.kind in REACTIONS])
         forwarded = await self._stops_to_forward(thread, row, messages)
         messages = [replace(each, kind=MessageKind.MESSAGE) if each.id in forwarded else each for each in messages]
@@ -275,14 +275,14 @@ class MessageStore(Store):
         changed = {"stored": stored_now, "deletions": deleted_now, **people}
         batched["ids"] = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
         batched["several"] = people["has_several_people"]
-        _, rows = await self._conversations.update_and_read(
+        now = await self._conversations.update_and_read(
             thread,
             changed,
             {"turn": row.turn, **batched},
             also=DISCARD_STALE_STOPS,
             beside=_BESIDE.format(_BATCH),
         )
-        found = _batch(row, rows)
+        found = _batch(row, *now)
         reworded = await self._reworded(row.id, messages)
         return replace(found, quarantined=tuple(stored.quarantined), forwarded=forwarded, reworded=reworded)
 
@@ -339,7 +339,7 @@ class MessageStore(Store):
                 return [], snapshot
             if stays:
                 which["until"] = next((each.seq for each in new if each.waits and stays(_taken(each))), None)
-            await self._tx.execute(text(f"WITH {_TAKE_UP} done AS (SELECT) SELECT FROM done"), which)
+            await self._tx.execute(text(f"WITH {_TAKE_UP} SELECT 1"), which)
         else:
             snapshot, _ = await self._conversations.update_and_read(thread, reading, which, also=_TAKE_UP)
         return [_taken(each) for each in await self._tx.execute(text(_TAKEN), which)], snapshot
@@ -486,18 +486,19 @@ class MessageStore(Store):
             await DecisionStore(self._tx).delete_content(conversation_id)
 
 
-def _batch(conversation: Conversation, rows: Sequence[Row[Any]]) -> ConversationBatch:
+def _batch(conversation: Conversation, snapshot: ConversationSnapshot, rows: Sequence[Row[Any]]) -> ConversationBatch:
     """Of rows beside which `_BATCH` stands."""
     found = [each for each in rows if each.message_id]
     messages = tuple(
         BatchMessage(
-            *(each.message_id, each.channel, each.slack_ts, each.sender_id, float(each.said_at)),
+            *(each.message_id, each.said_in, each.slack_ts, each.sender_id, float(each.said_at)),
             *(each.verdict, each.not_addressed, each.unjudged),
         )
         for each in found
     )
     with_person = any(each.with_person for each in found)
-    return ConversationBatch(True, messages, question_open=bool(conversation.question), with_person=with_person)
+    asked = bool(conversation.question)
+    return ConversationBatch(True, messages, question_open=asked, with_person=with_person, snapshot=snapshot)
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:

@@ -18,7 +18,7 @@ from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversations, transcript_entries
 from threadline.db.engine import Store
-from threadline.db.values import storable_key
+from threadline.db.values import DIGEST, storable_key
 from threadline.models.model import Message, Role, ToolCall, ToolKind
 from threadline.slack.model import Thread
 
@@ -87,11 +87,11 @@ class TranscriptStore(Store):
         self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]
     ) -> tuple[int, ConversationSnapshot]:
         """As `append`, with what is known of the thread then."""
-        also = f"added AS ({_APPEND} RETURNING 1), "
+        also = f"added AS ({_APPEND} RETURNING 1)"
         beside = "CROSS JOIN (SELECT count(*) AS added FROM added) beside"
         given = await self._to_append(thread, turn, step, entries)
-        snapshot, [row] = await ConversationStore(self._tx).snapshot_and_read(thread, given, also=also, beside=beside)
-        return row.added, snapshot
+        snapshot, rows = await ConversationStore(self._tx).snapshot_and_read(thread, given, also=also, beside=beside)
+        return rows[0].added if rows else 0, snapshot
 
     async def get(self, thread: Thread, key: str) -> Message | None:
         """The message under a key; None when there is none."""
@@ -109,8 +109,8 @@ class TranscriptStore(Store):
         return transcript_of((await self._tx.execute(text(f"{READ} ORDER BY number"), thread_key(thread))).all())
 
     async def find_with_words(self, thread: Thread, turn: int, keys: Collection[str]) -> dict[str, Message]:
-        """As `find`, with all that people have said in a turn."""
-        said = and_(_row.turn == turn, _row.key.startswith("u:"))
+        """As `find`, with all that people have said in a turn, under keys as they are stored."""
+        said = and_(_row.turn == turn, or_(_row.key.startswith("u:"), _row.key.startswith(DIGEST)))
         query = select(_row.key, _row.body).join(conversations, conversations.c.id == _row.conversation_id)
         rows = await self._tx.execute(query.where(in_thread(thread), or_(_row.key.in_(keys), said)))
         return {row.key: decode_message(row.body) for row in rows}

@@ -100,7 +100,11 @@ SELECT r.*, {turn} FROM ({rows}) r
 LEFT JOIN conversation_turns p ON p.conversation_id = r.id AND p.turn = :of_turn AND r.number = 1 ORDER BY r.number
 """
 _WITH_TRANSCRIPT = text(_WITH_TURN.format(turn=_TURN, rows=READ))
-_WITH_ENTRIES = text(_WITH_TURN.format(turn=_TURN, rows=_ENTRIES))
+_LONGEST = """
+(SELECT max(length(m.message_text)) FROM conversation_messages m
+ WHERE m.conversation_id = r.id AND m.turn = :of_turn) AS longest
+"""
+_WITH_ENTRIES = text(_WITH_TURN.format(turn=f"{_TURN}, {_LONGEST}", rows=_ENTRIES))
 _BESIDE = f"""
 LEFT JOIN LATERAL (
     SELECT {_TURN}, h.taken_by FROM (SELECT c.id) here
@@ -111,13 +115,14 @@ _MARK_POSTED = """
 posted AS (
     UPDATE conversation_turns SET posted_at = now()
     WHERE conversation_id = :id AND turn = :of_turn AND posted_at IS NULL
-),
+)
 """
 _SET_ANALYSIS = """
 analysed AS (
     UPDATE conversation_turns SET analysis = :analysis
-    WHERE conversation_id = :id AND turn = :of_turn AND settled_at IS NULL AND analysis = '' RETURNING *
-),
+    WHERE conversation_id = :id AND turn = :of_turn AND settled_at IS NULL AND analysis = ''
+    RETURNING route, context, patterns, analysis, layers, result
+)
 """
 _LAST_ANSWERS = text("""
 SELECT answer, posted_at FROM (
@@ -164,13 +169,15 @@ class SettledTurn:
 class StoredTurn:
     """A turn with what it has brought to the transcript, in order, whether a summary tells it or not.
 
-    `senders`: who has said what people said, by the keys of the entries.
+    `senders`: who has said what people said, by the keys of the entries; `longest`: characters of their longest message
+    as it reads now.
     """
 
     plan: TurnPlan | None = None
     end: SettledTurn | None = None
     entries: tuple[TranscriptEntry, ...] = ()
     senders: Mapping[str, str] = field(default_factory=dict)
+    longest: int = 0
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ class TurnStore(Store):
         if not rows:
             return StoredTurn()
         senders = {each.key: each.sender_id for each in rows if each.sender_id}
-        return StoredTurn(_plan(rows[0]), _settled(rows[0]), entries_in(rows), senders)
+        return StoredTurn(_plan(rows[0]), _settled(rows[0]), entries_in(rows), senders, rows[0].longest or 0)
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's route; the first one stands."""
