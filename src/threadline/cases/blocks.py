@@ -65,12 +65,8 @@ def question_message(bug_id: str, reporter: str, text: str) -> tuple[Rendered, .
 
 
 def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
-    """The text of a notice.
-
-    Args:
-        detail: a sentence about what failed. Never give it for the reporter's thread: it names channels, repositories
-            and settings.
-    """
+    """The text of a notice. `detail` is a sentence about what failed. Never give it for the reporter's thread: it names
+    channels, repositories and settings."""
     because = f": {detail}" if detail else "."
     return {
         NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this thread. "
@@ -88,12 +84,8 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
 
 
 def closing_text(bug_id: str, reason: Reason, *, explanation: str = "", fix: str = "") -> str:
-    """How a case ended, and how to reopen it.
-
-    Args:
-        explanation: why, in the agent's words for this audience, or in those of the operator who resolved it.
-        fix: a sentence about a fix that was proposed. A merged one is left out: the reason names it.
-    """
+    """How a case ended, and how to reopen it. `explanation`: why, in the agent's words for this audience, or in those
+    of the operator who resolved it. `fix`: a sentence about a proposed fix, which is left out for a merged one."""
     open_fix = "" if reason is Reason.FIX_MERGED else fix
     return "\n\n".join(filter(None, (f"**{bug_id}** is {_ENDED[reason]}", explanation, open_fix, _REOPEN)))
 

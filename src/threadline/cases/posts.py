@@ -1,7 +1,7 @@
 """What is said in Slack. Every post has a business key, so that saying it again says nothing new.
 
-What goes to the thread of a report is read by its reporter: of what an agent or a failure says, nothing gets there but
-what `cases/audience.py` lets through, and the question.
+The reporter reads the thread of a report: of what an agent or a failure says, nothing gets there but what
+`cases/audience.py` lets through, and the question.
 """
 
 import contextlib
@@ -47,11 +47,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class CaseChannels:
-    """Where things are said, and who is called.
-
-    `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and group ids by tier of
-    on-call, the first to be called first.
-    """
+    """Where things are said, and who is called. `team` and `bot_user` are Slack's ids of the workspace and of the bot;
+    `tiers` holds user and group ids by tier of on-call, the first to be called first."""
 
     team: str
     bot_user: str

@@ -1,8 +1,5 @@
-"""SLATrackingWorkflow: the clock of one escalation.
-
-It reminds people at half of a target, calls the next tier when a target is missed, and reminds once a day from then on.
-The arithmetic takes seconds and reads no clock.
-"""
+"""SLATrackingWorkflow: the clock of one escalation. It reminds people at half of a target, calls the next tier when a
+target is missed, and reminds once a day from then on. The arithmetic takes seconds and reads no clock."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -33,15 +30,9 @@ BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
 
 
 def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
-    """The next thing that is due.
-
-    Args:
-        started: when the case was escalated.
-        target: what was promised for its severity.
-        fired: the ordinal of the last event that happened or was skipped; 0 at first.
-        last_at: when that was; the daily reminders count from it.
-        acknowledged: a developer has answered, so the first target is met and its events are skipped.
-    """
+    """The next thing that is due. `fired` is the ordinal of the last event that happened or was skipped (0 at first),
+    at `last_at`: the daily reminders count from it. `acknowledged`: a developer has answered, so the first target is
+    met and its events are skipped."""
     plan: Sequence[tuple[float, SlaEventKind]] = sorted(
         (
             (started + target.acknowledge / 2, SlaEventKind.ACKNOWLEDGE_REMINDER),
@@ -57,13 +48,8 @@ def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *,
 
 
 def tier_for(kind: SlaEventKind, breaches: int, tiers: int) -> int:
-    """Which tier of on-call (0 is the first) an event is addressed to.
-
-    Args:
-        kind: the event.
-        breaches: how many breaches this escalation has had, this event included.
-        tiers: how many tiers there are.
-    """
+    """Which of the `tiers` of on-call (0 is the first) an event is addressed to, after so many breaches, this event
+    included."""
     return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in BREACHES or breaches else 0
 
 
@@ -144,10 +130,8 @@ class SLATrackingWorkflow:
 
 
 async def start_clock(escalation: Escalation, before: int) -> None:
-    """Start the clock of an escalation, and stop that of the one `before`, 0 for none.
-
-    `ABANDON`: with any other policy the parent's first continue-as-new would end it.
-    """
+    """Start the clock of an escalation, and stop that of the one `before`, 0 for none. `ABANDON`: with any other policy
+    the parent's first continue-as-new would end it."""
     if before:
         await signal_clock(escalation.bug_id, before, "resolved")
     try:

@@ -78,11 +78,9 @@ TOOLS = [search, get]
 
 
 def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
-    """What may be told of a case where somebody asks about it, without what is empty, save the title.
-
-    `told` is what its reporter was told or asked last, `link` leads to the thread it was reported in. What is for
-    developers (`components`, `findings`, `pull_request`) is missing where others read as well.
-    """
+    """What may be told of a case where somebody asks about it, without what is empty, save the title. `told` is what
+    its reporter was told or asked last, `link` leads to the thread it was reported in. What is for developers
+    (`components`, `findings`, `pull_request`) is missing where others read as well."""
     case, turns, readers = source.case, source.turns, context.services[CaseReaders]
     card: dict[str, Any] = {
         "bug_id": case.bug_id,

@@ -116,10 +116,8 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._fetch_report()
 
     async def _fetch_report(self) -> None:
-        """Get the report when what was written under it arrived first.
-
-        Somebody else's words in an old thread open no case: the report alone does, or its author.
-        """
+        """Get the report when what was written under it arrived first. Somebody else's words in an old thread open no
+        case: the report alone does, or its author."""
         fresh = workflow.now().timestamp() - _seconds(self.state.thread.ts) < REPORT_DELAY
         senders = self.inbox.senders()
         if not (senders or fresh):
@@ -202,7 +200,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         return None
 
     def _set_timer(self) -> None:
-        """Set the timer to the end of the wait, or to the next look at an open pull request."""
         at = self.case.wait_until
         if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
             poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
@@ -256,10 +253,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _run_turn(self, number: int, may_post: Callable[[], bool]) -> Settled:
         """Attempts, each forked from the last good session, until one has an outcome or people must take over.
-
-        Args:
-            may_post: whether findings may be posted as soon as the turn is settled.
-        """
+        `may_post`: whether findings may be posted as soon as the turn is settled."""
         bug_id, budget = self.case.bug_id, RetryBudget()
         while True:
             if self.case.attachments_pending:
@@ -473,7 +467,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         self._show()
 
     def _show(self) -> None:
-        """Search attributes, memo and the sentence about the state."""
         case = self.case
         if not case.bug_id:
             return

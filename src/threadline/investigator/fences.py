@@ -25,13 +25,8 @@ class MessagePart:
 
 
 def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
-    """One message as the model sees it.
-
-    Args:
-        entry: the message.
-        text: the part of its neutralised text to show; the whole when left out.
-        mark: a further attribute, such as `part="1/3"`.
-    """
+    """One message as the model sees it, or a part of its neutralised `text`. `mark` is a further attribute, as
+    `part="1/3"`."""
     attributes = {
         "number": str(entry.seq),
         "from": entry.sender_type,

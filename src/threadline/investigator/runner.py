@@ -45,13 +45,9 @@ BUDGET_SLACK = 1.25
 class InvestigatorConfig:
     """How the agent's CLI is run.
 
-    Args:
-        model: the model's full name; prices are looked up by it.
-        api_key: for the model's API.
-        base_url: where that API is, if not at its usual address.
-        max_turns: replies of the model in one turn of the case.
-        stale_after: seconds without a sign of life after which a turn is interrupted. Keep it above the limits of a
-            tool and of a request.
+    Prices are looked up by the model's full name. `base_url` is where the model's API is, if not at its usual address;
+    `max_turns` counts the model's replies in one turn of the case. After `stale_after` seconds without a sign of life a
+    turn is interrupted: keep it above the limits of a tool and of a request.
     """
 
     model: str
@@ -63,10 +59,8 @@ class InvestigatorConfig:
 
 @dataclass(frozen=True)
 class TurnInput:
-    """One attempt at a turn, with what it may use of its case.
-
-    `budget_usd` bounds this attempt; `sessions` keeps its transcript.
-    """
+    """One attempt at a turn, with what it may use of its case. `budget_usd` bounds this attempt; `sessions` keeps its
+    transcript."""
 
     request: TurnRequest
     claim: TurnClaim
@@ -81,13 +75,8 @@ class TurnInput:
 
 
 class Investigator:
-    """Starts a process of the agent's CLI for each turn; keeps nothing between turns.
-
-    Args:
-        config: how the CLI is run.
-        queries: databases that the agent may read; without them it has no tool for that.
-        logs: logs that it may search; without them, likewise.
-    """
+    """Starts a process of the agent's CLI for each turn; keeps nothing between turns. The agent has a tool for the
+    databases (`queries`) and one for the logs where these are given."""
 
     def __init__(
         self, config: InvestigatorConfig, queries: ReadOnlyQueries | None = None, logs: Loki | None = None
@@ -98,18 +87,11 @@ class Investigator:
 
     async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
         """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone.
+        The outcome lacks the changes to the code, which lie in the workspace. `usage` counts what the attempt uses,
+        also when it fails or is cancelled.
 
-        Args:
-            turn: what to do, and with what.
-            usage: what the attempt uses is counted here, also when it fails or is cancelled.
-
-        Returns:
-            the outcome without its changes to the code, which lie in the workspace.
-
-        Raises:
-            Permanent: another attempt cannot help.
-            Transient: another attempt, with a new `session_id`, may help.
-            asyncio.CancelledError: within a second of being cancelled, with no process left.
+        Raises `Permanent` when another attempt cannot help, and `Transient` when one with a new `session_id` may; when
+        it is cancelled, it ends within a second, with no process left.
         """
         if parent := turn.claim.parent_session:
             try:

@@ -20,10 +20,8 @@ Start = Callable[[Thread, IncomingMessage], WorkflowStart]
 
 
 class LiveThreadActivities(ThreadActivities):
-    """Args:
-    bot_user: our own user's id.
-    starts: by feature (`ThreadOwner.feature`), the workflow that gets a reply in one of its threads.
-    relays: by feature, what takes a reply itself, and says whether it has.
+    """Args: `bot_user` is our own user's id. By feature (`ThreadOwner.feature`), `starts` makes the workflow that gets
+    a reply in one of its threads, and `relays` takes a reply itself, and says whether it has.
     """
 
     def __init__(

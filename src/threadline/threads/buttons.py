@@ -21,11 +21,8 @@ State = TypeVar("State", bound=ButtonState)
 
 
 class ButtonWorkflow(ABC, Generic[State]):
-    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it.
-
-    `@workflow.init` and `@workflow.run` stand in the subclass, since Temporal does not inherit them; the signal and the
-    query are inherited. `input` is all that survives continue-as-new.
-    """
+    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it, with `@workflow.init`
+    and `@workflow.run`, since Temporal does not inherit them. `input` is all that survives continue-as-new."""
 
     def __init__(self, given: State) -> None:
         self.input = given
@@ -69,10 +66,8 @@ class ButtonWorkflow(ABC, Generic[State]):
         return {**self.describe(), "pending": len(self.input.presses), "unreadable": self._unreadable}
 
     async def serve(self) -> None:
-        """Return when the card is over. The caller then ends the run without waiting for anything.
-
-        Nothing between the last look at the presses and the end awaits: a press that comes in between would be lost.
-        """
+        """Return when the card is over. The caller then ends the run without waiting for anything: a press that comes
+        between the last look at the presses and the end would be lost."""
         while True:
             while self.input.presses:
                 await self._answer(self.input.presses[0])

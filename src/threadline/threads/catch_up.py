@@ -114,11 +114,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         return CatchUpPlan(now, deep, self._settle_time, windows)
 
     async def _follow(self, now: float, since: Mapping[str, float]) -> tuple[list[FollowedChannel], dict[str, str]]:
-        """Every channel that is followed, those included that are new, and the oldest thread of each case channel.
-
-        A channel in which the bot is found counts from the last pass on: a first direct message, which was missed,
-        makes its channel. `since`: where a gateway followed it before.
-        """
+        """Every channel that is followed, new ones included, and the oldest thread of each case channel. A channel in
+        which the bot is found counts from the last pass on: a first direct message, which was missed, makes its
+        channel."""
         named = [*self._case_channels, *(self._conversation_channels or ())]
         async with self._database.begin() as tx:
             store = self._store(tx)
@@ -225,9 +223,7 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def _compare(self, thread: CatchUpThread, plan: CatchUpPlan) -> tuple[list[MissedEvent], bool]:
         """What was said, edited or deleted in a thread and is not stored; and whether something was too recent to tell.
-
-        Older than the pass looks back, or than the owner of the thread, nothing is missing.
-        """
+        Older than the pass looks back, or than the owner of the thread, nothing is missing."""
         owner, scope = thread.owner, plan.scope
         source = next(each for each in self._sources if (each.kind == owner.feature if owner else each.scope is scope))
         start = max(thread.compare_from, Decimal(f"{plan.began - LOOK_BACK:.6f}"))
@@ -266,10 +262,8 @@ class LiveCatchUpActivities(CatchUpActivities):
     async def _deleted_messages(
         self, thread: CatchUpThread, said: Sequence[StoredMessage], listed: Sequence[RawMessage]
     ) -> list[StoredMessage]:
-        """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not.
-
-        Slack is asked before each deletion: one that is inferred from a wrong list takes somebody's words for good.
-        """
+        """What is stored and not in Slack any more. Slack is asked before each deletion: one that is inferred from a
+        wrong list takes somebody's words for good."""
         shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
         gone = [message for message in said if message.slack_ts not in shown]
         if not gone or not thread.owner:
@@ -302,11 +296,8 @@ class LiveCatchUpActivities(CatchUpActivities):
                 await self._store(tx).record_failed(thread, plan.began, why)
 
     async def _send(self, missing: Sequence[MissedEvent]) -> int:
-        """Signal what is missing, the oldest first; each is recorded, so that nothing is signalled for ever in vain.
-
-        What its author may not say is recorded as well: it is not said later, when the author or the settings have
-        changed.
-        """
+        """Signal what is missing, the oldest first; each is recorded, so that nothing is signalled for ever in vain. So
+        is what its author may not say: it is not said later, when the author or the settings have changed."""
         once = {event.id: event for event in missing}  # two threads of an owner may both lack what was deleted
         if not once:
             return 0
@@ -340,15 +331,8 @@ def history_windows(
     *,
     deep: bool,
 ) -> list[HistoryWindow]:
-    """How far back a pass reads in each channel.
-
-    Args:
-        case_channels: as in `LiveCatchUpActivities`.
-        oldest_roots: the oldest registered thread of each of them that has one.
-        others: channels in which people may talk with the bot.
-        now: seconds since 1970.
-        latest: until when.
-    """
+    """How far back, until `latest`, a pass reads in each channel: those of cases, of which `oldest_roots` has the
+    oldest registered thread, and those in which people may talk with the bot. Times in seconds since 1970."""
     until, windows = f"{latest:.6f}", list[HistoryWindow]()
     for channel, only_bot_threads in case_channels.items():
         oldest = now - LOOK_BACK

@@ -1,7 +1,5 @@
-"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values.
-
-No message travels in arguments or results: what is missing is read from Slack and signalled within one activity.
-"""
+"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values. No
+message travels in them: what is missing is read from Slack and signalled within one activity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -59,10 +57,8 @@ class Handled:
 
 @dataclass(frozen=True)
 class HistoryWindow:
-    """A stretch of one channel's history, from `oldest` to `latest`, both exclusive: Slack timestamps.
-
-    `only_bot_threads`: only threads that the bot opened count there.
-    """
+    """A stretch of one channel's history between two Slack timestamps, both exclusive. `only_bot_threads`: only threads
+    that the bot opened count there."""
 
     channel: str
     oldest: str
@@ -73,11 +69,8 @@ class HistoryWindow:
 
 @dataclass(frozen=True)
 class CatchUpPlan:
-    """What one pass covers.
-
-    `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left alone; `deep`: every active
-    thread is compared, and not only those that show a change.
-    """
+    """What one pass covers. `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left
+    alone; `deep`: every active thread is compared, and not only those that show a change."""
 
     began: float
     deep: bool
@@ -103,11 +96,8 @@ class CatchUpState:
 
 
 def parse_request(args: Sequence[Any]) -> tuple[bool, dict[str, float]]:
-    """Read the arguments of a request, whatever they are: what cannot be read requests a deep pass.
-
-    Returns:
-        whether the pass is to be deep, and the channels, with the moment from which the gateway follows them.
-    """
+    """Read the arguments of a request, whatever they are: whether the pass is to be deep, and since when the gateway
+    follows each channel. What cannot be read requests a deep pass."""
     request = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else {}
     deep, at, channels = request.get("deep") is not False, request.get("at"), request.get("channels")
     if isinstance(at, int | float) and isinstance(channels, list):
@@ -205,10 +195,8 @@ class SweepActivities(ABC):
     @activity_options(SWEEP)
     @abstractmethod
     async def sweep(self, page: SweepPage) -> SweepPage | None:
-        """Repair what a page of a sweep finds; returns the next page, None after the last.
-
-        A name that the worker does not know has no page: two builds may run at once.
-        """
+        """Repair what a page of a sweep finds; returns the next page, None after the last. A name that the worker does
+        not know has no page: two builds may run at once."""
 
 
 @dataclass(frozen=True)
@@ -247,13 +235,8 @@ class ThreadActivities(ABC):
 
 
 def catch_up_start(*, deep: bool, channels: Collection[str], at: float) -> WorkflowStart:
-    """The one catch-up, which is asked for a pass.
-
-    Args:
-        deep: also at threads that show no change.
-        channels: those that the gateway follows.
-        at: since when, in seconds since 1970.
-    """
+    """The one catch-up, which is asked for a pass; the gateway follows `channels` since `at`, in seconds since 1970.
+    `deep`: also at threads that show no change."""
     request = {"deep": deep, "channels": list(channels), "at": at}
     return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, (request,))
 

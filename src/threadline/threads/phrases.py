@@ -53,10 +53,8 @@ def is_greeting(text: str) -> bool:
 
 
 def is_stop(text: str) -> bool:
-    """Whether the whole message tells the bot to leave what it is doing.
-
-    "Stop the build" is about a build, and who says "cancel that" behind an answer may mean what was booked.
-    """
+    """Whether the whole message tells the bot to leave what it is doing. "Stop the build" is about a build, and who
+    says "cancel that" behind an answer may mean what was booked."""
     words = _words(text)
     return _STOP.fullmatch(words) is not None if words else _STOP_SIGN.fullmatch(_MENTION.sub(" ", text)) is not None
 

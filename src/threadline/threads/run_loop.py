@@ -1,7 +1,6 @@
 """ThreadRun: the life of a workflow run that serves one Slack thread. docs/adr/0002 tells why it has this shape.
 
-It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as a
-`ThreadHandler`.
+It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as `ThreadHandler`.
 """
 
 import asyncio
@@ -22,11 +21,8 @@ MAX_BURST = 5
 
 
 class ThreadHandler(ABC):
-    """What a kind of thread brings to its run. A workflow subclasses it; its `__init__` sets the attributes.
-
-    `state` is a dataclass with all that survives continue-as-new, `cancelled` and `limits` among it. Properties and
-    plain methods never wait and call no activity.
-    """
+    """What a kind of thread brings to its run. A workflow subclasses it, and sets the attributes in `__init__`; `state`
+    is all that survives continue-as-new. Properties and plain methods never wait and call no activity."""
 
     state: Any
     inbox: Inbox
@@ -134,7 +130,6 @@ class ThreadRun:
                 self._handler.on_cancel()
 
     async def _receive(self) -> None:
-        """Load the thread, look at the result of a finished step, and store what has arrived."""
         if not self._opened:
             await self._handler.open()
             self._opened = True

@@ -1,7 +1,5 @@
 """Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
-
-`wiring/sweeps.py` has those of all features.
-"""
+`wiring/sweeps.py` has those of all features."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,12 +36,10 @@ Find = Callable[[Transaction, int, int], Awaitable[Sequence[Item]]]
 class Sweep(Generic[Item]):
     """One thing that must hold.
 
-    Args:
-        name: in the schedule's input, the activity's summary and the log.
-        find: rows of which it must hold, or for which it does not.
-        repair: makes it hold for one; returns whether it did not. Safe to repeat. An item for which it raises is passed
-            over, and found again by the next sweep.
-        waits_for_slack: such a sweep runs last: the others do not wait for Slack.
+    `name` is in the schedule's input, the activity's summary and the log. `find` finds rows of which it must hold, or
+    for which it does not. `repair` makes it hold for one; returns whether it did not. It is safe to repeat; an item for
+    which it raises is passed over, and found again by the next sweep. One that `waits_for_slack` runs last: the others
+    do not wait for Slack.
     """
 
     def __init__(
@@ -58,12 +54,8 @@ class Sweep(Generic[Item]):
 
 
 class WorkflowSweep(Sweep[Item]):
-    """Rows that must have a running workflow.
-
-    Args:
-        start_of: how it is started.
-        restart_completed: whether a workflow that has ended by itself is started again, too.
-    """
+    """Rows that must have a running workflow, which `start_of` describes. `restart_completed`: also one that has ended
+    by itself."""
 
     def __init__(
         self,

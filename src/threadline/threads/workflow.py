@@ -39,10 +39,8 @@ from threadline.threads.inbox import Inbox
 
 @workflow.defn(name=CATCH_UP_WORKFLOW)
 class CatchUpWorkflow:
-    """One pass after the other over what Slack's history shows.
-
-    Runs under one id, so that there is never a second; a request during a pass leads to one more.
-    """
+    """One pass after the other over what Slack's history shows, under one id, so that there is never a second. A
+    request during a pass leads to one more."""
 
     @workflow.init
     def __init__(self, state: CatchUpState) -> None:
@@ -88,11 +86,8 @@ class CatchUpWorkflow:
         await pause(seconds, lambda: self._state.requested, "wait for the next pass")
 
     async def _pass(self) -> float:
-        """Catch up on cases, then on conversations; or do what is left of the pass that the last run began.
-
-        Returns:
-            the seconds for which the pass has left fresh messages alone.
-        """
+        """Catch up on cases, then on conversations; or do what is left of the pass that the last run began. Returns the
+        seconds for which the pass has left fresh messages alone."""
         plan, self._state.plan = self._state.plan, None
         if plan:
             self._deep = plan.deep
@@ -126,9 +121,7 @@ class CatchUpWorkflow:
 
     async def _compare(self, plan: CatchUpPlan, left: int | None = None, *, nested: bool = False) -> None:
         """Compare the threads that are selected, `left` of them. `nested`: within a pass that must not lose its run.
-
-        The next run does what is left of the same plan: with a new one, a long pass would never come to its end.
-        """
+        The next run does what is left of the same plan: with a new one, a long pass would never come to its end."""
         while left != 0 and not self._yields_to_request(plan):
             summary = "compare threads" if left is None else f"{left} threads to compare"
             left = (await call(CatchUpActivities.compare_threads, plan, summary=summary)).left
@@ -169,10 +162,8 @@ class CatchUpWorkflow:
 
 @workflow.defn(name=SWEEP_WORKFLOW)
 class SweepWorkflow:
-    """What the schedule starts: it starts the catch-up, and runs every sweep once.
-
-    It does not wait for the catch-up, which waits for Slack as long as Slack is away.
-    """
+    """What the schedule starts: it starts the catch-up, without waiting for it and so for Slack, and runs every sweep
+    once."""
 
     @workflow.run
     async def run(self, request: SweepRequest) -> str:
@@ -215,10 +206,8 @@ async def _start_catch_up() -> str:
 
 @workflow.defn(name=ROUTE_REPLY_WORKFLOW)
 class RouteReplyWorkflow:
-    """Finds the case of a reply whose thread the gateway could not place in time, and hands the reply on.
-
-    Short-lived, one for each such thread; ends when nothing is left to forward.
-    """
+    """Finds the case of a reply whose thread the gateway could not place in time, and hands the reply on. One for each
+    such thread, which ends when nothing is left to forward."""
 
     @workflow.init
     def __init__(self, thread: Thread) -> None:

@@ -1,7 +1,5 @@
-"""CaseMessageStore: what people wrote in a case, what the bot posted there, and the files of both.
-
-It decides who may open a case, what wants a turn, and what closes the case.
-"""
+"""CaseMessageStore: what people wrote in a case, what the bot posted there, and the files of both. It decides who may
+open a case, what wants a turn, and what closes the case."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -100,16 +98,12 @@ class CaseMessageStore(Store):
     # -- a batch -------------------------------------------------------------------------------------------------------
 
     async def flush(self, thread: Thread, batch: Sequence[IncomingMessage], *, start_turn: bool = False) -> Flushed:
-        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
+        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat. The
+        snapshot is empty when the thread has no case and nothing in the batch opens one.
 
-        Args:
-            thread: the report's thread.
-            batch: in any order; an id may occur twice, or be stored already.
-            start_turn: let the case become `investigating` at once when a turn is due, which saves an activity. When
-                the answer is lost, the next flush finds the step taken.
-
-        Returns:
-            the case's snapshot; an empty one when the thread has no case and nothing in the batch opens one.
+        `thread` is the report's. An id may occur twice in the batch, or be stored already. `start_turn` lets the case
+        become `investigating` at once when a turn is due, which saves an activity; when the answer is lost, the next
+        flush finds the step taken.
         """
         each_once = distinct(batch)
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
@@ -169,11 +163,8 @@ class CaseMessageStore(Store):
     # -- reading it ----------------------------------------------------------------------------------------------------
 
     async def page(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> ConversationPage:
-        """A page of the conversation as it reads now, oldest first, the bot's posts among it.
-
-        Raises:
-            Permanent: the cursor is none that a page named.
-        """
+        """A page of the conversation as it reads now, oldest first, the bot's posts among it. Raises `Permanent` when
+        the cursor is none that a page named."""
         said_at, identity = _parse_cursor(cursor)
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
         rows = (await self._tx.execute(_ENTRIES, given)).mappings().all()
@@ -210,10 +201,7 @@ class CaseMessageStore(Store):
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
-
-        Args:
-            message: where it is, as if it began a thread.
-        """
+        `message` says where it is, as if it began a thread."""
         row = {
             "bug_id": bug_id,
             "message_id": message_id(message.team, message.channel, message.ts),
