@@ -43,14 +43,7 @@ class CaseStatus(StrEnum):
 
 TRANSITIONS: dict[CaseStatus, frozenset[CaseStatus]] = {
     CaseStatus.NEW: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
-    CaseStatus.INVESTIGATING: frozenset(
-        {
-            CaseStatus.AWAITING_REPORTER,
-            CaseStatus.PENDING_VERIFICATION,
-            CaseStatus.ESCALATED,
-            CaseStatus.RESOLVED,
-        }
-    ),
+    CaseStatus.INVESTIGATING: frozenset(CaseStatus) - {CaseStatus.NEW, CaseStatus.INVESTIGATING},
     CaseStatus.AWAITING_REPORTER: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.PENDING_VERIFICATION: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
@@ -164,12 +157,9 @@ class CaseLimits:
 
 @dataclass(frozen=True)
 class CaseSnapshot:
-    """What the database knows of a case, as of revision `rev`.
-
-    Results of activities arrive in another order than their commits: keep the one with the highest `rev`. The flags
-    about messages are computed from those that no settled turn has used, under the case row's lock, so that an answer
-    lost on its way says the same when asked for again.
-    """
+    """What the database knows of a case, as of revision `rev`. Results of activities arrive in another order than their
+    commits: keep the one with the highest `rev`. The flags about messages are computed from those that no settled turn
+    has used, under the case row's lock, so that an answer lost on its way says the same when asked for again."""
 
     rev: int = 0
     bug_id: str = ""

@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseRecord, Severity
@@ -22,22 +14,18 @@ _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
 
 
-class Evidence(BaseModel):
+class Evidence(BaseModel, extra="forbid", frozen=True):
     """A place in the code or in an attachment; line 0 means the whole file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: str = Field(max_length=500)
     line: int = Field(ge=0)
     note: str = Field(max_length=2_000)
 
 
-class Outcome(BaseModel):
+class Outcome(BaseModel, extra="forbid", frozen=True):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
     `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
     developers alone. The lengths bound what one turn can post."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Action
     title: str = Field(max_length=300)
@@ -56,17 +44,13 @@ class Outcome(BaseModel):
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class StoredEvidence(_Stored):
+class StoredEvidence(BaseModel, frozen=True):
     file: str
     line: int
     note: str
 
 
-class StoredOutcome(_Stored):
+class StoredOutcome(BaseModel, frozen=True):
     """An outcome as a turn's row has it, without the model's limits: redaction and `withhold_question` may have made a
     text longer. The row of a turn that people took over has a summary alone. A newer agent worker may write other
     fields or values: what cannot be read has its default, since a turn that cannot be read could never be settled."""

@@ -87,7 +87,6 @@ class SLATrackingWorkflow:
 
     @workflow.run
     async def run(self, escalation: Escalation) -> str:
-        """Wait for what is due next, report it, and wait again."""
         while not self._resolved:
             due, acknowledged = self._next(), self._acknowledged
             workflow.set_current_details(f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}.")
@@ -96,8 +95,13 @@ class SLATrackingWorkflow:
             # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
             self._fired, self._last_at = due.ordinal, max(due.at, workflow.now().timestamp())
             self._breaches += due.kind in BREACHES
-            if not await self._report(due):
-                break
+            number, tier = escalation.number, tier_for(due.kind, self._breaches, escalation.tiers)
+            notice = SlaNotice(escalation.bug_id, number, due.kind, due.ordinal, tier)
+            try:
+                if not await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " ")):
+                    break
+            except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
+                workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
         return "resolved" if self._resolved else "case closed"
 
     def _next(self) -> SlaEvent:
@@ -118,15 +122,6 @@ class SLATrackingWorkflow:
         except TimeoutError:
             return False
         return True
-
-    async def _report(self, due: SlaEvent) -> bool:
-        tier = tier_for(due.kind, self._breaches, self._escalation.tiers)
-        notice = SlaNotice(self._escalation.bug_id, self._escalation.number, due.kind, due.ordinal, tier)
-        try:
-            return await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
-        except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
-            workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
-            return True
 
 
 async def start_clock(escalation: Escalation, before: int) -> None:

@@ -21,11 +21,7 @@ MOST = 20
 Wanted = Annotated[str | None, Field(max_length=300)]
 
 
-@tool(
-    "cases.search",
-    "Bug cases of the team, such as those that are open for a component.",
-    needs=(CaseReaders,),
-)
+@tool("cases.search", "Bug cases of the team, such as those that are open for a component.", needs=(CaseReaders,))
 async def search(
     context: ToolContext,
     *,
@@ -52,11 +48,7 @@ async def search(
     )
 
 
-@tool(
-    "cases.get",
-    "One bug case by its number: how it stands and what its reporter was told.",
-    needs=(CaseReaders,),
-)
+@tool("cases.get", "One bug case by its number: how it stands and what its reporter was told.", needs=(CaseReaders,))
 async def get(
     context: ToolContext,
     *,

@@ -111,15 +111,11 @@ class Git:
         Raises `Permanent` when git refused, or printed more than `MAX_OUTPUT` bytes, and `Transient` when the network
         or a lock was in the way, or time ran out.
         """
-        sentence = failure or f"git {_command_of(arguments)} failed: {{reason}}"
-        command = [
-            *self._tie,
-            "git",
-            "--no-pager",
-            "--literal-pathspecs",
-            *(part for one in _CONFIG for part in ("-c", one)),
-        ]
-        command += [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
+        name = next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
+        sentence = failure or f"git {name} failed: {{reason}}"
+        settings = (part for one in _CONFIG for part in ("-c", one))
+        command = [*self._tie, "git", "--no-pager", "--literal-pathspecs", *settings, f"--git-dir={git_dir}"]
+        command += [*([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
         environment = self._environment | (remote.environment if remote else {}) | dict(env or {})
         seconds = NETWORK_SECONDS if remote else LOCAL_SECONDS
         try:
@@ -185,10 +181,6 @@ async def _read(pipe: asyncio.StreamReader, limit: int) -> bytes:
     while chunk := await pipe.read(65_536):
         kept += chunk[: limit - len(kept)]
     return bytes(kept)
-
-
-def _command_of(arguments: Collection[str]) -> str:
-    return next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
 
 
 def _reason(stderr: bytes, remote: Remote | None) -> str:

@@ -23,8 +23,6 @@ MAX_AGE = 60.0
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DEFAULT = "refs/threadline/default"
 _GC = ("gc.auto=6700", "gc.autoPackLimit=50", "gc.autoDetach=false", "gc.pruneExpire=never")
-
-
 # Symbolic links become small text files that hold their target, so no link in an export leads anywhere; and a tool
 # that loses the executable bit changes nothing.
 _PLAIN = ("-c", "core.symlinks=false", "-c", "core.fileMode=false")
@@ -49,7 +47,13 @@ class Mirrors:
         branch, at most `MAX_AGE` old. Raises `Permanent` when the repository cannot be cloned, or has no such commit,
         and `Transient` when it cannot be reached now."""
         if wanted is None:
-            return await self._head(name)
+            fetched = await self._refresh(name, MAX_AGE)
+            known, head = self._heads.get(name, (0, ""))
+            if known != fetched:
+                branch = f"{_DEFAULT}^{{commit}}"
+                head = (await self._git.run("rev-parse", "--verify", branch, git_dir=self.path(name))).text
+                self._heads[name] = fetched, head
+            return head
         if not COMMIT.fullmatch(wanted):
             raise Permanent(f"{wanted!r} is not a commit id of {name}: give all of its hexadecimal digits")
         if not await self._has(name, wanted):
@@ -70,15 +74,6 @@ class Mirrors:
         )
         return found.code == 0
 
-    async def _head(self, name: str) -> str:
-        fetched = await self._refresh(name, MAX_AGE)
-        known, head = self._heads.get(name, (0, ""))
-        if known != fetched:
-            resolved = await self._git.run("rev-parse", "--verify", f"{_DEFAULT}^{{commit}}", git_dir=self.path(name))
-            head = resolved.text
-            self._heads[name] = fetched, head
-        return head
-
     async def _refresh(self, name: str, max_age: float) -> int:
         """Returns the stamp of the newest fetch."""
         message = f"another process has been fetching {name} for too long: try again later"
@@ -92,7 +87,9 @@ class Mirrors:
     async def _fetch(self, name: str) -> None:
         mirror, remote = self.path(name), self._remotes[name]
         await self._git.init(mirror)
-        _drop_stale_locks(mirror)
+        # What a killed fetch left: only fetches write here, one at a time, so no lock can be alive now.
+        for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
+            lock.unlink(missing_ok=True)
         refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
         await self._git.run(
             *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
@@ -107,12 +104,6 @@ class Mirrors:
             )
         except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
             _log.warning("mirror_gc_failed", repository=name, reason=str(error))
-
-
-def _drop_stale_locks(mirror: Path) -> None:
-    """Remove what a killed fetch left: only fetches write here, one at a time, so no lock can be alive now."""
-    for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
-        lock.unlink(missing_ok=True)
 
 
 class Export:
@@ -168,13 +159,7 @@ class Export:
 
     async def _run(self, *arguments: str, stdin: bytes = b"", failure: str = "") -> Output:
         return await self._git.run(
-            *_PLAIN,
-            *arguments,
-            git_dir=self._mirror,
-            work_tree=self._tree,
-            stdin=stdin,
-            env=self._env,
-            failure=failure,
+            *_PLAIN, *arguments, git_dir=self._mirror, work_tree=self._tree, stdin=stdin, env=self._env, failure=failure
         )
 
 

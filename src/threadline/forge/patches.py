@@ -1,5 +1,7 @@
 """Which changes a fix may contain: text files of the code, and nothing that runs before a person has looked.
 
+Each check raises `Permanent` with a sentence that names the path and what is wrong with it.
+
 Git accepts much more: a diff may add a symbolic link to `/etc/passwd`, or a workflow that runs at the push. Git alone
 reads the diff, and these rules judge what git made of it, since a parser of our own might read a diff otherwise.
 """
@@ -27,7 +29,6 @@ _CI_FOLDER, _CI_FILE = re.compile(_CI_FOLDERS), re.compile(_CI_FILES)
 # Git marks these lines so outside of hunks alone: a line inside one begins with a space, `+`, `-` or a backslash.
 _BINARY = re.compile(r"^GIT binary patch$", re.MULTILINE)
 _MODE = re.compile(r"^(?:old|new) mode ", re.MULTILINE)
-
 
 MAX_FILES, MAX_LINES, MAX_BYTES = 30, 1_500, 200_000
 """The biggest fix that a person can be expected to review: files, lines added and removed, bytes of the diff."""
@@ -68,8 +69,9 @@ def check_index(listed: bytes) -> None:
         path = _path(name)
         check_path(path)
         old, new = info.decode().lstrip(":").split(" ")[:2]
-        for mode in {old, new} - {_NONE}:
-            _check_mode(mode, path)
+        for mode in {old, new} - {_NONE, *REGULAR}:
+            kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, f"of mode {mode}")
+            raise Permanent(f"the fix touches {path}, which is {kind}: only regular files may change")
         if _NONE not in (old, new) and old != new:
             _refuse_mode(path)
     _check_size(fields[2 * files :])
@@ -110,13 +112,6 @@ def _named_before(diff: str, position: int) -> str:
     """The name in the last header before a position, for a message."""
     header = diff[:position].rpartition("diff --git ")[2].partition("\n")[0]
     return header.rpartition(" b/")[2]
-
-
-def _check_mode(mode: str, path: str) -> None:
-    if mode in REGULAR:
-        return
-    kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, f"of mode {mode}")
-    raise Permanent(f"the fix touches {path}, which is {kind}: only regular files may change")
 
 
 def _check_size(records: Iterable[bytes]) -> None:

@@ -67,10 +67,7 @@ class PullRequests:
     """
 
     def __init__(
-        self,
-        repositories: Mapping[str, str],
-        github_token: SecretStr | None = None,
-        github_api_url: str | None = None,
+        self, repositories: Mapping[str, str], github_token: SecretStr | None = None, github_api_url: str | None = None
     ) -> None:
         self._host = (urlsplit(github_api_url or GITHUB_API).hostname or "").removeprefix("api.")
         self._paths_too = github_api_url is not None
@@ -86,16 +83,22 @@ class PullRequests:
         patches.check_diff(request.diff)
         if not COMMIT.fullmatch(request.base):
             raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
-        branch = _branch_of(request.bug_id)
+        if not _BUG_ID.fullmatch(request.bug_id):
+            raise Permanent(f"{request.bug_id!r} is not a case id: write it like BUG-12")
+        branch = f"threadline/{request.bug_id.lower()}"
+        title = f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
         async with self._clone(remote, request.repository) as clone:
             tips = await clone.fetch(branch)
             tree = await clone.tree(request.base, request.diff)
-            commit = await clone.commit(request.base, tree, tips, _message(request))
+            key = "".join(request.key.split())
+            message = f"{title}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"
+            commit = await clone.commit(request.base, tree, tips, message)
             await clone.push(branch, commit, tips)
-        if self._github is None or not self._is_github(remote):
+        at_github = self._paths_too if remote.is_path else remote.host == self._host
+        if self._github is None or not at_github:
             return OpenedPullRequest(request.repository, branch, f"{remote.link}#{branch}", None, commit)
         url, number = await self._github.ensure_draft(
-            remote.slug, branch, commit, tips.default_name, _title(request), request.body
+            remote.slug, branch, commit, tips.default_name, title, request.body
         )
         return OpenedPullRequest(request.repository, branch, url, number, commit)
 
@@ -117,9 +120,6 @@ class PullRequests:
             known = ", ".join(self._remotes) or "none"
             raise Permanent(f"there is no repository called {name}: THREADLINE_REPO names {known}")
         return self._remotes[name]
-
-    def _is_github(self, remote: Remote) -> bool:
-        return self._paths_too if remote.is_path else remote.host == self._host
 
     def _log_in(self, remote: Remote, token: SecretStr | None) -> Remote:
         """Let git use the token at GitHub's own host, and nowhere else."""
@@ -202,7 +202,12 @@ class FixClone:
             return tips.branch
         continues = bool(tips.branch) and await self._is_ancestor(base, tips.branch)
         if tips.branch:
-            await self._refuse_others(base, tips)
+            emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
+            if others := sorted(set(emails.splitlines()) - {EMAIL}):
+                raise Permanent(
+                    f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
+                    "merge or rename that branch first, so that their work is kept"
+                )
         parent = tips.branch if continues else base
         commit = await self._run("commit-tree", tree, "-p", parent, "-F", "-", stdin=message)
         await self._refuse_conflict(tips, commit)
@@ -225,14 +230,6 @@ class FixClone:
     async def merged(self, commit: str, tips: BranchTips) -> bool:
         known = await self._answers("cat-file", "-e", f"{commit}^{{commit}}")
         return known and await self._is_ancestor(commit, tips.default)
-
-    async def _refuse_others(self, base: str, tips: BranchTips) -> None:
-        emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
-        if others := sorted(set(emails.splitlines()) - {EMAIL}):
-            raise Permanent(
-                f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
-                "merge or rename that branch first, so that their work is kept"
-            )
 
     async def _refuse_conflict(self, tips: BranchTips, commit: str) -> None:
         merge = await self._git.run(
@@ -266,18 +263,3 @@ class FixClone:
             *arguments, git_dir=self._git_dir, stdin=stdin.encode(), env=self._env, failure=failure
         )
         return output.stdout
-
-
-def _branch_of(bug_id: str) -> str:
-    if not _BUG_ID.fullmatch(bug_id):
-        raise Permanent(f"{bug_id!r} is not a case id: write it like BUG-12")
-    return f"threadline/{bug_id.lower()}"
-
-
-def _title(request: FixRequest) -> str:
-    return f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
-
-
-def _message(request: FixRequest) -> str:
-    key = "".join(request.key.split())
-    return f"{_title(request)}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"

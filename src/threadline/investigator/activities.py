@@ -67,16 +67,13 @@ class LiveAgentActivities(AgentActivities):
             "turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, messages=len(claim.entries)
         )
         with disk_errors_are_transient():
-            attached = await self._attachments(claim)
+            attached = await self._store.attachments(claim.bug_id)
+            if any(file.content is None and not file.error for file in attached):
+                # Its message was stored after the workflow looked what to fetch, and before the turn took its batch.
+                raise Transient(
+                    "A file was attached when the turn started: the turn is retried once the file is fetched."
+                )
             return await self._under_lease(claim, self._work(request, claim, attached))
-
-    async def _attachments(self, claim: TurnClaim) -> list[AttachedFile]:
-        """The case's files. Raises `Transient` when one is not fetched yet: its message was stored after the workflow
-        looked what to fetch, and before the turn took its batch."""
-        files = await self._store.attachments(claim.bug_id)
-        if any(file.content is None and not file.error for file in files):
-            raise Transient("A file was attached when the turn started: the turn is retried once the file is fetched.")
-        return files
 
     async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)

@@ -105,7 +105,9 @@ class ReadOnlyQueries:
             except psycopg.errors.QueryCanceled as exc:
                 raise Permanent(f"the query took longer than {_TIMEOUT_S} seconds: narrow it") from exc
             except psycopg.Error as exc:
-                raise Permanent(f"{source} refused the query: {_reason(exc)}") from exc
+                # The server quotes a value that it refuses in full.
+                reason = (exc.diag.message_primary or "no reason given")[:_CELL_SHOWN]
+                raise Permanent(f"{source} refused the query: {reason}") from exc
 
     async def _connect(self, name: str) -> AsyncConnection[tuple[Any, ...]]:
         try:
@@ -188,11 +190,6 @@ async def _bounded(
 
 def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:
     return [column.name for column in cursor.description or ()]
-
-
-def _reason(error: psycopg.Error) -> str:
-    """The server quotes a value that it refuses in full."""
-    return (error.diag.message_primary or "no reason given")[:_CELL_SHOWN]
 
 
 def _shown(value: object) -> object:

@@ -55,17 +55,9 @@ class Sandbox:
     def _script(self, cli: Path) -> str:
         """A shell script, because a `#!` line with the interpreter's path breaks on blanks and long paths."""
         names = ",".join(sorted({*_INHERITED, *_FROM_SDK, *self.environment}))
-        words = [
-            sys.executable,
-            "-I",
-            "-S",
-            sandbox_exec.__file__,
-            str(cli),
-            str(os.getpid()),
-            str(self._pid_file),
-            names,
-        ]
-        return f'#!/bin/sh\nexec {shlex.join(words)} -- "$@"\n'
+        program = (sys.executable, "-I", "-S", sandbox_exec.__file__)
+        words = shlex.join([*program, str(cli), str(os.getpid()), str(self._pid_file), names])
+        return f'#!/bin/sh\nexec {words} -- "$@"\n'
 
     def kill(self) -> None:
         """End the CLI at once, if it has started and has not ended."""

@@ -6,15 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from threadline.cases.model import (
-    Action,
-    ConversationPage,
-    Entry,
-    Service,
-    TurnEnded,
-    WorkflowState,
-    entry_of,
-)
+from threadline.cases.model import Action, ConversationPage, Entry, Service, TurnEnded, WorkflowState, entry_of
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.db.values import jsonb, parsed, storable
@@ -198,7 +190,6 @@ class CaseReader:
         return [Service(**row) for row in await agent_rows(self._database, _SERVICES + " ORDER BY name")]
 
     async def service(self, name: str) -> Service | None:
-        """Find a service by its name, whatever its case."""
         rows = await agent_rows(self._database, _SERVICES + " WHERE lower(name) = lower($1)", storable(name))
         return Service(**rows[0]) if rows else None
 

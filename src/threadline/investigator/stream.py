@@ -69,7 +69,6 @@ class ReadTracker:
         return frozenset(seq for (seq, count), indexes in self._seen.items() if len(indexes) == count)
 
     def observe(self, message: Message) -> None:
-        """Take in the next message of the stream."""
         if isinstance(message, AssistantMessage):
             self._reply(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
@@ -100,7 +99,7 @@ class TurnMonitor:
     def __init__(self, secrets: Collection[str], usage: SessionUsage) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
-        self._tracker = ReadTracker()
+        self.tracker = ReadTracker()
         self._usage = usage
         self._cost_before = usage.cost_usd
         self.last_sign = time.monotonic()
@@ -109,13 +108,9 @@ class TurnMonitor:
         self.retry_after: float | None = None
         """Seconds for which the CLI meant to wait when it last retried a request by itself."""
 
-    @property
-    def read(self) -> frozenset[int]:
-        return self._tracker.read
-
     def observe(self, message: Message) -> None:
         self.last_sign = time.monotonic()
-        self._tracker.observe(message)
+        self.tracker.observe(message)
         if isinstance(message, AssistantMessage):
             self.last_error = message.error or ""
         elif isinstance(message, ResultMessage):
@@ -173,8 +168,7 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
     if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
         raise Transient(
-            f"The model's API did not answer{status}: the turn is tried again.",
-            retry_after=monitor.retry_after,
+            f"The model's API did not answer{status}: the turn is tried again.", retry_after=monitor.retry_after
         )
     raise Permanent(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
 

@@ -89,14 +89,11 @@ def _tool(
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
     """What the model is shown. `text` holds no secrets: they are removed from each value before it becomes part of a
     text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
-    return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
-
-
-def _fitting(text: str) -> str:
     data = text.encode()
-    if len(data) <= LARGEST_RESULT:
-        return text
-    return data[: LARGEST_RESULT - 100].decode(errors="ignore") + "\n(Cut here: the result is longer. Ask for less.)"
+    if len(data) > LARGEST_RESULT:
+        beginning = data[: LARGEST_RESULT - 100].decode(errors="ignore")
+        text = f"{beginning}\n(Cut here: the result is longer. Ask for less.)"
+    return {"content": [{"type": "text", "text": text}], "is_error": is_error}
 
 
 class _CaseTools:

@@ -50,11 +50,7 @@ class Workspaces:
 
     @asynccontextmanager
     async def open(
-        self,
-        bug_id: str,
-        base: Mapping[str, str],
-        diffs: Mapping[str, str],
-        attachments: Sequence[AttachedFile] = (),
+        self, bug_id: str, base: Mapping[str, str], diffs: Mapping[str, str], attachments: Sequence[AttachedFile] = ()
     ) -> AsyncIterator[Workspace]:
         """Set a case's workspace up from nothing, and hold it. It is always at the same path, which the agent's session
         remembers.
@@ -71,13 +67,8 @@ class Workspaces:
             exports, commits = {}, {}
             for name in self._repositories:
                 commits[name] = await self._mirrors.commit(name, base.get(name))
-                export = Export(
-                    self._git,
-                    self._mirrors.path(name),
-                    self._case(bug_id) / name,
-                    self._scratch(bug_id) / name,
-                    commits[name],
-                )
+                tree, scratch = self._case(bug_id) / name, self._scratch(bug_id) / name
+                export = Export(self._git, self._mirrors.path(name), tree, scratch, commits[name])
                 await export.write()
                 if diff := diffs.get(name):
                     await export.apply(diff)

@@ -37,23 +37,16 @@ class ErrorInterceptor(Interceptor):
     def __init__(
         self, options: Mapping[str, ActivityOptions], record: Callable[[str], Awaitable[None]] | None = None
     ) -> None:
-        self._options = options
-        self._record = record
+        self.options, self.record = options, record
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
-        return _ErrorTranslation(next, self._options, self._record)
+        return _ErrorTranslation(next, self)
 
 
 class _ErrorTranslation(ActivityInboundInterceptor):
-    def __init__(
-        self,
-        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
-        options: Mapping[str, ActivityOptions],
-        record: Callable[[str], Awaitable[None]] | None,
-    ) -> None:
+    def __init__(self, next: ActivityInboundInterceptor, given: ErrorInterceptor) -> None:  # noqa: A002 - Temporal's name
         super().__init__(next)
-        self._options = options
-        self._record = record
+        self._options, self._record = given.options, given.record
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         info = activity.info()

@@ -100,7 +100,9 @@ class AuthorPolicy:
         if thread.channel in self._open_channels:
             return True
         if message.get("bot_id") or not _user_id(message):
-            return _app_team(message) in ("", thread.team)
+            profile = message.get("bot_profile") or {}
+            team = str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")
+            return team in ("", thread.team)  # of some apps the message does not say it
         return refusal_of(users[_user_id(message)], thread.team) is None
 
 
@@ -123,9 +125,3 @@ async def messages_before(
 
 def _user_id(message: RawMessage) -> str:
     return str(message.get("user") or "")
-
-
-def _app_team(message: RawMessage) -> str:
-    """The workspace of an app's message, as far as the message says."""
-    profile = message.get("bot_profile") or {}
-    return str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")

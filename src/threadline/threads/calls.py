@@ -36,19 +36,6 @@ async def call(
     return result
 
 
-async def call_unless(
-    stop: Callable[[], bool],
-    method: Callable[[Any, Argument], Awaitable[Result]],
-    argument: Argument,
-    *,
-    summary: str = "",
-    options: ActivityOptions | None = None,
-    grace: Callable[[], float] = lambda: 0.0,
-) -> Result:
-    """`call`, interrupted as `run_unless` does it."""
-    return await run_unless(stop, call(method, argument, summary=summary, options=options), grace=grace)
-
-
 async def run_unless(
     stop: Callable[[], bool], work: Awaitable[Result], *, grace: Callable[[], float] = lambda: 0.0
 ) -> Result:

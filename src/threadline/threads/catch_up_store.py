@@ -104,11 +104,9 @@ class FollowedChannel:
 
 @dataclass(frozen=True)
 class CatchUpThread:
-    """A thread to compare; times are seconds since 1970.
-
-    `owner` is None for a thread that is nobody's yet. `author_id`: who wrote the root, where the registry knows it.
-    `compare_from`: what is older is left alone. `first_message_at`: of what is stored of a conversation.
-    """
+    """A thread to compare; times are seconds since 1970. `owner` is None for a thread that is nobody's yet.
+    `author_id`: who wrote the root, where the registry knows it. `compare_from`: what is older is left alone.
+    `first_message_at`: of what is stored of a conversation."""
 
     team: str
     channel: str
@@ -135,9 +133,7 @@ class CatchUpStore(Store):
     async def follow_channels(self, channels: Collection[str], now: float) -> None:
         """Remember when each channel was first followed: the earliest moment stands, whichever arrives first."""
         at = Decimal(f"{now:.6f}")
-        rows = [
-            {"team": self._team, "channel": channel, "installed_at": at, "error": ""} for channel in sorted(channels)
-        ]
+        rows = [{"team": self._team, "channel": each, "installed_at": at, "error": ""} for each in sorted(channels)]
         if rows:
             new = insert(catch_up_channels).values(rows)
             row = catch_up_channels.c

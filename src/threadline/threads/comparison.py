@@ -65,7 +65,6 @@ class ThreadSource(ABC):
         return await self.table.between(tx, owner_id, thread.team, thread.channel, oldest, latest) if owner_id else []
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, whoever owns them."""
         return await self.table.stored_ids(tx, ids)
 
 

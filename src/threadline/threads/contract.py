@@ -243,8 +243,7 @@ def catch_up_start(*, deep: bool, channels: Collection[str], at: float) -> Workf
 
 def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:
     """A workflow that takes its time to find out whose thread a reply is in, and keeps the reply until then."""
-    identity = route_reply_workflow_id(thread)
-    return WorkflowStart(ROUTE_REPLY_WORKFLOW, identity, thread, INCOMING_MESSAGE, (message,))
+    return WorkflowStart(ROUTE_REPLY_WORKFLOW, route_reply_workflow_id(thread), thread, INCOMING_MESSAGE, (message,))
 
 
 def route_reply_workflow_id(thread: Thread) -> str:

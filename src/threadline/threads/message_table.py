@@ -19,7 +19,7 @@ from threadline.db.engine import Transaction
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import FileRef, Thread, clean_text
+from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import Quarantine
 
@@ -109,11 +109,9 @@ class _StoredAlready(Exception):
 
 
 class MessageTable:
-    """One table of messages, with columns named as those of `bug_conversations`.
-
-    `owner` is the column that says whose a message is. `files` is the table of what is attached, with the same `owner`;
-    without it, `table` has references in `files`.
-    """
+    """One table of messages, with columns named as those of `bug_conversations`. `owner` is the column that says whose
+    a message is. `files` is the table of what is attached, with the same `owner`; without it, `table` has references in
+    `files`."""
 
     def __init__(self, table: Table, owner: str, files: Table | None = None) -> None:
         self._table, self._owner, self._files = table, owner, files
@@ -212,7 +210,13 @@ class MessageTable:
             stored = dict(tuple(row) for row in await tx.execute(inserted))
             if len(stored) < len(batch):
                 raise _StoredAlready(stored)
-            files = [self._file_row(owner_id, each, file) for each in batch for file in each.files]
+            # An edit brings its original's files again, perhaps a new one: they belong to the message that shows them.
+            files = [
+                {"message_id": each.correction_of or each.id, "file_id": file.id, "name": file.name}
+                | {self._owner: owner_id, "mimetype": file.mimetype, "size": file.size}
+                for each in batch
+                for file in each.files
+            ]
             if self._files is not None and files:
                 await tx.execute(insert(self._files).values(files).on_conflict_do_nothing())
         return list(batch), any(stored.values())
@@ -238,17 +242,6 @@ class MessageTable:
             "version": seconds(message.version) if message.version else Decimal(0),
         }
         return row if self._files is not None else row | {"files": [asdict(file) for file in message.files]}
-
-    def _file_row(self, owner_id: object, message: IncomingMessage, file: FileRef) -> dict[str, object]:
-        """A file belongs to the message that shows it: an edit brings its original's files again, perhaps a new one."""
-        return {
-            self._owner: owner_id,
-            "message_id": message.correction_of or message.id,
-            "file_id": file.id,
-            "name": file.name,
-            "mimetype": file.mimetype,
-            "size": file.size,
-        }
 
 
 def _originals(batch: Sequence[IncomingMessage]) -> list[str]:

@@ -126,15 +126,9 @@ def quarantined_message(text: str, whole: bytes = b"") -> IncomingMessage:
     """What could not be read, as a message of its own: `text` is what can be shown, cut at `MAX_TEXT`. `whole` is all
     that came, where `text` does not tell one from another; the same again gets the same id."""
     kept = clean_text(text)
-    digest = hashlib.sha256(whole or kept.encode()).hexdigest()[:16]
+    identity = f"quarantine:{hashlib.sha256(whole or kept.encode()).hexdigest()[:16]}"
     return IncomingMessage(
-        id=f"quarantine:{digest}",
-        kind=MessageKind.QUARANTINED,
-        sender_type=SenderType.UNKNOWN,
-        sender_id="",
-        text=kept,
-        channel="",
-        ts="",
+        identity, MessageKind.QUARANTINED, SenderType.UNKNOWN, sender_id="", text=kept, channel="", ts=""
     )
 
 
@@ -155,21 +149,14 @@ def _text(raw: Mapping[Any, Any], name: str) -> str:
 def _files(raw: Any) -> tuple[FileRef, ...]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         return ()
-    given = (item for item in raw[:MAX_FILES] if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME)
-    return tuple(
-        FileRef(
-            id=_text(item, "id"),
-            name=_text(item, "name")[:MAX_NAME],
-            mimetype=_text(item, "mimetype")[:MAX_NAME],
-            size=_whole(item),
-        )
-        for item in given
-    )
-
-
-def _whole(item: Mapping[Any, Any]) -> int:
-    size = item.get("size")
-    return min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0
+    files = list[FileRef]()
+    for item in raw[:MAX_FILES]:
+        if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME:
+            size = item.get("size")
+            size = min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0
+            name, mimetype = _text(item, "name")[:MAX_NAME], _text(item, "mimetype")[:MAX_NAME]
+            files.append(FileRef(id=_text(item, "id"), name=name, mimetype=mimetype, size=size))
+    return tuple(files)
 
 
 def message_id(team: str, channel: str, ts: str) -> str:
@@ -202,10 +189,8 @@ def turn_id(thread: Thread, turn: int) -> str:
 
 @dataclass(frozen=True)
 class ThreadOwner:
-    """Who gets what people write in a thread: one row of the table `threads`.
-
-    `kind` begins with the feature: `case:report`, `case:summary`, `case:escalation`, `conversation`, `handover`.
-    """
+    """Who gets what people write in a thread: one row of the table `threads`. `kind` begins with the feature:
+    `case:report`, `case:summary`, `case:escalation`, `conversation`, `handover`."""
 
     workflow_id: str
     kind: str
@@ -232,10 +217,8 @@ def owner_in(payload: Mapping[str, Any]) -> ThreadOwner | None:
 
 
 def is_new(seen: dict[str, None], key: str, most: int) -> bool:
-    """Whether a key was not seen before. It is remembered; of more than `most` keys the oldest are forgotten.
-
-    Workflows run this: it must not change for open ones.
-    """
+    """Whether a key was not seen before. It is remembered; of more than `most` keys the oldest are forgotten. Workflows
+    run this: it must not change for open ones."""
     if key in seen:
         return False
     seen[key] = None
@@ -246,11 +229,9 @@ def is_new(seen: dict[str, None], key: str, most: int) -> bool:
 
 @dataclass(frozen=True)
 class ButtonPress:
-    """Somebody pressed a button of a card, `action_id` (Slack's word), which was made for `value`.
-
-    `key` is the same when the press is delivered again. `at`: seconds since 1970, by Slack's clock; 0 where that was
-    not to be read. The person is answered in `channel` and `thread_ts`.
-    """
+    """Somebody pressed a button of a card, `action_id` (Slack's word), which was made for `value`. `key` is the same
+    when the press is delivered again. `at`: seconds since 1970, by Slack's clock; 0 where that was not to be read. The
+    person is answered in `channel` and `thread_ts`."""
 
     user_id: str
     action_id: str
@@ -270,7 +251,6 @@ class ButtonState:
     seen: dict[str, None] = field(default_factory=dict)
 
     def accept(self, press: ButtonPress) -> None:
-        """Keep a press unless it was delivered before."""
         if is_new(self.seen, press.key, MAX_SEEN_PRESSES):
             self.presses.append(press)
 

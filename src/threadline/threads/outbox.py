@@ -12,10 +12,9 @@ asked instead.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -109,11 +108,8 @@ class Outbox:
         self, post: Post, send: Callable[[], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
     ) -> str:
         """Send under a key that nobody has used, however often this is called. Returns Slack's id of what was sent;
-        empty when `valid_if` said that the post says nothing any more.
-
-        `send` returns the id; `Permanent` and `NotDone` mean that Slack did nothing. `find` searches for it from a
-        moment on (seconds since 1970).
-        """
+        empty when `valid_if` said that the post says nothing any more. `send` returns the id; `Permanent` and `NotDone`
+        mean that Slack did nothing. `find` searches for it from a moment on (seconds since 1970)."""
         claim = post.claim or await self._claim(post)
         if claim.state == "expired":
             if found := await self._find(post, claim, find):
@@ -150,11 +146,14 @@ class Outbox:
         return ""
 
     async def _send(self, part: Post, rendered: Rendered) -> str:
-        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing.
-
-        That is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early.
-        """
-        metadata = {"event_type": POST_EVENT, "event_payload": _payload(part)}
+        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing. That
+        is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early."""
+        payload = {"key": part.key}
+        if part.opens:
+            payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
+        if part.correlation_id:
+            payload["correlation_id"] = part.correlation_id
+        metadata = {"event_type": POST_EVENT, "event_payload": payload}
         try:
             return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
         except BlocksRefused:
@@ -186,15 +185,6 @@ class Outbox:
     def _too_early(self, post: Post, until: float) -> Transient:
         rest = max(until - self._clock(), 1.0)
         return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
-
-
-def _payload(post: Post) -> Mapping[str, Any]:
-    payload = {"key": post.key}
-    if post.opens:
-        payload |= {"workflow_id": post.opens.workflow_id, "kind": post.opens.kind}
-    if post.correlation_id:
-        payload["correlation_id"] = post.correlation_id
-    return payload
 
 
 async def add_reactions(slack: SlackClient, name: str, items: Iterable[tuple[str, str]]) -> None:

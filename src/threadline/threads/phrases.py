@@ -37,8 +37,7 @@ _STOP_SIGN = re.compile(rf"\s*(?::(?:{'|'.join(sorted(STOP_SIGNS))}):|🛑|⛔)[
 
 def is_close(text: str) -> bool:
     """Whether the whole message asks to close the case."""
-    words = _words(text)
-    return bool(words) and _CLOSE.fullmatch(words) is not None
+    return _CLOSE.fullmatch(_words(text)) is not None
 
 
 def is_thanks(text: str) -> bool:

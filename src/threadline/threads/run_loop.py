@@ -117,7 +117,14 @@ class ThreadRun:
         """Store messages and decide about the run's end; all else is one step, whose result is always looked at."""
         while True:
             try:
-                await self._receive()
+                if not self._opened:
+                    await self._handler.open()
+                    self._opened = True
+                if self._step and self._step.done():
+                    finished, self._step = self._step, None
+                    finished.result()
+                if self._handler.inbox:
+                    await self._handler.store_messages()
                 if (result := self._proceed()) is not None:
                     return result
                 await workflow.wait_condition(self._has_work)
@@ -129,21 +136,9 @@ class ThreadRun:
                 self._cancelled = True
                 self._handler.on_cancel()
 
-    async def _receive(self) -> None:
-        if not self._opened:
-            await self._handler.open()
-            self._opened = True
-        if self._step and self._step.done():
-            finished, self._step = self._step, None
-            finished.result()
-        if self._handler.inbox:
-            await self._handler.store_messages()
-
     def _proceed(self) -> str | None:
-        """Start the next step, continue as new, or end with the result.
-
-        Nothing in here awaits: a signal between the last look at the inbox and the end would be lost.
-        """
+        """Start the next step, continue as new, or end with the result. Nothing in here awaits: a signal between the
+        last look at the inbox and the end would be lost."""
         inbox = self._handler.inbox
         if self._step:
             return None
@@ -161,10 +156,8 @@ class ThreadRun:
         return None
 
     def _collects_burst(self) -> bool:
-        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two.
-
-        After `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving.
-        """
+        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two. After
+        `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving."""
         self._collected = self._collected + 1 if self._handler.inbox and self._handler.collects_burst else 0
         return 0 < self._collected <= MAX_BURST
 

@@ -26,7 +26,6 @@ class ThreadStore(Store):
         return ThreadOwner(row.workflow_id, row.kind) if row else None
 
     async def roots(self, workflow_id: str, channel: str) -> list[str]:
-        """The roots of all threads of a workflow in a channel."""
         query = select(threads.c.thread_ts).where(threads.c.workflow_id == workflow_id, threads.c.channel == channel)
         return list((await self._tx.execute(query.order_by(threads.c.thread_ts))).scalars())
 
@@ -74,15 +73,10 @@ def _in(thread: Thread, table: Table) -> ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class PostClaim:
-    """What is known of a key when somebody claims it.
-
-    - `ours`: nobody has tried; it is ours, since `claimed_at`;
-    - `busy`: somebody else's, whose lease has not run out;
-    - `expired`: somebody else's lease ran out without an end, so it may be in Slack; still with the old `claimed_at`;
-    - `posted`: it is in Slack, as `ts`;
-    - `unrecorded`: it is in Slack, as `ts`, and recording what goes with it failed;
-    - `invalid`: it says nothing any more.
-    """
+    """What is known of a key when somebody claims it. `ours`: nobody has tried; it is ours, since `claimed_at`. `busy`:
+    somebody else's, whose lease has not run out. `expired`: somebody else's lease ran out without an end, so it may be
+    in Slack; still with the old `claimed_at`. `posted`: it is in Slack, as `ts`. `unrecorded`: it is in Slack, as `ts`,
+    and recording what goes with it failed. `invalid`: it says nothing any more."""
 
     state: Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
     ts: str = ""
@@ -211,11 +205,7 @@ class Quarantine(Store):
     async def keep(self, thread: Thread, refused: Sequence[tuple[IncomingMessage, str]]) -> list[str]:
         """Keep messages of a thread, each with the reason. Safe to repeat. Returns the ids of what was not there
         yet."""
-        place = {
-            "team": clean_text(thread.team),
-            "channel": clean_text(thread.channel),
-            "thread_ts": clean_text(thread.ts),
-        }
+        place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
         rows = [
             {**place, "message_id": message.id, "message_text": clean_text(message.text), "error": clean_text(error)}
             for message, error in refused

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -33,6 +34,7 @@ Find = Callable[[Transaction, int, int], Awaitable[Sequence[Item]]]
 """The rows behind an id, in the order of their ids, and at most how many."""
 
 
+@dataclass(eq=False)
 class Sweep(Generic[Item]):
     """One thing that must hold.
 
@@ -42,15 +44,10 @@ class Sweep(Generic[Item]):
     do not wait for Slack.
     """
 
-    def __init__(
-        self,
-        name: str,
-        find: Find[Item],
-        repair: Callable[[Item], Awaitable[bool]],
-        *,
-        waits_for_slack: bool = False,
-    ) -> None:
-        self.name, self.find, self.repair, self.waits_for_slack = name, find, repair, waits_for_slack
+    name: str
+    find: Find[Item]
+    repair: Callable[[Item], Awaitable[bool]]
+    waits_for_slack: bool = False
 
 
 class WorkflowSweep(Sweep[Item]):

@@ -45,11 +45,9 @@ class WorkflowClient:
 
     async def start(self, start: WorkflowStart) -> None:
         """Start a workflow, also one that has ended. To one that runs nothing but the signal happens, if there is one.
-
         It returns when Temporal has accepted it. The client's timeout is for each attempt: whoever must know sooner
         puts a timeout around the call. Raises `Permanent` when Temporal refuses the request as it is, and `Transient`
-        for whatever else Temporal said, or when it is away: nothing is known of the signal.
-        """
+        for whatever else Temporal said, or when it is away: nothing is known of the signal."""
         try:
             await self._client.start_workflow(
                 start.workflow,

@@ -84,8 +84,6 @@ WHERE c.bug_id = :bug_id
 """A message that was assigned to a turn counts as unused until that turn is settled. Two searches of the index by turn
 are united: for an OR of both Postgres reads all that was ever said in the case as long as its statistics are poor.
 """
-
-
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
 FROM (SELECT max(said_at) AS said_at FROM bug_conversations
@@ -224,7 +222,8 @@ class CaseStore(Store):
         row = (await self._tx.execute(SNAPSHOT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
-        return _snapshot(row)
+        more = {"question": row.last_question[:_QUESTION_SHOWN], "session_id": row.last_session_id}
+        return CaseSnapshot(**_fields(CaseSnapshot, row, _OF_CASE), **more)
 
     async def snapshot_of(self, thread: Thread) -> CaseSnapshot:
         """What is known of the case that was reported in a thread; `bug_id` is empty when there is none."""
@@ -337,7 +336,6 @@ class CaseStore(Store):
         return _turn(row)
 
     async def turns(self, bug_id: str) -> list[TurnRecord]:
-        """In order."""
         query = select(agent_turns).where(agent_turns.c.bug_id == bug_id).order_by(agent_turns.c.turn)
         return [_turn(row) for row in await self._tx.execute(query)]
 
@@ -406,7 +404,6 @@ class CaseStore(Store):
     # -- what goes with it ---------------------------------------------------------------------------------------------
 
     async def pull_request(self, bug_id: str) -> PullRequest | None:
-        """The one pull request of the case."""
         row = (await self._tx.execute(select(pull_requests).where(pull_requests.c.bug_id == bug_id))).one_or_none()
         if row is None:
             return None
@@ -478,11 +475,6 @@ def _may_end(reason: Reason, snapshot: CaseSnapshot) -> bool:
     if reason in _BY_OPERATOR:
         return True
     return snapshot.close_requested if reason is Reason.REPORTER_CLOSED else not snapshot.has_unread
-
-
-def _snapshot(row: Row[Any]) -> CaseSnapshot:
-    more = {"question": row.last_question[:_QUESTION_SHOWN], "session_id": row.last_session_id}
-    return CaseSnapshot(**_fields(CaseSnapshot, row, _OF_CASE), **more)
 
 
 def record_of(row: Row[Any]) -> CaseRecord:

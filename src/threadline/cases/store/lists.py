@@ -191,7 +191,6 @@ class CaseLists(Store):
         ]
 
     async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
-        """The cases that were reported in these threads."""
         place = tuple_(cases.c.team, cases.c.channel, cases.c.thread_ts)
         query = select(cases.c.team, cases.c.channel, cases.c.thread_ts, cases.c.bug_id)
         rows = await self._tx.execute(query.where(place.in_([(each.team, each.channel, each.ts) for each in threads])))
@@ -203,8 +202,6 @@ class CaseLists(Store):
         query = select(step.from_status, step.to_status, step.reason, step.actor, step.at)
         rows = await self._tx.execute(query.where(step.bug_id == bug_id).order_by(step.rev))
         return [Transition(*row) for row in rows]
-
-    # -- what the sweeps look for -------------------------------------------------------------------------------------
 
     async def open_cases(self, after: int, limit: int) -> Sequence[OpenCase]:
         """Cases that are not resolved, or were written in since, or whose end was not posted within a day, in order."""
