@@ -17,7 +17,6 @@ from threadline.tools.registry import tool
 MOST = 20
 """Cases of one answer; further ones are found by more words."""
 
-
 Wanted = Annotated[str | None, Field(max_length=300)]
 
 

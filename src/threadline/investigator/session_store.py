@@ -42,21 +42,28 @@ class TurnSessionStore:
         if self._failed is not None and entries != self._failed:  # no retry of the failed ones: they were given up
             self._dropped = True
         self._failed = entries
-        if entries:
-            uuids = [storable(entry["uuid"]) if "uuid" in entry else None for entry in entries]
-            await agent_rows(
-                self._database,
-                "SELECT agent_append_entries($1, $2, $3, $4, $5, $6, $7, $8)",
-                *(self._claim.bug_id, self._claim.turn, self._claim.token),
-                *(PROJECT, key["session_id"], key.get("subpath", ""), uuids, [json.dumps(entry) for entry in entries]),
-            )
+        await self._write(key, entries)
         self._failed = None
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """All entries in the order in which they were appended; None when there never was one. Without the running
         total of costs: with it, a resumed turn reports what the whole session has cost."""
+        entries = await self._read(key)
+        return entries and [entry for entry in entries if entry.get("type") != "cost-state"]
+
+    async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        if not entries:
+            return
+        uuids = [storable(entry["uuid"]) if "uuid" in entry else None for entry in entries]
+        await agent_rows(
+            self._database,
+            "SELECT agent_append_entries($1, $2, $3, $4, $5, $6, $7, $8)",
+            *(self._claim.bug_id, self._claim.turn, self._claim.token),
+            *(PROJECT, key["session_id"], key.get("subpath", ""), uuids, [json.dumps(entry) for entry in entries]),
+        )
+
+    async def _read(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         query = "SELECT entry FROM agent_transcripts WHERE project_key = $1 AND session_id = $2 AND subpath = $3"
         where = (PROJECT, key["session_id"], key.get("subpath", ""))
         rows = await agent_rows(self._database, f"{query} ORDER BY id", *where)
-        entries = [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows]
-        return [entry for entry in entries if entry.get("type") != "cost-state"] if entries else None
+        return [cast("SessionStoreEntry", json.loads(row["entry"])) for row in rows] or None

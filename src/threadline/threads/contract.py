@@ -24,13 +24,10 @@ ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 
 LOOK_BACK = 30 * 86_400.0
 """Seconds: a thread in which nothing was said for longer is not compared any more."""
-
 SETTLE_TIME = 60.0
 """Seconds: what was said later may still be on its way to the database by ordinary delivery."""
-
 CASE_INTERVAL = 300.0
 """Seconds between passes over the channels of cases while a pass over conversations goes on."""
-
 RETRY_INTERVAL = 300.0
 """Seconds from a pass that failed to the next one."""
 

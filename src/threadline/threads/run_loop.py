@@ -22,7 +22,8 @@ MAX_BURST = 5
 
 class ThreadHandler(ABC):
     """What a kind of thread brings to its run. A workflow subclasses it, and sets the attributes in `__init__`; `state`
-    is all that survives continue-as-new. Properties and plain methods never wait and call no activity."""
+    is all that survives continue-as-new, `cancelled` and `limits` among it. Properties and plain methods never wait and
+    call no activity."""
 
     state: Any
     inbox: Inbox
