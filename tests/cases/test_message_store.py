@@ -143,12 +143,12 @@ async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(sc
     picture = FileRef("F1", "screen.png", "image/png", 3)
     await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
     async with scene.database.begin() as tx:
-        first, second = await CaseMessageStore(tx).pending_files("BUG-1")
-        await CaseMessageStore(tx).store_file(second.id, b"log")
+        (first, _), (second, _) = await CaseMessageStore(tx).pending_files("BUG-1")
+        await CaseMessageStore(tx).store_file(second, b"log")
     await scene.flush(deletion(1), deletion(2))
     async with scene.database.begin() as tx:
         assert await CaseMessageStore(tx).pending_files("BUG-1") == []
-        await CaseMessageStore(tx).store_file(first.id, b"png")
+        await CaseMessageStore(tx).store_file(first, b"png")
     assert await scene.rows("SELECT 1 FROM attachments WHERE content IS NOT NULL") == []
 
 

@@ -238,9 +238,9 @@ async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) ->
     files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
     await scene.opened(said(1, files=files))
     async with scene.database.begin() as tx:
-        first, second = await CaseMessageStore(tx).pending_files("BUG-1")
-        await CaseMessageStore(tx).store_file(first.id, b"png")
-        await CaseMessageStore(tx).fail_file(second.id, "larger than 20 MB")
+        (first, _), (second, _) = await CaseMessageStore(tx).pending_files("BUG-1")
+        await CaseMessageStore(tx).store_file(first, b"png")
+        await CaseMessageStore(tx).fail_file(second, "larger than 20 MB")
     got = await scene.agent.attachments("BUG-1")
     assert [(file.name, file.content, file.error) for file in got] == [
         ("screen.png", b"png", ""),

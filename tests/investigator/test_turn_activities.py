@@ -235,7 +235,7 @@ async def test_turn_without_a_messages_file_is_tried_again_with_it(turns: TurnSc
         await turns.run()
     assert (await turns.scene.settle(1)).action is None
     async with turns.scene.database.begin() as tx:
-        [file] = await CaseMessageStore(tx).pending_files("BUG-1")
-        await CaseMessageStore(tx).store_file(file.id, b"the log's words")
+        [(file, _)] = await CaseMessageStore(tx).pending_files("BUG-1")
+        await CaseMessageStore(tx).store_file(file, b"the log's words")
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
     assert "Here is what I saw" in [entry.text for entry in agent.turns[0].claim.entries]

@@ -114,8 +114,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "patches: a symbolic link that is there already may be pointed elsewhere",
         "threadline/forge/patches.py",
-        "for mode in {old, new} - {_NONE}:",
-        "for mode in {new} - {old, _NONE}:",
+        "for mode in {old, new} - {_NONE, *REGULAR}:",
+        "for mode in {new} - {old, _NONE, *REGULAR}:",
         ("tests/forge/test_patches.py::test_other_than_a_plain_change_of_text_is_refused[link elsewhere]",),
     ),
     Mutant(

@@ -329,7 +329,7 @@ async def test_shallow_pass_finds_a_reply_under_an_old_root(home: CaseScene, mon
     await opened(home)
     await look(home)
     reply(home, "It happens again")
-    monkeypatch.setattr("threadline.threads.catch_up.LOOK_BACK", 1800.0)
+    monkeypatch.setattr("threadline.threads.contract.LOOK_BACK", 1800.0)
     await look(home, deep=False)
     assert await resent(home) == 1
 

@@ -1,25 +1,17 @@
 """LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 from temporalio import activity
 
-from threadline.cases.contract import (
-    FETCH_ATTEMPTS,
-    CaseActivities,
-    EndRequest,
-    FlushRequest,
-    OpenedCase,
-    SettleRequest,
-    StatusChange,
-    TurnRef,
-)
+from threadline.cases import contract
+from threadline.cases.contract import CaseActivities, TurnRef
 from threadline.cases.model import Action, CaseLimits, CaseRecord, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
-from threadline.cases.store.messages import CaseMessageStore, PendingFile
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
@@ -34,34 +26,27 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType, m
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class LiveCaseActivities(CaseActivities):
     """Args: `bot_user` is our own user's id, whose messages are no reports."""
 
-    def __init__(
-        self,
-        database: Database,
-        slack: SlackClient,
-        posts: LiveCasePostActivities,
-        pull_requests: PullRequests,
-        *,
-        limits: CaseLimits,
-        bot_user: str,
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._posts = posts
-        self._pull_requests = pull_requests
-        self._limits = limits
-        self._bot_user = bot_user
+    database: Database
+    slack: SlackClient
+    posts: LiveCasePostActivities
+    pull_requests: PullRequests
+    limits: CaseLimits
+    bot_user: str
 
-    async def open_case(self, thread: Thread) -> OpenedCase:
-        async with self._database.begin() as tx:
+    async def open_case(self, thread: Thread) -> contract.OpenedCase:
+        async with self.database.begin() as tx:
             case = await CaseStore(tx).snapshot_of(thread)
             ended = case.status is CaseStatus.RESOLVED
-            return OpenedCase(case, self._limits, ended and await CaseLists(tx).closing_is_unposted(case.bug_id))
+            return contract.OpenedCase(
+                case, self.limits, ended and await CaseLists(tx).closing_is_unposted(case.bug_id)
+            )
 
-    async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
-        async with self._database.begin() as tx:
+    async def flush_messages(self, request: contract.FlushRequest) -> CaseSnapshot:
+        async with self.database.begin() as tx:
             batch = [redact_message(each) for each in request.messages]
             flushed = await CaseMessageStore(tx).flush(request.thread, batch, start_turn=request.start_turn)
         log_quarantined(request.thread, flushed.quarantined, case=flushed.case.bug_id)
@@ -69,22 +54,22 @@ class LiveCaseActivities(CaseActivities):
             _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
         return flushed.case
 
-    async def update_status(self, change: StatusChange) -> CaseSnapshot:
+    async def update_status(self, change: contract.StatusChange) -> CaseSnapshot:
         """A step that the status no longer allows is not taken: the snapshot says where the case is."""
         try:
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 snapshot = await CaseStore(tx).transition(
                     change.bug_id, change.to, change.reason, wait_until=change.wait_until
                 )
         except IllegalTransition as error:
             _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 return await CaseStore(tx).snapshot(change.bug_id)
         _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
         return snapshot
 
-    async def save_investigation_result(self, request: SettleRequest) -> Settled:
-        async with self._database.begin() as tx:
+    async def save_investigation_result(self, request: contract.SettleRequest) -> Settled:
+        async with self.database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
@@ -93,14 +78,14 @@ class LiveCaseActivities(CaseActivities):
             return await self._post_settled(settled, TurnRef(request.bug_id, request.turn), request.post_then)
         return settled
 
-    async def _post_settled(self, settled: Settled, turn: TurnRef, then: StatusChange) -> Settled:
+    async def _post_settled(self, settled: Settled, turn: TurnRef, then: contract.StatusChange) -> Settled:
         """Post the findings in this activity, which saves one; while Slack does not take them, it is tried again."""
         info = activity.info()
         late = (info.started_time - info.scheduled_time).total_seconds()
         if then.wait_until:  # a wait begins when there is something to answer: Slack may have been away for a day
             then = replace(then, wait_until=then.wait_until + max(0.0, late))
         try:
-            await self._posts.post_findings(turn)
+            await self.posts.post_findings(turn)
             return replace(settled, case=await self.update_status(then), posted=True)
         except Transient:
             raise
@@ -108,17 +93,15 @@ class LiveCaseActivities(CaseActivities):
             _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
             return settled
 
-    async def end_case(self, request: EndRequest) -> CaseSnapshot:
-        async with self._database.begin() as tx:
+    async def end_case(self, request: contract.EndRequest) -> CaseSnapshot:
+        async with self.database.begin() as tx:
             snapshot = await CaseStore(tx).end(request.bug_id, request.reason)
         _log.info("case_ended", case=request.bug_id, status=snapshot.status, reason=request.reason)
         return snapshot
 
-    # -- read from Slack ---------------------------------------------------------------------------------------------
-
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self._slack.get_message(thread.channel, thread.ts)
-        if root is None or not root.user or root.bot_id or root.user == self._bot_user:
+        root = await self.slack.get_message(thread.channel, thread.ts)
+        if root is None or not root.user or root.bot_id or root.user == self.bot_user:
             return None
         return IncomingMessage(
             id=message_id(thread.team, thread.channel, thread.ts),
@@ -133,57 +116,55 @@ class LiveCaseActivities(CaseActivities):
 
     async def fetch_attachments(self, bug_id: str) -> None:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             pending = await CaseMessageStore(tx).pending_files(bug_id)
-        for file in pending:
-            await self._fetch(file)
-        async with self._database.begin() as tx:
+        for identity, file_id in pending:
+            await self._fetch(identity, file_id)
+        async with self.database.begin() as tx:
             missing = await CaseMessageStore(tx).pending_files(bug_id)
         if missing:
             raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
 
-    async def _fetch(self, file: PendingFile) -> None:
+    async def _fetch(self, identity: int, file_id: str) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
         try:
-            content = (await download_readable(self._slack.client, file.file_id)).content
+            content = (await download_readable(self.slack.client, file_id)).content
         except (Permanent, Transient) as error:
-            if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
-                async with self._database.begin() as tx:
-                    await CaseMessageStore(tx).fail_file(file.id, str(error))
+            if isinstance(error, Permanent) or activity.info().attempt >= contract.FETCH_ATTEMPTS:
+                async with self.database.begin() as tx:
+                    await CaseMessageStore(tx).fail_file(identity, str(error))
             return
-        async with self._database.begin() as tx:
-            await CaseMessageStore(tx).store_file(file.id, content)
-
-    # -- its fix -----------------------------------------------------------------------------------------------------
+        async with self.database.begin() as tx:
+            await CaseMessageStore(tx).store_file(identity, content)
 
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             case = await CaseStore(tx).get(turn.bug_id)
             record = await CaseStore(tx).turn(turn.bug_id, turn.turn)
             if case.status is CaseStatus.RESOLVED:
                 return await CaseStore(tx).snapshot(turn.bug_id)
-        opened = await self._pull_requests.open(_request(case, record))
-        async with self._database.begin() as tx:
+        opened = await self.pull_requests.open(_request(case, record))
+        async with self.database.begin() as tx:
             snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, PullRequest(**vars(opened)))
         try:
-            await self._posts.post_pull_request(case, turn.turn, opened.url)
+            await self.posts.post_pull_request(case, turn.turn, opened.url)
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
             _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
         _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)
         return snapshot
 
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             known = await CaseStore(tx).pull_request(bug_id)
             snapshot = await CaseStore(tx).snapshot(bug_id)
         if known is None or known.state != "open":
             return snapshot
         opened = OpenedPullRequest(known.repository, known.branch, known.url, known.number, known.commit)
-        state = await self._pull_requests.state(opened)
+        state = await self.pull_requests.state(opened)
         if state == "open":
             return snapshot
         settled = replace(known, state="merged" if state == "merged" else "closed")
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             snapshot = await CaseStore(tx).save_pull_request(bug_id, settled)
             if state == "merged" and snapshot.status is not CaseStatus.RESOLVED:
                 snapshot = await CaseStore(tx).end(bug_id, Reason.FIX_MERGED)

@@ -1,7 +1,7 @@
 """Who may read what of a turn's result: the reporter what was written for them, developers everything.
 
-A result is the JSON of an `Outcome`. What it says to the reporter stands in `for_reporter` alone (and in the question,
-which is asked of them); every other field is internal. What the reporter said or attached is known to them already.
+A result is the JSON of an `Outcome`. What it says to the reporter stands in `for_reporter` and the question; every
+other field is internal. What the reporter said or attached is known to them already.
 """
 
 import ipaddress
@@ -48,15 +48,8 @@ _INSIDE = (".internal", ".intranet", ".corp", ".lan", ".local", ".localhost")
 
 
 def reporter_text(result: Mapping[str, Any], said: str = "") -> str:
-    """What the reporter may read of a result.
-
-    Args:
-        said: what the reporter has written, and the names of what they attached.
-
-    Returns:
-        the text, stripped; empty when there is none, or when it holds something internal: better to say less than to
-        let it cross.
-    """
+    """What the reporter may read of a result; empty when there is none, or when it holds something internal: better to
+    say less than to let it cross. `said`: what the reporter has written, and the names of what they attached."""
     words = result.get("for_reporter")
     if not isinstance(words, str) or find_internal_content(words, result, said):
         return ""
@@ -64,11 +57,8 @@ def reporter_text(result: Mapping[str, Any], said: str = "") -> str:
 
 
 def find_internal_content(words: str, result: Mapping[str, Any], said: str = "") -> list[str]:
-    """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is.
-
-    Args:
-        said: what the reporter has said themselves, which may be said to them.
-    """
+    """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is. What the
+    reporter has `said` themselves may be said to them."""
     known = said.replace("\\", "/").lower()
     found = ["a block of code"] if _FENCE.search(words) else []
     named = [(kind, name) for kind, name in _names(words, result) if not _stands_in(name, known)]

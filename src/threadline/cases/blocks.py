@@ -3,20 +3,7 @@
 from threadline.cases.model import NoticeKind, Reason, SlaEventKind
 from threadline.cases.outcome import TurnPost
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import (
-    PART_LIMIT,
-    Block,
-    Rendered,
-    context,
-    escape_mentions,
-    fallback_text,
-    link,
-    markdown,
-    mention,
-    notice,
-    one_line,
-    section,
-)
+from threadline.slack import formatting
 from threadline.slack.text import escape, open_fence, split_markdown
 
 _REOPEN = "Write in this thread to reopen it."
@@ -42,35 +29,27 @@ SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: your me
 """Under the headline of a case's thread in the summaries channel."""
 
 
-def findings_message(found: TurnPost) -> tuple[Rendered, ...]:
+def findings_message(found: TurnPost) -> tuple[formatting.Rendered, ...]:
     """A headline, the agent's text in as many parts as it needs, and a last line with turn, cost and pull request."""
-    parts = split_markdown(_findings_text(found), PART_LIMIT)
+    parts = split_markdown(_findings_text(found), formatting.PART_LIMIT)
     title = redact(found.case.title)
-    return tuple(
-        Rendered(
-            text=fallback_text(f"{found.case.bug_id}: {title}{_part_of(number, len(parts))}", part),
-            blocks=(
-                *((_findings_head(found, title),) if number == 1 else ()),
-                markdown(part),
-                *((_findings_foot(found),) if number == len(parts) else ()),
-            ),
-        )
-        for number, part in enumerate(parts, start=1)
-    )
+    messages = []
+    for number, part in enumerate(parts, start=1):
+        count = f" ({number}/{len(parts)})" if len(parts) > 1 else ""
+        head = (_findings_head(found, title),) if number == 1 else ()
+        foot = (_findings_foot(found),) if number == len(parts) else ()
+        text = formatting.fallback_text(f"{found.case.bug_id}: {title}{count}", part)
+        messages.append(formatting.Rendered(text=text, blocks=(*head, formatting.markdown(part), *foot)))
+    return tuple(messages)
 
 
-def question_message(bug_id: str, reporter: str, text: str) -> tuple[Rendered, ...]:
-    """The agent's question, which mentions the reporter (a user's id)."""
-    return notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
+def question_message(bug_id: str, reporter: str, text: str) -> tuple[formatting.Rendered, ...]:
+    return formatting.notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
 
 
 def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
-    """The text of a notice.
-
-    Args:
-        detail: a sentence about what failed. Never give it for the reporter's thread: it names channels, repositories
-            and settings.
-    """
+    """The text of a notice. `detail` is a sentence about what failed. Never give it for the reporter's thread: it names
+    channels, repositories and settings."""
     because = f": {detail}" if detail else "."
     return {
         NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this thread. "
@@ -88,12 +67,8 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
 
 
 def closing_text(bug_id: str, reason: Reason, *, explanation: str = "", fix: str = "") -> str:
-    """How a case ended, and how to reopen it.
-
-    Args:
-        explanation: why, in the agent's words for this audience, or in those of the operator who resolved it.
-        fix: a sentence about a fix that was proposed. A merged one is left out: the reason names it.
-    """
+    """How a case ended, and how to reopen it. `explanation`: why, in the agent's words for this audience, or in those
+    of the operator who resolved it. `fix`: a sentence about a proposed fix, which is left out for a merged one."""
     open_fix = "" if reason is Reason.FIX_MERGED else fix
     return "\n\n".join(filter(None, (f"**{bug_id}** is {_ENDED[reason]}", explanation, open_fix, _REOPEN)))
 
@@ -133,12 +108,12 @@ def fix_proposed_text(bug_id: str) -> str:
     return f"I have proposed a fix for **{bug_id}** to the developers. I will post the outcome here."
 
 
-def _findings_head(found: TurnPost, title: str) -> Block:
+def _findings_head(found: TurnPost, title: str) -> formatting.Block:
     facts = [f"Severity {found.case.severity}", f"confidence {found.outcome.confidence:.0%}"]
     if found.case.components:
-        facts.append("components " + one_line(redact(", ".join(found.case.components))))
-    headline = f"*{escape(found.case.bug_id)}: {one_line(title)}*"
-    return section(f"{headline}\n{' · '.join(facts)} · reported by {mention(found.case.reporter_id)}")
+        facts.append("components " + formatting.one_line(redact(", ".join(found.case.components))))
+    facts.append(f"reported by {formatting.mention(found.case.reporter_id)}")
+    return formatting.section(f"*{escape(found.case.bug_id)}: {formatting.one_line(title)}*\n{' · '.join(facts)}")
 
 
 def _findings_text(found: TurnPost) -> str:
@@ -153,19 +128,15 @@ def _findings_text(found: TurnPost) -> str:
     )
     written = [f"## {name}\n\n{text.strip() + open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
     body = redact("\n\n".join(written)) or "The turn ended without a text."
-    return escape_mentions(body, (found.case.reporter_id,))
+    return formatting.escape_mentions(body, (found.case.reporter_id,))
 
 
-def _findings_foot(found: TurnPost) -> Block:
+def _findings_foot(found: TurnPost) -> formatting.Block:
     words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
     if found.fix_url:
-        words.append(link(found.fix_url, "Pull request"))
-    return context(" · ".join(words))
+        words.append(formatting.link(found.fix_url, "Pull request"))
+    return formatting.context(" · ".join(words))
 
 
 def _code(text: str) -> str:
     return " ".join(text.replace("`", "'").split())
-
-
-def _part_of(number: int, parts: int) -> str:
-    return f" ({number}/{parts})" if parts > 1 else ""

@@ -1,8 +1,8 @@
-"""The activities of a bug case.
+"""The activities of a bug case. `AgentActivities` run in the agent worker, which holds no Slack token and no push
+credential; all others in the core worker.
 
-`AgentActivities` run in the agent worker, which holds no Slack token and no push credential; all others in the core
-worker. The live classes and the tests' fakes subclass these, so that a drifted
-signature is a type error. Arguments are references: what people wrote stays in the database.
+The live classes and the tests' fakes subclass these, so that a drifted signature is a type error. Arguments are
+references: what people wrote stays in the database.
 """
 
 from abc import ABC, abstractmethod
@@ -111,11 +111,9 @@ class TurnRequest:
 
 @dataclass(frozen=True)
 class SettleRequest:
-    """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
-
-    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `post_then`
-    findings without a fix are posted in the same breath, and the case takes that step.
-    """
+    """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over. With `failure` (a
+    sentence for people) a turn that has no outcome is settled as an escalation. With `post_then` findings without a fix
+    are posted in the same breath, and the case takes that step."""
 
     bug_id: str
     turn: int

@@ -43,14 +43,7 @@ class CaseStatus(StrEnum):
 
 TRANSITIONS: dict[CaseStatus, frozenset[CaseStatus]] = {
     CaseStatus.NEW: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
-    CaseStatus.INVESTIGATING: frozenset(
-        {
-            CaseStatus.AWAITING_REPORTER,
-            CaseStatus.PENDING_VERIFICATION,
-            CaseStatus.ESCALATED,
-            CaseStatus.RESOLVED,
-        }
-    ),
+    CaseStatus.INVESTIGATING: frozenset(CaseStatus) - {CaseStatus.NEW, CaseStatus.INVESTIGATING},
     CaseStatus.AWAITING_REPORTER: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.PENDING_VERIFICATION: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
@@ -164,12 +157,9 @@ class CaseLimits:
 
 @dataclass(frozen=True)
 class CaseSnapshot:
-    """What the database knows of a case, as of revision `rev`.
-
-    Results of activities arrive in another order than their commits: keep the one with the highest `rev`.
-    The flags about messages are computed under the case row's lock from the messages that no settled turn has
-    used, so that an answer lost on its way says the same when asked for again.
-    """
+    """What the database knows of a case, as of revision `rev`. Results of activities arrive in another order than their
+    commits: keep the one with the highest `rev`. The flags about messages are computed from those that no settled turn
+    has used, under the case row's lock, so that an answer lost on its way says the same when asked for again."""
 
     rev: int = 0
     bug_id: str = ""
@@ -270,11 +260,8 @@ def may_start_turn(snapshot: CaseSnapshot) -> bool:
 
 
 def describe_state(case: CaseSnapshot, trouble: str) -> str:
-    """What Temporal's UI shows of a case: a heading and a sentence.
-
-    Args:
-        trouble: why the last attempt at the present turn failed; "" for none.
-    """
+    """What Temporal's UI shows of a case: a heading and a sentence. `trouble`: why the last attempt at the present turn
+    failed."""
     until = f", until {format_utc(case.wait_until)}" if case.wait_until else ""
     what = {
         CaseStatus.NEW: "Waiting for the investigation to start.",
@@ -308,10 +295,8 @@ class BugState:
 
 @dataclass(frozen=True)
 class Entry:
-    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0.
-
-    `read`: a settled turn has used it, or has at least read it through its tool.
-    """
+    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0. `read`: a settled turn
+    has used it, or has at least read it through its tool."""
 
     seq: int
     sender_type: str
@@ -332,10 +317,8 @@ class ConversationPage:
 
 @dataclass(frozen=True)
 class CaseReaders:
-    """Who reads where. `developers`: the channels that only developers read, such as the summaries'.
-
-    `workspace`: the address of the workspace, such as `https://example.slack.com/`, for links.
-    """
+    """Who reads where. `developers`: the channels that only developers read, such as the summaries'. `workspace`: the
+    address of the workspace, such as `https://example.slack.com/`, for links."""
 
     setup_hint: ClassVar[str] = "Set THREADLINE_SUMMARIES_CHANNEL."
 

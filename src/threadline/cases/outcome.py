@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseRecord, Severity
@@ -22,24 +14,18 @@ _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
 
 
-class Evidence(BaseModel):
+class Evidence(BaseModel, extra="forbid", frozen=True):
     """A place in the code or in an attachment; line 0 means the whole file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: str = Field(max_length=500)
     line: int = Field(ge=0)
     note: str = Field(max_length=2_000)
 
 
-class Outcome(BaseModel):
+class Outcome(BaseModel, extra="forbid", frozen=True):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
-
     `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
-    developers alone. The lengths bound what one turn can post.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    developers alone. The lengths bound what one turn can post."""
 
     action: Action
     title: str = Field(max_length=300)
@@ -58,23 +44,16 @@ class Outcome(BaseModel):
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class StoredEvidence(_Stored):
+class StoredEvidence(BaseModel, frozen=True):
     file: str
     line: int
     note: str
 
 
-class StoredOutcome(_Stored):
-    """An outcome as a turn's row has it, without the model's limits.
-
-    Redaction and `withhold_question` may have made a text longer than the model may write it. The row of a turn that
-    people took over has a summary alone. A newer agent worker may write fields that are not known here, or other
-    values: a field that cannot be read has its default, since a turn that cannot be read could never be settled.
-    """
+class StoredOutcome(BaseModel, frozen=True):
+    """An outcome as a turn's row has it, without the model's limits: redaction and `withhold_question` may have made a
+    text longer. The row of a turn that people took over has a summary alone. A newer agent worker may write other
+    fields or values: what cannot be read has its default, since a turn that cannot be read could never be settled."""
 
     title: str = ""
     summary: str = ""
@@ -109,11 +88,8 @@ class AnsweredTurn:
 
 @dataclass(frozen=True)
 class TurnPost(AnsweredTurn):
-    """What a turn's posts are made of.
-
-    `fix_url`: of the case's pull request; `reporter_words`: all that the reporter has written, with the names of what
-    they attached.
-    """
+    """What a turn's posts are made of. `fix_url`: of the case's pull request; `reporter_words`: all that the reporter
+    has written, with the names of what they attached."""
 
     case: CaseRecord
     turn: int
@@ -145,12 +121,8 @@ def parse_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
 
 
 def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
-    """The rules that `outcome` breaks, each as a sentence that tells the model what to change; empty when none.
-
-    Args:
-        outcome: what the model answered.
-        may_ask: whether the case's limits allow another question to the reporter.
-    """
+    """The rules that `outcome` breaks, each as a sentence that tells the model what to change. `may_ask`: whether the
+    case's limits allow another question to the reporter."""
     violations: list[str] = []
     if not outcome.title.strip():
         violations.append("title is empty: name the bug in one line.")
@@ -166,13 +138,11 @@ def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
 
 def check_reporter_text(outcome: Outcome, said: str = "") -> list[str]:
     """What is wrong with the words that the reporter would read, as sentences that tell the model what to change.
+    `said`: what the reporter is known to have written, and the names of what was attached.
 
     It is asked to repair this once, and no turn is lost over it. Words that are missing, or that still hold something
     internal, are not shown (`audience.reporter_text`): the reporter gets a sentence of the bot's own, and such a
     question goes to the developers (`withhold_question`).
-
-    Args:
-        said: what the reporter is known to have written, and the names of what was attached.
     """
     if outcome.action is Action.ASK_REPORTER:
         # A summary of why something is asked says what is asked; neither it nor the title is posted then.

@@ -1,7 +1,7 @@
 """What is said in Slack. Every post has a business key, so that saying it again says nothing new.
 
-What goes to the thread of a report is read by its reporter: of what an agent or a failure says, nothing gets there but
-what `cases/audience.py` lets through, and the question.
+The reporter reads the thread of a report: of what an agent or a failure says, nothing gets there but what
+`cases/audience.py` lets through, and the question.
 """
 
 import contextlib
@@ -47,11 +47,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class CaseChannels:
-    """Where things are said, and who is called.
-
-    `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and group ids by tier of
-    on-call, the first to be called first.
-    """
+    """Where things are said, and who is called. `team` and `bot_user` are Slack's ids of the workspace and of the bot;
+    `tiers` holds user and group ids by tier of on-call, the first to be called first."""
 
     team: str
     bot_user: str
@@ -67,16 +64,14 @@ class CaseChannels:
         return Escalation(bug_id, number, self.targets[severity], len(self.tiers), started)
 
 
+@dataclass(eq=False)
 class LiveCasePostActivities(CasePostActivities):
     """Args: `slack` for reactions; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: SlackClient, outbox: Outbox, channels: CaseChannels) -> None:
-        self._database = database
-        self._slack = slack
-        self._outbox = outbox
-        self._channels = channels
-
-    # -- saying ------------------------------------------------------------------------------------------------------
+    database: Database
+    slack: SlackClient
+    outbox: Outbox
+    channels: CaseChannels
 
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
@@ -119,30 +114,25 @@ class LiveCasePostActivities(CasePostActivities):
         outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
-        if told.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
-            await self._tell_reporter(told)
+        if told.action is not Action.POST_FINDINGS or not (text := told.reporter_text):
+            return  # an escalation and an end have posts of their own
+        rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
+        try:
+            await self._post(told.case, told.case.thread, key, rendered, kind="told", words=text)
+        except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
+            _log.error("reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error))
 
     async def _open_summary(self, case: CaseRecord) -> Thread:
         if case.summary:
             return case.summary
         rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
-        opens, channel = case_owner(case.thread, SUMMARY), self._channels.summaries
-        ts = await self._outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
+        opens, channel = case_owner(case.thread, SUMMARY), self.channels.summaries
+        ts = await self.outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
         return Thread(case.thread.team, channel, ts)
-
-    async def _tell_reporter(self, told: TurnPost) -> None:
-        """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not (words := told.reporter_text):
-            return
-        case, turn, rendered = told.case, told.turn, formatting.notice(words)
-        try:
-            await self._post(case, case.thread, f"turn:{turn}:told", rendered, kind="told", words=words)
-        except Permanent as error:
-            _log.error("reporter_not_notified", case=case.bug_id, turn=turn, reason=str(error))
 
     async def post_pull_request(self, case: CaseRecord, turn: int, url: str) -> None:
         """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             closed = (await CaseStore(tx).get(case.bug_id)).status is CaseStatus.RESOLVED
         said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
         if case.summary:
@@ -157,20 +147,20 @@ class LiveCasePostActivities(CasePostActivities):
         why = told.outcome.summary or told.failure
         root = formatting.notice(
             blocks.escalation_text(why),
-            mentions=tuple(self._channels.on_call(0)),
+            mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        key, channel = f"{case.bug_id}:escalation:{number}", self._channels.escalations
+        key, channel = f"{case.bug_id}:escalation:{number}", self.channels.escalations
         if case.summary and case.summary.channel == channel:  # the channel is shared: no thread of its own
-            await self._outbox.publish(Post(key, channel, case.summary.ts, root))
+            await self.outbox.publish(Post(key, channel, case.summary.ts, root))
         else:
-            await self._outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
+            await self.outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
         words = blocks.escalated_text(case.bug_id, told.reporter_text)
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
-        return self._channels.escalation(case.bug_id, number, case.severity)
+        return self.channels.escalation(case.bug_id, number, case.severity)
 
     async def report_sla_event(self, notice: SlaNotice) -> bool:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = CaseStore(tx)
             case, snapshot = await store.get(notice.bug_id), await store.snapshot(notice.bug_id)
             root = await PostStore(tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
@@ -184,16 +174,16 @@ class LiveCasePostActivities(CasePostActivities):
             event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
             await CaseStore(tx).record_sla_event(notice.bug_id, *event)
 
-        shared = case.summary and case.summary.channel == self._channels.escalations
+        shared = case.summary and case.summary.channel == self.channels.escalations
         thread_ts = case.summary.ts if case.summary and shared else root
-        mentions = tuple(self._channels.on_call(notice.tier))
+        mentions = tuple(self.channels.on_call(notice.tier))
         rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
-        post = Post(key, self._channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
-        return bool(await self._outbox.publish(post))
+        post = Post(key, self.channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
+        return bool(await self.outbox.publish(post))
 
     async def post_closing(self, bug_id: str) -> None:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = CaseStore(tx)
             case = await store.get(bug_id)
             if not case.close_reason:
@@ -219,8 +209,6 @@ class LiveCasePostActivities(CasePostActivities):
         if refusals:
             raise refusals[0]
 
-    # -- answers that no workflow is about to post ---------------------------------------------------------------------
-
     async def find_missing(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:
         return await CaseLists(tx).missing_answers(ANSWER_GRACE, limit, after, owed=False)
 
@@ -230,24 +218,20 @@ class LiveCasePostActivities(CasePostActivities):
         await (self.post_clarification_question(turn) if item.kind == "question" else self.post_findings(turn))
         return True
 
-    # -- cosmetics ---------------------------------------------------------------------------------------------------
-
     async def add_reactions(self, reactions: CaseReactions) -> None:
-        await add_reactions(self._slack, reactions.name, reactions.items)
+        await add_reactions(self.slack, reactions.name, reactions.items)
 
     async def mark_used(self, turn: TurnRef) -> None:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             used = await CaseMessageStore(tx).messages_of_turn(turn.bug_id, turn.turn)
-        await add_reactions(self._slack, "white_check_mark", used)
-
-    # -- parts -------------------------------------------------------------------------------------------------------
+        await add_reactions(self.slack, "white_check_mark", used)
 
     async def _case(self, bug_id: str) -> CaseRecord:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             return await CaseStore(tx).get(bug_id)
 
     async def _load(self, turn: TurnRef) -> TurnPost:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             return await CaseStore(tx).for_post(turn.bug_id, turn.turn)
 
     async def _post(
@@ -266,5 +250,5 @@ class LiveCasePostActivities(CasePostActivities):
             await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(thread, ts=ts))
 
         post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, on_posted=record if words else None)
-        await self._outbox.publish(post)
+        await self.outbox.publish(post)
         _log.info("message_posted", case=case.bug_id, key=post.key)

@@ -40,12 +40,8 @@ class ParsedReport:
 
 
 def parse_bug_report(text: str, services: Sequence[str] = ()) -> ParsedReport:
-    """Read the root message of a report.
-
-    Args:
-        text: as Slack sends it, with its markup; it may be empty, or hold nothing but emoji.
-        services: names from the catalogue that count as components wherever they stand as a word.
-    """
+    """Read the root message of a report, as Slack sends it; it may be empty, or hold nothing but emoji. The names of
+    `services` count as components wherever they stand as a word."""
     return ParsedReport(title=_title(text), severity=_severity(text), components=_components(text, services))
 
 

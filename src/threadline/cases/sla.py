@@ -1,8 +1,5 @@
-"""SLATrackingWorkflow: the clock of one escalation.
-
-It reminds people at half of a target, calls the next tier when a target is missed, and reminds once a day from then on.
-The arithmetic takes seconds and reads no clock.
-"""
+"""SLATrackingWorkflow: the clock of one escalation. It reminds people at half of a target, calls the next tier when a
+target is missed, and reminds once a day from then on. The arithmetic takes seconds and reads no clock."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -33,15 +30,9 @@ BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
 
 
 def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
-    """The next thing that is due.
-
-    Args:
-        started: when the case was escalated.
-        target: what was promised for its severity.
-        fired: the ordinal of the last event that happened or was skipped; 0 at first.
-        last_at: when that was; the daily reminders count from it.
-        acknowledged: a developer has answered, so the first target is met and its events are skipped.
-    """
+    """The next thing that is due. `fired` is the ordinal of the last event that happened or was skipped (0 at first),
+    at `last_at`: the daily reminders count from it. `acknowledged`: a developer has answered, so the first target is
+    met and its events are skipped."""
     plan: Sequence[tuple[float, SlaEventKind]] = sorted(
         (
             (started + target.acknowledge / 2, SlaEventKind.ACKNOWLEDGE_REMINDER),
@@ -57,13 +48,8 @@ def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *,
 
 
 def tier_for(kind: SlaEventKind, breaches: int, tiers: int) -> int:
-    """Which tier of on-call (0 is the first) an event is addressed to.
-
-    Args:
-        kind: the event.
-        breaches: how many breaches this escalation has had, this event included.
-        tiers: how many tiers there are.
-    """
+    """Which of the `tiers` of on-call (0 is the first) an event is addressed to, after so many breaches, this event
+    included."""
     return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in BREACHES or breaches else 0
 
 
@@ -101,7 +87,6 @@ class SLATrackingWorkflow:
 
     @workflow.run
     async def run(self, escalation: Escalation) -> str:
-        """Wait for what is due next, report it, and wait again."""
         while not self._resolved:
             due, acknowledged = self._next(), self._acknowledged
             workflow.set_current_details(f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}.")
@@ -110,8 +95,13 @@ class SLATrackingWorkflow:
             # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
             self._fired, self._last_at = due.ordinal, max(due.at, workflow.now().timestamp())
             self._breaches += due.kind in BREACHES
-            if not await self._report(due):
-                break
+            number, tier = escalation.number, tier_for(due.kind, self._breaches, escalation.tiers)
+            notice = SlaNotice(escalation.bug_id, number, due.kind, due.ordinal, tier)
+            try:
+                if not await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " ")):
+                    break
+            except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
+                workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
         return "resolved" if self._resolved else "case closed"
 
     def _next(self) -> SlaEvent:
@@ -133,21 +123,10 @@ class SLATrackingWorkflow:
             return False
         return True
 
-    async def _report(self, due: SlaEvent) -> bool:
-        tier = tier_for(due.kind, self._breaches, self._escalation.tiers)
-        notice = SlaNotice(self._escalation.bug_id, self._escalation.number, due.kind, due.ordinal, tier)
-        try:
-            return await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
-        except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
-            workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
-            return True
-
 
 async def start_clock(escalation: Escalation, before: int) -> None:
-    """Start the clock of an escalation, and stop that of the one `before`, 0 for none.
-
-    `ABANDON`: with any other policy the parent's first continue-as-new would end it.
-    """
+    """Start the clock of an escalation, and stop that of the one `before`, 0 for none. `ABANDON`: with any other policy
+    the parent's first continue-as-new would end it."""
     if before:
         await signal_clock(escalation.bug_id, before, "resolved")
     try:

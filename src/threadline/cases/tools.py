@@ -17,15 +17,10 @@ from threadline.tools.registry import tool
 MOST = 20
 """Cases of one answer; further ones are found by more words."""
 
-
 Wanted = Annotated[str | None, Field(max_length=300)]
 
 
-@tool(
-    "cases.search",
-    "Bug cases of the team, such as those that are open for a component.",
-    needs=(CaseReaders,),
-)
+@tool("cases.search", "Bug cases of the team, such as those that are open for a component.", needs=(CaseReaders,))
 async def search(
     context: ToolContext,
     *,
@@ -52,11 +47,7 @@ async def search(
     )
 
 
-@tool(
-    "cases.get",
-    "One bug case by its number: how it stands and what its reporter was told.",
-    needs=(CaseReaders,),
-)
+@tool("cases.get", "One bug case by its number: how it stands and what its reporter was told.", needs=(CaseReaders,))
 async def get(
     context: ToolContext,
     *,
@@ -78,11 +69,9 @@ TOOLS = [search, get]
 
 
 def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
-    """What may be told of a case where somebody asks about it, without what is empty, save the title.
-
-    `told` is what its reporter was told or asked last, `link` leads to the thread it was reported in. What is for
-    developers (`components`, `findings`, `pull_request`) is missing where others read as well.
-    """
+    """What may be told of a case where somebody asks about it, without what is empty, save the title. `told` is what
+    its reporter was told or asked last, `link` leads to the thread it was reported in. What is for developers
+    (`components`, `findings`, `pull_request`) is missing where others read as well."""
     case, turns, readers = source.case, source.turns, context.services[CaseReaders]
     card: dict[str, Any] = {
         "bug_id": case.bug_id,

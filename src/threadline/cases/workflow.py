@@ -20,20 +20,8 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import (
-        AgentActivities,
-        CaseActivities,
-        CasePostActivities,
-        CaseReactions,
-        EndRequest,
-        FlushRequest,
-        Notice,
-        SettleRequest,
-        StatusChange,
-        TurnRef,
-        TurnRequest,
-        agent_turn_options,
-    )
+    from threadline.cases import contract
+    from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities, TurnRef
     from threadline.cases.model import (
         BUG_WORKFLOW,
         STATE_OF,
@@ -53,7 +41,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
 
 from threadline.cases.sla import signal_clock, start_clock
-from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, call_unless, fault_of, pause
+from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, fault_of, pause, run_unless
 from threadline.threads.inbox import Inbox
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
@@ -116,10 +104,8 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._fetch_report()
 
     async def _fetch_report(self) -> None:
-        """Get the report when what was written under it arrived first.
-
-        Somebody else's words in an old thread open no case: the report alone does, or its author.
-        """
+        """Get the report when what was written under it arrived first. Somebody else's words in an old thread open no
+        case: the report alone does, or its author."""
         fresh = workflow.now().timestamp() - _seconds(self.state.thread.ts) < REPORT_DELAY
         senders = self.inbox.senders()
         if not (senders or fresh):
@@ -138,7 +124,9 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def store_messages(self) -> None:
         batch = self.inbox.batch()
-        request = FlushRequest(self.state.thread, batch, start_turn=not self.thread_run.busy and not self._closing)
+        request = contract.FlushRequest(
+            self.state.thread, batch, start_turn=not self.thread_run.busy and not self._closing
+        )
         self._update(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
         self.inbox.stored(len(batch))
         if not self.case.bug_id:
@@ -150,7 +138,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         if self._received and not more_to_come:
             received, self._received = self._received, []
             name = "+1" if self.ended else "eyes"
-            reactions = CaseReactions(self.case.bug_id, name, received)
+            reactions = contract.CaseReactions(self.case.bug_id, name, received)
             self.background.start(CasePostActivities.add_reactions, reactions, summary=name)
 
     def _is_acknowledged(self, message: IncomingMessage) -> bool:
@@ -193,22 +181,18 @@ class BugInvestigationWorkflow(ThreadHandler):
         timer = self.thread_run.timer
         if self.inbox:
             return None  # nobody was silent while something is unread
-        if not timer.is_set:
-            self._set_timer()
+        if not timer.is_set:  # to the end of the wait, or to the next look at an open pull request
+            at = self.case.wait_until
+            if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
+                poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
+                at = min(at, poll) if at else poll
+            if at:
+                timer.set(at, f"until {format_utc(at)}")
         elif timer.fired:
             if 0 < self.case.wait_until <= workflow.now().timestamp():
                 return self._on_timeout()
             return self._check_pull_request()
         return None
-
-    def _set_timer(self) -> None:
-        """Set the timer to the end of the wait, or to the next look at an open pull request."""
-        at = self.case.wait_until
-        if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
-            poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
-            at = min(at, poll) if at else poll
-        if at:
-            self.thread_run.timer.set(at, f"until {format_utc(at)}")
 
     @property
     def ended(self) -> bool:
@@ -244,7 +228,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
             await self._set_status(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
         if before.developer_wrote:
-            notice = Notice(before.bug_id, NoticeKind.FORWARDED, before.turn + 1)
+            notice = contract.Notice(before.bug_id, NoticeKind.FORWARDED, before.turn + 1)
             self.background.start(CasePostActivities.post_notice, notice, summary="tell developers", options=COSMETIC)
         return asyncio.create_task(self._announce(before))
 
@@ -256,10 +240,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _run_turn(self, number: int, may_post: Callable[[], bool]) -> Settled:
         """Attempts, each forked from the last good session, until one has an outcome or people must take over.
-
-        Args:
-            may_post: whether findings may be posted as soon as the turn is settled.
-        """
+        `may_post`: whether findings may be posted as soon as the turn is settled."""
         bug_id, budget = self.case.bug_id, RetryBudget()
         while True:
             if self.case.attachments_pending:
@@ -268,11 +249,12 @@ class BugInvestigationWorkflow(ThreadHandler):
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
             then = self._after_findings() if may_post() and not self._closing else None
-            settled = await self._settle(SettleRequest(bug_id, number, post_then=then))
+            settled = await self._settle(contract.SettleRequest(bug_id, number, post_then=then))
             delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
-            self._show_trouble(fault.message if fault and not settled.action else "")
+            self._trouble = fault.message if fault and not settled.action else ""
+            self._show()
             if delay is None and fault and not (settled.action or self._closing):
-                settled = await self._settle(SettleRequest(bug_id, number, failure=fault.message))
+                settled = await self._settle(contract.SettleRequest(bug_id, number, failure=fault.message))
             if delay is None or settled.action or self._closing:
                 return settled
             await pause(delay, lambda: self._closing, "wait before the next attempt")
@@ -283,18 +265,18 @@ class BugInvestigationWorkflow(ThreadHandler):
         first = number == 1
         run = AgentActivities.run_agent_investigation if first else AgentActivities.run_continuation_investigation
         session = session_id(case.bug_id, number, no)
-        request = TurnRequest(case.bug_id, number, no, session, limits, unanswered=case.unanswered)
+        request = contract.TurnRequest(case.bug_id, number, no, session, limits, unanswered=case.unanswered)
         summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
         try:
-            options = agent_turn_options(limits)
-            await call_unless(lambda: self._closing, run, request, summary=summary, options=options)
+            running = call(run, request, summary=summary, options=contract.agent_turn_options(limits))
+            await run_unless(lambda: self._closing, running)
         except Interrupted:
             return None
         except FailureError as error:
             return fault_of(error)
         return None
 
-    async def _settle(self, request: SettleRequest) -> Settled:
+    async def _settle(self, request: contract.SettleRequest) -> Settled:
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
         self._update(settled.case)
         return settled
@@ -302,7 +284,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- what the agent asked for ------------------------------------------------------------------------------------
 
     async def _resume_action(self) -> None:
-        settled = await self._settle(SettleRequest(self.case.bug_id, self.case.turn))
+        settled = await self._settle(contract.SettleRequest(self.case.bug_id, self.case.turn))
         if settled.action:
             await self._act(settled)
         else:  # the end of the case took the turn's number: asking again would go on for ever
@@ -354,11 +336,8 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _open_pull_request(self, turn: TurnRef) -> None:
         """A code host that is away is waited for, but not by a reporter who wants the case closed."""
         try:
-            self._update(
-                await call_unless(
-                    lambda: self._closing, CaseActivities.open_pull_request, turn, summary="open a pull request"
-                )
-            )
+            opening = call(CaseActivities.open_pull_request, turn, summary="open a pull request")
+            self._update(await run_unless(lambda: self._closing, opening))
         except Interrupted:
             return
         except FailureError as error:
@@ -407,7 +386,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _close(self, reason: Reason) -> None:
         """Resolve the case, unless the database holds a message that speaks against it."""
-        end = EndRequest(self.case.bug_id, reason)
+        end = contract.EndRequest(self.case.bug_id, reason)
         self._update(await call(CaseActivities.end_case, end, summary=f"end: {reason}"))
         if self.case.status is CaseStatus.RESOLVED:
             self.state.cancelled = False
@@ -421,27 +400,25 @@ class BugInvestigationWorkflow(ThreadHandler):
         await attempt(CasePostActivities.post_closing, self.case.bug_id, summary="post how it ended")
         self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
 
-    # -- parts -------------------------------------------------------------------------------------------------------
-
     def _reporter_wrote(self) -> bool:
         return self.case.reporter_wrote or self.inbox.holds_from(self.case.reporter_id)
 
-    def _after_findings(self) -> StatusChange:
+    def _after_findings(self) -> contract.StatusChange:
         timeout = self.state.limits.developer_timeout
         return self._status_change(CaseStatus.PENDING_VERIFICATION, Reason.FINDINGS_POSTED, timeout)
 
-    def _status_change(self, to: CaseStatus, reason: Reason, timeout: float = 0.0) -> StatusChange:
+    def _status_change(self, to: CaseStatus, reason: Reason, timeout: float = 0.0) -> contract.StatusChange:
         """Once people were called, only the question to the reporter has a timeout."""
         has_timeout = timeout and (to is CaseStatus.AWAITING_REPORTER or not self.case.escalated)
         wait_until = workflow.now().timestamp() + timeout if has_timeout else 0.0
-        return StatusChange(self.case.bug_id, to, reason, wait_until=wait_until)
+        return contract.StatusChange(self.case.bug_id, to, reason, wait_until=wait_until)
 
     async def _set_status(self, to: CaseStatus, reason: Reason, timeout: float = 0.0) -> None:
         change = self._status_change(to, reason, timeout)
         self._update(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
-        notice = Notice(self.case.bug_id, kind, ordinal, detail)
+        notice = contract.Notice(self.case.bug_id, kind, ordinal, detail)
         await attempt(CasePostActivities.post_notice, notice, summary=f"notice: {kind}")
 
     def _mark_used(self, turn: TurnRef) -> None:
@@ -468,12 +445,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 
-    def _show_trouble(self, trouble: str) -> None:
-        self._trouble = trouble
-        self._show()
-
     def _show(self) -> None:
-        """Search attributes, memo and the sentence about the state."""
         case = self.case
         if not case.bug_id:
             return

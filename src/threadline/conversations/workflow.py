@@ -65,7 +65,6 @@ from threadline.threads.calls import (
     Interrupted,
     attempt,
     call,
-    call_unless,
     fault_of,
     pause,
     public_message,
@@ -566,11 +565,9 @@ class Turn:
     async def _ask(self, request: ThinkRequest) -> Thought:
         """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
         conversation = self._conversation
-        return await call_unless(
+        return await run_unless(
             lambda: conversation.stop_requested,
-            ConversationActivities.think,
-            request,
-            summary=f"think {request.step}",
+            call(ConversationActivities.think, request, summary=f"think {request.step}"),
             grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
         )
 

@@ -83,15 +83,11 @@ class FailedJobs:
 
 
 class Actions:
-    """The workflow runs of one repository.
+    """The workflow runs of one repository, `owner/name`. `token` may read actions, and write them for `rerun`.
+    `api_url` is that of a GitHub Enterprise, such as `https://github.acme.example/api/v3`. `timeout`: seconds to
+    connect, and between two pieces of an answer.
 
     Every method raises `Permanent` when GitHub refuses, and `Transient` when it is away or asks to wait.
-
-    Args:
-        slug: `owner/name`.
-        token: may read actions, and write them for `rerun`.
-        api_url: of a GitHub Enterprise, such as `https://github.acme.example/api/v3`.
-        timeout: seconds to connect, and between two pieces of an answer.
     """
 
     setup_hint = (
@@ -145,12 +141,8 @@ class Actions:
         await self._github.call("POST", f"{self._path}/runs/{run_id}/{part}", f"Run {run_id}", lambda _: None)
 
     async def _log_end(self, job_url: str, room: int) -> str:
-        """The end of a job's log, or a sentence on why there is none.
-
-        Args:
-            job_url: the job's own address, which GitHub gives even for a repository that was renamed.
-            room: bytes.
-        """
+        """The end of a job's log, `room` bytes, or a sentence on why there is none. The job's own address, which GitHub
+        gives, leads there even for a repository that was renamed."""
         path = f"{urlsplit(job_url).path.removeprefix(self._api_path)}/logs"
         url = await self._github.call("GET", path, "The job", lambda to: to or "", missing=(404, 410), follow=False)
         if not url:
@@ -203,10 +195,8 @@ def _failed_job(job: Any) -> tuple[FailedJob, str]:
 
 
 def tail(log: str, room: int) -> str:
-    """The last whole lines of a log within `room` bytes of UTF-8, without colours and the stamp before each line.
-
-    Of a last line that is longer than that, its end.
-    """
+    """The last whole lines of a log within `room` bytes of UTF-8, without colours and the stamp before each line. Of a
+    last line that is longer than that, its end."""
     clean = _STAMP.sub("", _COLOURS.sub("", log)).rstrip()
     kept: list[str] = []
     left = room

@@ -99,31 +99,23 @@ class Git:
         accept: Collection[int] = (0,),
         failure: str = "",
     ) -> Output:
-        """Run one git command.
+        """Run one git command on the repository `git_dir`; git never searches for one.
 
         Args:
-            arguments: the command and its arguments.
-            git_dir: the repository; git never searches for one.
             work_tree: the files it works on, which is also the directory it runs in.
-            stdin: what it reads.
             env: further variables, such as `GIT_INDEX_FILE`.
             remote: whose credentials the command may use; it gets `NETWORK_SECONDS` then, else `LOCAL_SECONDS`.
             accept: exit codes that are answers and not failures.
             failure: the sentence of a failure, in which `{reason}` is replaced by git's own words.
 
-        Raises:
-            Permanent: git refused, or printed more than `MAX_OUTPUT` bytes.
-            Transient: the network or a lock was in the way, or time ran out.
+        Raises `Permanent` when git refused, or printed more than `MAX_OUTPUT` bytes, and `Transient` when the network
+        or a lock was in the way, or time ran out.
         """
-        sentence = failure or f"git {_command_of(arguments)} failed: {{reason}}"
-        command = [
-            *self._tie,
-            "git",
-            "--no-pager",
-            "--literal-pathspecs",
-            *(part for one in _CONFIG for part in ("-c", one)),
-        ]
-        command += [f"--git-dir={git_dir}", *([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
+        name = next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
+        sentence = failure or f"git {name} failed: {{reason}}"
+        settings = (part for one in _CONFIG for part in ("-c", one))
+        command = [*self._tie, "git", "--no-pager", "--literal-pathspecs", *settings, f"--git-dir={git_dir}"]
+        command += [*([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
         environment = self._environment | (remote.environment if remote else {}) | dict(env or {})
         seconds = NETWORK_SECONDS if remote else LOCAL_SECONDS
         try:
@@ -168,19 +160,15 @@ class Git:
 
 def _tie(path: str | None) -> Sequence[str]:
     """What ends git with this process, also when that is killed: a git left alone would write to a mirror for minutes.
-
     It is util-linux's `setpriv`, since a wrapper in Python would cost each command 15 ms, and code between fork and
-    exec may hang where there are threads. Where it is missing, or the system knows no death signal, git runs untied.
-    """
+    exec may hang where there are threads. Where it is missing, or the system knows no death signal, git runs untied."""
     found = shutil.which("setpriv", path=path) if sys.platform == "linux" else None
     return (found, "--pdeathsig", "KILL", "--") if found and shutil.which("git", path=path) else ()
 
 
 async def feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    """Write all that a process may read, and close its input; one that has ended reads nothing.
-
-    uvloop raises `RuntimeError` once a pipe is closed from the other side, even where nothing is written.
-    """
+    """Write all that a process may read, and close its input; one that has ended reads nothing. uvloop raises
+    `RuntimeError` once a pipe is closed from the other side, even where nothing is written."""
     with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         pipe.write(data)
         await pipe.drain()
@@ -193,10 +181,6 @@ async def _read(pipe: asyncio.StreamReader, limit: int) -> bytes:
     while chunk := await pipe.read(65_536):
         kept += chunk[: limit - len(kept)]
     return bytes(kept)
-
-
-def _command_of(arguments: Collection[str]) -> str:
-    return next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
 
 
 def _reason(stderr: bytes, remote: Remote | None) -> str:

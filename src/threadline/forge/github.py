@@ -46,14 +46,9 @@ FOR_PULL_REQUESTS = GitHubAdvice(
 
 
 class GitHub:
-    """One account at one GitHub.
-
-    Args:
-        api_url: such as `https://api.github.com`, or `https://github.acme.example/api/v3` of a GitHub Enterprise.
-        token: goes to this address alone, and into no message.
-        advice: what messages tell people to check.
-        timeout: of each call.
-    """
+    """One account at one GitHub, at `https://api.github.com` or, for example, `https://github.acme.example/api/v3` of a
+    GitHub Enterprise. The token goes to this address alone, and into no message; `advice` is what messages tell people
+    to check; `timeout` is that of each call."""
 
     def __init__(
         self,
@@ -69,17 +64,9 @@ class GitHub:
     ) -> tuple[str, int]:
         """Open a draft pull request, or bring the one that is there up to date; returns its URL and number.
 
-        Args:
-            slug: the repository, `owner/name`.
-            branch: holds the change.
-            commit: the full id of its newest commit.
-            into: the branch that the change is for.
-            title: one line.
-            body: Markdown.
-
-        Raises:
-            Permanent: GitHub refuses.
-            Transient: GitHub is away or asks to wait.
+        The change is on `branch` of `owner/name` (`slug`), with `commit` (a full id) as its newest, and is for the
+        branch `into`; the body is Markdown. Raises `Permanent` when GitHub refuses, and `Transient` when it is away or
+        asks to wait.
         """
         about, pulls = f"The repository {slug}", f"/repos/{slug}/pulls"
         texts = {"title": title, "body": body}
@@ -131,18 +118,14 @@ class GitHub:
         """Call one endpoint, once: retries belong to Temporal.
 
         Args:
-            method: such as `GET`.
             path: behind the address of the API; begins with a slash.
             about: what it is about, as a sentence begins with it ("Run 12").
             read: makes the result of the answer's JSON; gets None where the answer is empty or of a `missing` status.
-            params: the query.
-            body: sent as JSON.
             missing: statuses that mean "there is none".
             follow: follow redirects; if not, `read` gets the address that one leads to.
 
-        Raises:
-            Permanent: GitHub refuses, or the address is not that of its API.
-            Transient: GitHub is away; `NotDone` when it limits the rate of calls, since it did nothing then.
+        Raises `Permanent` when GitHub refuses, or the address is not that of its API, and `Transient` when it is away;
+        `NotDone` when it limits the rate of calls, since it did nothing then.
         """
         headers = {
             "Authorization": f"Bearer {self._token.get_secret_value()}",

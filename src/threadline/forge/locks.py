@@ -16,16 +16,8 @@ _POLL = 0.05
 
 @asynccontextmanager
 async def file_lock(path: Path, *, wait: float, message: str) -> AsyncIterator[None]:
-    """Hold the lock that is the file `path`, which the holder may delete.
-
-    Args:
-        path: the file; it is made when it is missing.
-        wait: seconds to wait for whoever holds it.
-        message: the sentence of the failure.
-
-    Raises:
-        Transient: it was still held after `wait` seconds.
-    """
+    """Hold the lock that is the file `path`, which is made when it is missing, and which the holder may delete. Raises
+    `Transient` with `message` when somebody else still held it after `wait` seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + wait
     while (descriptor := _try(path)) is None:

@@ -1,7 +1,5 @@
-"""Mirrors of repositories, and exports of their commits: plain files without a `.git`, and what was changed in them.
-
-A mirror is bare, cloned once a machine, and fetched when it is old or lacks a commit.
-"""
+"""Mirrors of repositories, and exports of their commits: plain files without a `.git`, and what was changed in them. A
+mirror is bare, cloned once a machine, and fetched when it is old or lacks a commit."""
 
 import asyncio
 import os
@@ -25,8 +23,6 @@ MAX_AGE = 60.0
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DEFAULT = "refs/threadline/default"
 _GC = ("gc.auto=6700", "gc.autoPackLimit=50", "gc.autoDetach=false", "gc.pruneExpire=never")
-
-
 # Symbolic links become small text files that hold their target, so no link in an export leads anywhere; and a tool
 # that loses the executable bit changes nothing.
 _PLAIN = ("-c", "core.symlinks=false", "-c", "core.fileMode=false")
@@ -47,18 +43,17 @@ class Mirrors:
         return self._root / f"{name}.git"
 
     async def commit(self, name: str, wanted: str | None = None) -> str:
-        """Make sure that the mirror holds a commit, and return its id.
-
-        Args:
-            name: the repository.
-            wanted: the commit's full id; the head of the default branch, at most `MAX_AGE` old, when left out.
-
-        Raises:
-            Permanent: the repository cannot be cloned, or has no such commit.
-            Transient: it cannot be reached now.
-        """
+        """Make sure that the mirror holds a commit, and return its full id: `wanted`, or the head of the default
+        branch, at most `MAX_AGE` old. Raises `Permanent` when the repository cannot be cloned, or has no such commit,
+        and `Transient` when it cannot be reached now."""
         if wanted is None:
-            return await self._head(name)
+            fetched = await self._refresh(name, MAX_AGE)
+            known, head = self._heads.get(name, (0, ""))
+            if known != fetched:
+                branch = f"{_DEFAULT}^{{commit}}"
+                head = (await self._git.run("rev-parse", "--verify", branch, git_dir=self.path(name))).text
+                self._heads[name] = fetched, head
+            return head
         if not COMMIT.fullmatch(wanted):
             raise Permanent(f"{wanted!r} is not a commit id of {name}: give all of its hexadecimal digits")
         if not await self._has(name, wanted):
@@ -79,15 +74,6 @@ class Mirrors:
         )
         return found.code == 0
 
-    async def _head(self, name: str) -> str:
-        fetched = await self._refresh(name, MAX_AGE)
-        known, head = self._heads.get(name, (0, ""))
-        if known != fetched:
-            resolved = await self._git.run("rev-parse", "--verify", f"{_DEFAULT}^{{commit}}", git_dir=self.path(name))
-            head = resolved.text
-            self._heads[name] = fetched, head
-        return head
-
     async def _refresh(self, name: str, max_age: float) -> int:
         """Returns the stamp of the newest fetch."""
         message = f"another process has been fetching {name} for too long: try again later"
@@ -101,7 +87,9 @@ class Mirrors:
     async def _fetch(self, name: str) -> None:
         mirror, remote = self.path(name), self._remotes[name]
         await self._git.init(mirror)
-        _drop_stale_locks(mirror)
+        # What a killed fetch left: only fetches write here, one at a time, so no lock can be alive now.
+        for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
+            lock.unlink(missing_ok=True)
         refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
         await self._git.run(
             *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
@@ -118,22 +106,10 @@ class Mirrors:
             _log.warning("mirror_gc_failed", repository=name, reason=str(error))
 
 
-def _drop_stale_locks(mirror: Path) -> None:
-    """Remove what a killed fetch left: only fetches write here, one at a time, so no lock can be alive now."""
-    for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
-        lock.unlink(missing_ok=True)
-
-
 class Export:
-    """One commit of a mirror, written out as plain files.
-
-    Args:
-        git: runs the commands.
-        mirror: the bare repository; it is only read.
-        tree: where the files go; an empty directory.
-        scratch: a directory of its own for the index and for new objects, out of the agent's reach.
-        commit: the full id of a commit that the mirror holds.
-    """
+    """One commit of a mirror, written out as plain files to `tree`, an empty directory. `scratch` is a directory of its
+    own for the index and for new objects, out of the agent's reach. The mirror holds the commit (a full id), and is
+    only read."""
 
     def __init__(self, git: Git, mirror: Path, tree: Path, scratch: Path, commit: str) -> None:
         self._git, self._mirror, self._tree, self._scratch, self._commit = git, mirror, tree, scratch, commit
@@ -149,20 +125,15 @@ class Export:
         await self._run("read-tree", "--reset", "-u", self._commit)
 
     async def apply(self, diff: str) -> None:
-        """Apply a diff that `diff` returned.
-
-        Raises:
-            Permanent: it does not fit the commit, or reaches out of the tree.
-        """
+        """Apply a diff that `diff` returned. Raises `Permanent` when it does not fit the commit, or reaches out of the
+        tree."""
         failure = f"the kept changes do not fit {self._tree.name} at {self._commit[:12]}: {{reason}}; open a new case"
         await self._run("apply", "--whitespace=nowarn", "-", stdin=diff.encode(), failure=failure)
 
     async def diff(self) -> str:
-        """What differs from the commit, new and deleted files included; empty when nothing does.
-
-        Paths with a component that begins with `.git` count as unchanged. Files that are no text, or not in UTF-8,
-        come as git's binary patches, so that `apply` can restore them and `patches.check` can refuse them.
-        """
+        """What differs from the commit, new and deleted files included; empty when nothing does. Paths with a component
+        that begins with `.git` count as unchanged. Files that are no text, or not in UTF-8, come as git's binary
+        patches, so that `apply` can restore them and `patches.check` can refuse them."""
         await self._stage()
         diff = ("diff", "--cached", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff")
         options = ("--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", self._commit)
@@ -175,10 +146,8 @@ class Export:
             return as_binary.stdout.decode("ascii")
 
     async def _stage(self) -> None:
-        """Bring the index to the state of the files, which are found by our own walk.
-
-        `git add` would ask each nested `.git` what it is, and obey the settings it finds there.
-        """
+        """Bring the index to the state of the files, which are found by our own walk. `git add` would ask each nested
+        `.git` what it is, and obey the settings it finds there."""
         listed = (await self._run("ls-files", "--stage", "-z")).stdout.split(b"\0")[:-1]
         entries = {path: info[:6] for info, _, path in (line.partition(b"\t") for line in listed)}
         foreign = tuple(path + b"/" for path, mode in entries.items() if mode == _GITLINK)
@@ -190,13 +159,7 @@ class Export:
 
     async def _run(self, *arguments: str, stdin: bytes = b"", failure: str = "") -> Output:
         return await self._git.run(
-            *_PLAIN,
-            *arguments,
-            git_dir=self._mirror,
-            work_tree=self._tree,
-            stdin=stdin,
-            env=self._env,
-            failure=failure,
+            *_PLAIN, *arguments, git_dir=self._mirror, work_tree=self._tree, stdin=stdin, env=self._env, failure=failure
         )
 
 

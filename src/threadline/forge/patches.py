@@ -1,5 +1,7 @@
 """Which changes a fix may contain: text files of the code, and nothing that runs before a person has looked.
 
+Each check raises `Permanent` with a sentence that names the path and what is wrong with it.
+
 Git accepts much more: a diff may add a symbolic link to `/etc/passwd`, or a workflow that runs at the push. Git alone
 reads the diff, and these rules judge what git made of it, since a parser of our own might read a diff otherwise.
 """
@@ -28,21 +30,14 @@ _CI_FOLDER, _CI_FILE = re.compile(_CI_FOLDERS), re.compile(_CI_FILES)
 _BINARY = re.compile(r"^GIT binary patch$", re.MULTILINE)
 _MODE = re.compile(r"^(?:old|new) mode ", re.MULTILINE)
 
-
 MAX_FILES, MAX_LINES, MAX_BYTES = 30, 1_500, 200_000
 """The biggest fix that a person can be expected to review: files, lines added and removed, bytes of the diff."""
 
 
 def check_diff(diff: str) -> None:
     """Refuse a diff that git should not even read: none at all, one that is too big, one with binary data, and one that
-    changes a mode.
-
-    Binary data is compressed, and git inflates it to any size while it reads the diff. A mode that changes with a
-    rename is not to be seen in the index, where the file is a new one.
-
-    Raises:
-        Permanent: with a sentence on what is wrong with it.
-    """
+    changes a mode. Binary data is compressed, and git inflates it to any size while it reads the diff. A mode that
+    changes with a rename is not to be seen in the index, where the file is a new one."""
     if not diff.strip():
         raise Permanent("the fix changes nothing: there is no pull request to open")
     if "\0" in diff or any("\ud800" <= character <= "\udfff" for character in diff):
@@ -56,29 +51,16 @@ def check_diff(diff: str) -> None:
 
 
 def check_size(numstat: bytes) -> None:
-    """Refuse a diff with binary files, too many files or too many lines, before git reads a file of the repository.
-
-    A copy of a big file takes one short line of a diff, and git holds all results in memory.
-
-    Args:
-        numstat: the output of `git apply --numstat -z`.
-
-    Raises:
-        Permanent: with a sentence on what is too much, or that names the binary file.
-    """
+    """Refuse a diff with binary files, too many files or too many lines, before git reads a file of the repository: a
+    copy of a big file takes one short line of a diff, and git holds all results in memory. `numstat`: the output of
+    `git apply --numstat -z`."""
     _check_size(numstat.split(b"\0")[:-1])
 
 
 def check_index(listed: bytes) -> None:
-    """Refuse whatever is more than a small change of regular text files.
-
-    Args:
-        listed: the output of `git diff-index --cached --raw --numstat -z --no-renames`: for each file its modes and
-            its path, then for each file its numbers of lines. A rename is a deleted file and a new one.
-
-    Raises:
-        Permanent: with a sentence that names the path and what is wrong with it.
-    """
+    """Refuse whatever is more than a small change of regular text files. `listed`: the output of `git diff-index
+    --cached --raw --numstat -z --no-renames`: for each file its modes and its path, then for each file its numbers of
+    lines. A rename is a deleted file and a new one."""
     fields = listed.split(b"\0")[:-1]
     if not fields:
         raise Permanent("the fix changes nothing: there is no pull request to open")
@@ -87,32 +69,23 @@ def check_index(listed: bytes) -> None:
         path = _path(name)
         check_path(path)
         old, new = info.decode().lstrip(":").split(" ")[:2]
-        for mode in {old, new} - {_NONE}:
-            _check_mode(mode, path)
+        for mode in {old, new} - {_NONE, *REGULAR}:
+            kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, f"of mode {mode}")
+            raise Permanent(f"the fix touches {path}, which is {kind}: only regular files may change")
         if _NONE not in (old, new) and old != new:
             _refuse_mode(path)
     _check_size(fields[2 * files :])
 
 
 def check_sources(numstat: bytes) -> None:
-    """Refuse a copy of a file that only people may change. The index shows the new file alone.
-
-    Args:
-        numstat: the output of `git apply --reverse --numstat -z`, which names each file as it is called before the fix.
-
-    Raises:
-        Permanent: with a sentence that names the path.
-    """
+    """Refuse a copy of a file that only people may change. The index shows the new file alone. `numstat`: the output of
+    `git apply --reverse --numstat -z`, which names each file as it is called before the fix."""
     for record in numstat.split(b"\0")[:-1]:
         check_path(_path(record.split(b"\t", 2)[2]))
 
 
 def check_path(path: str) -> None:
-    """Refuse a path out of the repository, one of git's own files, and whatever decides what CI runs.
-
-    Raises:
-        Permanent: with a sentence that names the path.
-    """
+    """Refuse a path out of the repository, one of git's own files, and whatever decides what CI runs."""
     # Some file systems fold case, and drop what is invisible, so that `.G<U+200C>it` is `.git` there.
     visible = "".join(character for character in path if unicodedata.category(character) != "Cf")
     parts = visible.casefold().split("/")
@@ -139,13 +112,6 @@ def _named_before(diff: str, position: int) -> str:
     """The name in the last header before a position, for a message."""
     header = diff[:position].rpartition("diff --git ")[2].partition("\n")[0]
     return header.rpartition(" b/")[2]
-
-
-def _check_mode(mode: str, path: str) -> None:
-    if mode in REGULAR:
-        return
-    kind = {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, f"of mode {mode}")
-    raise Permanent(f"the fix touches {path}, which is {kind}: only regular files may change")
 
 
 def _check_size(records: Iterable[bytes]) -> None:

@@ -1,7 +1,5 @@
-"""Pull requests: a diff that an agent wrote becomes a branch, and at GitHub a draft, that people review.
-
-The branch is made in a fresh bare clone, whose files are never written out.
-"""
+"""Pull requests: a diff that an agent wrote becomes a branch, and at GitHub a draft, that people review. The branch is
+made in a fresh bare clone, whose files are never written out."""
 
 import asyncio
 import re
@@ -36,11 +34,9 @@ _AUTHOR = {
 
 @dataclass(frozen=True)
 class FixRequest:
-    """A fix of the case `bug_id` in one repository: `diff` against the commit `base`.
-
-    `key` is the id of the developer's message that asked for it; it is recorded in the commit. All texts are storable
-    ones: without NUL and lone surrogates.
-    """
+    """A fix of the case `bug_id` in one repository: `diff` against the commit `base`. `key` is the id of the
+    developer's message that asked for it; it is recorded in the commit. All texts are storable ones: without NUL and
+    lone surrogates."""
 
     bug_id: str
     repository: str
@@ -65,18 +61,13 @@ class OpenedPullRequest:
 class PullRequests:
     """Opens pull requests with a credential that no agent ever holds.
 
-    Args:
-        repositories: URL or path by name, see `remotes.repositories_by_name`.
-        github_token: for git and the API of GitHub; without it the pushed branch is the pull request.
-        github_api_url: the API of a GitHub Enterprise, whose host the repositories are then expected at; with it,
-            repositories that are paths count as being there too.
+    `repositories`: URL or path by name, see `remotes.repositories_by_name`. `github_token` is for git and the API of
+    GitHub; without it the pushed branch is the pull request. `github_api_url` is that of a GitHub Enterprise, whose
+    host the repositories are then expected at; with it, repositories that are paths count as being there too.
     """
 
     def __init__(
-        self,
-        repositories: Mapping[str, str],
-        github_token: SecretStr | None = None,
-        github_api_url: str | None = None,
+        self, repositories: Mapping[str, str], github_token: SecretStr | None = None, github_api_url: str | None = None
     ) -> None:
         self._host = (urlsplit(github_api_url or GITHUB_API).hostname or "").removeprefix("api.")
         self._paths_too = github_api_url is not None
@@ -85,38 +76,36 @@ class PullRequests:
         self._git = Git()
 
     async def open(self, request: FixRequest) -> OpenedPullRequest:
-        """Push the fix to the case's one branch and see to its one draft; a repeated request changes nothing.
-
-        Raises:
-            Permanent: the diff breaks a rule of `patches`, conflicts with the present code, or the remote refuses.
-            Transient: the remote is away, asks to wait, or its branch moved meanwhile.
-        """
+        """Push the fix to the case's one branch and see to its one draft; a repeated request changes nothing. Raises
+        `Permanent` when the diff breaks a rule of `patches`, conflicts with the present code, or the remote refuses,
+        and `Transient` when the remote is away, asks to wait, or its branch moved meanwhile."""
         remote = self._remote(request.repository)
         patches.check_diff(request.diff)
         if not COMMIT.fullmatch(request.base):
             raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
-        branch = _branch_of(request.bug_id)
+        if not _BUG_ID.fullmatch(request.bug_id):
+            raise Permanent(f"{request.bug_id!r} is not a case id: write it like BUG-12")
+        branch = f"threadline/{request.bug_id.lower()}"
+        title = f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
         async with self._clone(remote, request.repository) as clone:
             tips = await clone.fetch(branch)
             tree = await clone.tree(request.base, request.diff)
-            commit = await clone.commit(request.base, tree, tips, _message(request))
+            key = "".join(request.key.split())
+            message = f"{title}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"
+            commit = await clone.commit(request.base, tree, tips, message)
             await clone.push(branch, commit, tips)
-        if self._github is None or not self._is_github(remote):
+        at_github = self._paths_too if remote.is_path else remote.host == self._host
+        if self._github is None or not at_github:
             return OpenedPullRequest(request.repository, branch, f"{remote.link}#{branch}", None, commit)
         url, number = await self._github.ensure_draft(
-            remote.slug, branch, commit, tips.default_name, _title(request), request.body
+            remote.slug, branch, commit, tips.default_name, title, request.body
         )
         return OpenedPullRequest(request.repository, branch, url, number, commit)
 
     async def state(self, opened: OpenedPullRequest) -> RemoteState:
-        """What became of a pull request.
-
-        Without GitHub it is `merged` when the default branch holds its commit, and `gone` when its branch was deleted.
-
-        Raises:
-            Permanent: the repository cannot be read.
-            Transient: it cannot be reached now.
-        """
+        """What became of a pull request. Without GitHub it is `merged` when the default branch holds its commit, and
+        `gone` when its branch was deleted. Raises `Permanent` when the repository cannot be read, and `Transient` when
+        it cannot be reached now."""
         remote = self._remote(opened.repository)
         if self._github is not None and opened.number is not None:
             return await self._github.pull_request_state(remote.slug, opened.number)
@@ -131,9 +120,6 @@ class PullRequests:
             known = ", ".join(self._remotes) or "none"
             raise Permanent(f"there is no repository called {name}: THREADLINE_REPO names {known}")
         return self._remotes[name]
-
-    def _is_github(self, remote: Remote) -> bool:
-        return self._paths_too if remote.is_path else remote.host == self._host
 
     def _log_in(self, remote: Remote, token: SecretStr | None) -> Remote:
         """Let git use the token at GitHub's own host, and nowhere else."""
@@ -166,12 +152,8 @@ class FixClone:
         self._env = {"GIT_INDEX_FILE": str(git_dir / "index-of-the-fix")} | _AUTHOR
 
     async def fetch(self, branch: str) -> BranchTips:
-        """Clone the default branch, and `branch` if it exists.
-
-        Raises:
-            Permanent: the repository cannot be read, or is empty.
-            Transient: it cannot be reached now.
-        """
+        """Clone the default branch, and `branch` if it exists. Raises `Permanent` when the repository cannot be read,
+        or is empty, and `Transient` when it cannot be reached now."""
         await self._git.init(self._git_dir)
         failure = f"could not clone {self._name} from {self._remote.url}: {{reason}}; check THREADLINE_REPO"
         url, ref = self._remote.url, f"refs/heads/{branch}"
@@ -194,11 +176,8 @@ class FixClone:
         return BranchTips(default[1], await self._read(_DEFAULT), await self._read(_BRANCH) if existing else "")
 
     async def tree(self, base: str, diff: str) -> str:
-        """The tree of `base` with `diff` applied; `diff` has passed `patches.check_diff`.
-
-        Raises:
-            Permanent: the commit is not there, the diff does not fit it, or breaks a rule of `patches`.
-        """
+        """The tree of `base` with `diff` applied; `diff` has passed `patches.check_diff`. Raises `Permanent` when the
+        commit is not there, or the diff does not fit it, or breaks a rule of `patches`."""
         if not await self._answers("cat-file", "-e", f"{base}^{{commit}}"):
             raise Permanent(
                 f"{self._name} no longer has commit {base[:12]}, on which the fix was made: "
@@ -216,31 +195,27 @@ class FixClone:
         return await self._run("write-tree")
 
     async def commit(self, base: str, tree: str, tips: BranchTips, message: str) -> str:
-        """The commit that makes the case's branch hold `tree`; the present one when it does already.
-
-        It goes on top of the branch, or starts it anew at `base` when the branch belongs to an earlier base.
-
-        Raises:
-            Permanent: people have committed to the branch, the change is already on the default branch, or the
-                default branch has moved on so that the two conflict.
-        """
+        """The commit that makes the case's branch hold `tree`; the present one when it does already. It goes on top of
+        the branch, or starts it anew at `base` when the branch belongs to an earlier base. Raises `Permanent` when
+        people have committed to the branch, the change is already on the default branch, or the two conflict."""
         if tips.branch and await self._read(tips.branch, "tree") == tree:
             return tips.branch
         continues = bool(tips.branch) and await self._is_ancestor(base, tips.branch)
         if tips.branch:
-            await self._refuse_others(base, tips)
+            emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
+            if others := sorted(set(emails.splitlines()) - {EMAIL}):
+                raise Permanent(
+                    f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
+                    "merge or rename that branch first, so that their work is kept"
+                )
         parent = tips.branch if continues else base
         commit = await self._run("commit-tree", tree, "-p", parent, "-F", "-", stdin=message)
         await self._refuse_conflict(tips, commit)
         return commit
 
     async def push(self, branch: str, commit: str, tips: BranchTips) -> None:
-        """Move the remote's branch to `commit`, unless somebody moved it since `fetch`.
-
-        Raises:
-            Permanent: the remote refuses.
-            Transient: the branch has moved, or the remote cannot be reached now.
-        """
+        """Move the remote's branch to `commit`, unless somebody moved it since `fetch`. Raises `Permanent` when the
+        remote refuses, and `Transient` when the branch has moved, or the remote cannot be reached now."""
         if commit == tips.branch:
             return
         ref = f"refs/heads/{branch}"
@@ -255,14 +230,6 @@ class FixClone:
     async def merged(self, commit: str, tips: BranchTips) -> bool:
         known = await self._answers("cat-file", "-e", f"{commit}^{{commit}}")
         return known and await self._is_ancestor(commit, tips.default)
-
-    async def _refuse_others(self, base: str, tips: BranchTips) -> None:
-        emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
-        if others := sorted(set(emails.splitlines()) - {EMAIL}):
-            raise Permanent(
-                f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
-                "merge or rename that branch first, so that their work is kept"
-            )
 
     async def _refuse_conflict(self, tips: BranchTips, commit: str) -> None:
         merge = await self._git.run(
@@ -296,18 +263,3 @@ class FixClone:
             *arguments, git_dir=self._git_dir, stdin=stdin.encode(), env=self._env, failure=failure
         )
         return output.stdout
-
-
-def _branch_of(bug_id: str) -> str:
-    if not _BUG_ID.fullmatch(bug_id):
-        raise Permanent(f"{bug_id!r} is not a case id: write it like BUG-12")
-    return f"threadline/{bug_id.lower()}"
-
-
-def _title(request: FixRequest) -> str:
-    return f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
-
-
-def _message(request: FixRequest) -> str:
-    key = "".join(request.key.split())
-    return f"{_title(request)}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"

@@ -88,11 +88,8 @@ class Remote:
 
 
 def repositories_by_name(urls: Sequence[str]) -> dict[str, str]:
-    """Repositories by the name of their folder: `https://host/acme/shop.git` is `shop`.
-
-    Raises:
-        Permanent: two have the same name, or one has a name that cannot be a folder in a workspace.
-    """
+    """Repositories by the name of their folder: `https://host/acme/shop.git` is `shop`. Raises `Permanent` when two
+    have the same name, or one has a name that cannot be a folder in a workspace."""
     named: dict[str, str] = {}
     for url in urls:
         remote = Remote.parse(url.strip())

@@ -67,20 +67,13 @@ class LiveAgentActivities(AgentActivities):
             "turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, messages=len(claim.entries)
         )
         with disk_errors_are_transient():
-            attached = await self._attachments(claim)
+            attached = await self._store.attachments(claim.bug_id)
+            if any(file.content is None and not file.error for file in attached):
+                # Its message was stored after the workflow looked what to fetch, and before the turn took its batch.
+                raise Transient(
+                    "A file was attached when the turn started: the turn is retried once the file is fetched."
+                )
             return await self._under_lease(claim, self._work(request, claim, attached))
-
-    async def _attachments(self, claim: TurnClaim) -> list[AttachedFile]:
-        """The case's files.
-
-        Raises:
-            Transient: one is not fetched yet. Its message was stored after the workflow looked what to fetch, and
-                before the turn took its batch.
-        """
-        files = await self._store.attachments(claim.bug_id)
-        if any(file.content is None and not file.error for file in files):
-            raise Transient("A file was attached when the turn started: the turn is retried once the file is fetched.")
-        return files
 
     async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
@@ -103,10 +96,8 @@ class LiveAgentActivities(AgentActivities):
         return TurnEnded(cast("Action", outcome.action), usage.cost_usd)
 
     async def _record_failure(self, claim: TurnClaim, usage: SessionUsage, error: BaseException) -> None:
-        """Count what an attempt without an outcome has cost, whatever ended it: the budget of the case must hold.
-
-        Only the holder of the claim may write. A cost that cannot be written for `COST_WAIT` seconds is lost.
-        """
+        """Count what an attempt without an outcome has cost, whatever ended it: the budget of the case must hold. Only
+        the holder of the claim may write. A cost that cannot be written for `COST_WAIT` seconds is lost."""
         failure = redact(str(error)) if isinstance(error, Permanent | Transient) else ""
         try:
             async with asyncio.timeout(COST_WAIT):
@@ -133,11 +124,8 @@ class LiveAgentActivities(AgentActivities):
 
     async def _heartbeat(self, claim: TurnClaim) -> None:
         """Send a heartbeat and renew the lease by a timer: nothing arrives from the agent while its model thinks.
-
-        Raises:
-            ClaimLost: another attempt or the case's end took the turn.
-            Transient: Postgres was away for nearly the whole lease.
-        """
+        Raises `ClaimLost` when another attempt or the case's end took the turn, and `Transient` when Postgres was away
+        for nearly the whole lease."""
         loop = asyncio.get_running_loop()
         renewed = loop.time()
         while True:

@@ -22,11 +22,8 @@ T = TypeVar("T")
 
 
 class CliSession:
-    """One client and its process.
-
-    The task that talks to the client is never cancelled from outside: a cancellation inside the SDK takes five seconds,
-    and a second one leaves the process behind.
-    """
+    """One client and its process. The task that talks to the client is never cancelled from outside: a cancellation
+    inside the SDK takes five seconds, and a second one leaves the process behind."""
 
     def __init__(self, options: ClaudeAgentOptions, sandbox: Sandbox, monitor: TurnMonitor) -> None:
         self._client = ClaudeSDKClient(options)
@@ -35,21 +32,14 @@ class CliSession:
         self._connected = False
 
     async def connect(self) -> None:
-        """Start the process.
-
-        Raises:
-            Permanent, Transient, SessionNotFound
-        """
+        """Start the process. Raises `Permanent`, `Transient` or `SessionNotFound`."""
         with self._classified():
             await self._client.connect()
         self._connected = True
 
     async def ask(self, prompt: str) -> ResultMessage:
-        """Send one prompt and follow the stream to its result, which may tell of a failure.
-
-        Raises:
-            Permanent, Transient, SessionNotFound: when there is no result.
-        """
+        """Send one prompt and follow the stream to its result, which may tell of a failure. Raises `Permanent`,
+        `Transient` or `SessionNotFound` when there is no result."""
         with self._classified():
             await self._client.query(prompt)
             async for message in self._client.receive_response():
@@ -71,18 +61,9 @@ class CliSession:
             raise failure from error
 
     async def run(self, talk: Coroutine[Any, Any, T], *, timeout: float, stale_after: float) -> T:
-        """Await `talk`, which calls `connect` and `ask`, and end the process whatever happens.
-
-        Args:
-            talk: the turn's conversation.
-            timeout: seconds for all of it.
-            stale_after: seconds without any message after which the process counts as stuck.
-
-        Raises:
-            Permanent: it took longer than `timeout`.
-            Transient: it was silent for `stale_after`.
-            asyncio.CancelledError: when cancelled, within a second, after the process has ended.
-        """
+        """Await `talk`, which calls `connect` and `ask`, and end the process whatever happens; within a second when
+        cancelled. Raises `Permanent` when it took longer than `timeout` seconds, and `Transient` when no message came
+        for `stale_after`."""
         talking = asyncio.create_task(talk)
         try:
             await self._until_done(talking, timeout, stale_after)

@@ -25,13 +25,8 @@ class MessagePart:
 
 
 def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
-    """One message as the model sees it.
-
-    Args:
-        entry: the message.
-        text: the part of its neutralised text to show; the whole when left out.
-        mark: a further attribute, such as `part="1/3"`.
-    """
+    """One message as the model sees it, or a part of its neutralised `text`. `mark` is a further attribute, as
+    `part="1/3"`."""
     attributes = {
         "number": str(entry.seq),
         "from": entry.sender_type,
@@ -39,7 +34,8 @@ def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
         "kind": entry.kind,
         "at": entry.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     } | ({"read": "yes"} if entry.read else {})
-    head = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes.items())
+    plain = {name: escape(" ".join(value.split()), quote=True) for name, value in attributes.items()}
+    head = " ".join(f'{name}="{value}"' for name, value in plain.items())
     return f"<message {head}{mark and ' ' + mark}>\n{neutralise(entry.text) if text is None else text}\n</message>"
 
 
@@ -61,10 +57,6 @@ def parts_in(text: str) -> Iterator[MessagePart]:
 def neutralise(text: str) -> str:
     """A person's text in which nothing opens or closes a fence."""
     return _FENCE.sub("&lt;", text)
-
-
-def _attribute(value: str) -> str:
-    return escape(" ".join(value.split()), quote=True)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -35,14 +35,8 @@ class WorkspacePolicy:
         return HookMatcher(hooks=[self._before], on_failure="block", timeout=10)
 
     def decide(self, tool: str, given: dict[str, Any]) -> dict[str, Any] | None:
-        """Judge one call.
-
-        Returns:
-            The input with which the call is granted, or None to leave the call to the CLI's own, equally narrow rules.
-
-        Raises:
-            ToolRefused: the message is for the model.
-        """
+        """Judge one call. Returns the input with which it is granted, or None to leave it to the CLI's own, equally
+        narrow rules. Raises `ToolRefused`, whose message is for the model."""
         if tool == _ANSWER or tool.startswith(_OWN_TOOLS):
             return None
         if tool in _WRITES:
@@ -63,11 +57,8 @@ class WorkspacePolicy:
         raise ToolRefused(f"The tool {tool} is not available here.")
 
     def confine(self, path: str) -> Path:
-        """The real path of `path`, which may be relative to the workspace.
-
-        Raises:
-            ToolRefused: when it lies outside the workspace, also by way of a symbolic link, or belongs to Git.
-        """
+        """The real path of `path`, which may be relative to the workspace. Raises `ToolRefused` when it lies outside
+        the workspace, also by way of a symbolic link, or belongs to Git."""
         if path.strip() != path or path.startswith("~") or not path.isprintable():
             raise ToolRefused(f"{path!r} is not a plain path: name a file in the workspace.")
         try:

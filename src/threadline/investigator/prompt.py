@@ -29,14 +29,8 @@ def system() -> str:
 
 
 def turn_prompt(claim: TurnClaim, *, may_ask: bool, unanswered: bool = False, forgotten: bool = False) -> str:
-    """The prompt of one turn. Its instructions depend on what the case was waiting for.
-
-    Args:
-        claim: the turn and its batch.
-        may_ask: whether the turn may end with a question to the reporter.
-        unanswered: the reporter did not answer the last question in time.
-        forgotten: the agent starts without the session of the earlier turns.
-    """
+    """The prompt of one turn. Its instructions depend on what the case was waiting for. `unanswered`: the reporter did
+    not answer the last question in time. `forgotten`: the agent starts without the session of the earlier turns."""
     bug_id, state = claim.bug_id, claim.state.value
     kind, instructions = ("initial", "initial") if claim.turn == 1 else (f"continuation, state {state}", state)
     sections = [

@@ -70,12 +70,9 @@ class ReadOnlyQueries:
     """Queries of a model, which may be anything that somebody made it write.
 
     What protects the database is the login: `check` refuses one that could do more than read. The read-only
-    transaction, the single statement and the time limit come before that.
-
-    Args:
-        dsns: addresses by the name under which the agent knows them.
-        views: what may be read, as `view` or `schema.view`.
-        own: the addresses of this program's own database, which is none of the agent's sources.
+    transaction, the single statement and the time limit come before that. `dsns` are addresses by the name under which
+    the agent knows them, `views` (`view` or `schema.view`) what may be read, `own` the addresses of this program's own
+    database, which is none of the agent's sources.
     """
 
     def __init__(self, dsns: Mapping[str, str], *, views: Collection[str], own: Sequence[str]) -> None:
@@ -88,12 +85,8 @@ class ReadOnlyQueries:
         return sorted(self._dsns)
 
     async def check(self) -> None:
-        """Call once at the start, and do not start when it raises.
-
-        Raises:
-            Permanent: a source could be written to, shows more than the named views, or is this program's own.
-            Transient: a source cannot be reached.
-        """
+        """Call once at the start, and do not start when it raises `Permanent`: a source could be written to, shows more
+        than the named views, or is this program's own. Raises `Transient` when one cannot be reached."""
         for name, dsn in self._dsns.items():
             if _place(dsn) in self._own:
                 raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
@@ -101,12 +94,9 @@ class ReadOnlyQueries:
                 await self._check(name, connection)
 
     async def query(self, source: str, statement: str, limit: int) -> QueryResult:
-        """Run one statement, and return its first `limit` rows as text.
-
-        Raises:
-            Permanent: there is no such source, or the statement was refused, in words that hold no secret.
-            Transient: the source cannot be reached now.
-        """
+        """Run one statement, and return its first `limit` rows as text. Raises `Permanent` when there is no such
+        source, or the statement was refused, in words that hold no secret, and `Transient` when the source cannot be
+        reached now."""
         if source not in self._dsns:
             raise Permanent(f"there is no query source {source!r}; there are: {', '.join(self.names) or 'none'}")
         async with await self._connect(source) as connection:
@@ -115,7 +105,9 @@ class ReadOnlyQueries:
             except psycopg.errors.QueryCanceled as exc:
                 raise Permanent(f"the query took longer than {_TIMEOUT_S} seconds: narrow it") from exc
             except psycopg.Error as exc:
-                raise Permanent(f"{source} refused the query: {_reason(exc)}") from exc
+                # The server quotes a value that it refuses in full.
+                reason = (exc.diag.message_primary or "no reason given")[:_CELL_SHOWN]
+                raise Permanent(f"{source} refused the query: {reason}") from exc
 
     async def _connect(self, name: str) -> AsyncConnection[tuple[Any, ...]]:
         try:
@@ -174,10 +166,8 @@ async def _first(connection: AsyncConnection[tuple[Any, ...]], statement: str, l
 async def _bounded(
     connection: AsyncConnection[tuple[Any, ...]], statement: bytes, limit: int
 ) -> tuple[bytes, list[str]]:
-    """The statement with each long value cut by the server, and the names of its columns.
-
-    A row is held here as a whole before its first value can be read, and Postgres' values may have a gigabyte.
-    """
+    """The statement with each long value cut by the server, and the names of its columns. A row is held here as a whole
+    before its first value can be read, and Postgres' values may have a gigabyte."""
     alone = statement.rstrip(b"; \t\r\n")
     # What is no statement by itself could close our bracket, and go on outside of what bounds it.
     await connection.execute(b"PREPARE asked AS " + alone, prepare=True)
@@ -202,11 +192,6 @@ def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:
     return [column.name for column in cursor.description or ()]
 
 
-def _reason(error: psycopg.Error) -> str:
-    """The server quotes a value that it refuses in full."""
-    return (error.diag.message_primary or "no reason given")[:_CELL_SHOWN]
-
-
 def _shown(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -226,12 +211,8 @@ def _place(dsn: str) -> tuple[str, str, str]:
 
 
 class Loki:
-    """Searches the streams of one selector.
-
-    Args:
-        url: the server's base, such as `http://loki:3100`.
-        selector: which streams, such as `{namespace="shop"}`; an agent can name no other.
-    """
+    """Searches the streams of one selector, such as `{namespace="shop"}`, at a server such as `http://loki:3100`: an
+    agent can name no other."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, selector: str) -> None:
         self._session = session
@@ -239,12 +220,8 @@ class Loki:
         self._url = url.rstrip("/") + "/loki/api/v1/query_range"
 
     async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
-        """Lines of the last `minutes` that hold every word of `query`, newest first.
-
-        Raises:
-            Permanent: Loki refuses the search; its words say why.
-            Transient: Loki cannot answer now.
-        """
+        """Lines of the last `minutes` that hold every word of `query`, newest first. Raises `Permanent` when Loki
+        refuses the search, with its words, and `Transient` when it cannot answer now."""
         now = time.time_ns()
         asked = {
             "query": " ".join([self._selector, *(f"|= {json.dumps(word)}" for word in query.split())]),

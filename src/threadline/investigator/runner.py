@@ -25,12 +25,7 @@ from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.sandbox import Sandbox, find_cli
 from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.store import CaseReader, TurnClaim, TurnOutcome
-from threadline.investigator.stream import (
-    SessionNotFound,
-    SessionUsage,
-    TurnMonitor,
-    raise_for_result,
-)
+from threadline.investigator.stream import SessionNotFound, SessionUsage, TurnMonitor, raise_for_result
 from threadline.investigator.tools import SERVER, case_tools
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads.model import SenderType
@@ -43,16 +38,9 @@ BUDGET_SLACK = 1.25
 
 @dataclass(frozen=True)
 class InvestigatorConfig:
-    """How the agent's CLI is run.
-
-    Args:
-        model: the model's full name; prices are looked up by it.
-        api_key: for the model's API.
-        base_url: where that API is, if not at its usual address.
-        max_turns: replies of the model in one turn of the case.
-        stale_after: seconds without a sign of life after which a turn is interrupted. Keep it above the limits of a
-            tool and of a request.
-    """
+    """How the agent's CLI is run. Prices are looked up by the model's full name. `base_url` is where the model's API
+    is, if not at its usual address; `max_turns` counts the model's replies in one turn of the case. After `stale_after`
+    seconds without a sign of life a turn is interrupted: keep it above the limits of a tool and of a request."""
 
     model: str
     api_key: str = field(repr=False)
@@ -63,10 +51,8 @@ class InvestigatorConfig:
 
 @dataclass(frozen=True)
 class TurnInput:
-    """One attempt at a turn, with what it may use of its case.
-
-    `budget_usd` bounds this attempt; `sessions` keeps its transcript.
-    """
+    """One attempt at a turn, with what it may use of its case. `budget_usd` bounds this attempt; `sessions` keeps its
+    transcript."""
 
     request: TurnRequest
     claim: TurnClaim
@@ -80,36 +66,22 @@ class TurnInput:
         return not self.request.unanswered and self.claim.questions < self.request.limits.max_questions
 
 
+@dataclass(eq=False)
 class Investigator:
-    """Starts a process of the agent's CLI for each turn; keeps nothing between turns.
+    """Starts a process of the agent's CLI for each turn; keeps nothing between turns. The agent has a tool for the
+    databases (`queries`) and one for the logs where these are given."""
 
-    Args:
-        config: how the CLI is run.
-        queries: databases that the agent may read; without them it has no tool for that.
-        logs: logs that it may search; without them, likewise.
-    """
-
-    def __init__(
-        self, config: InvestigatorConfig, queries: ReadOnlyQueries | None = None, logs: Loki | None = None
-    ) -> None:
-        self._config = config
-        self._queries = queries
-        self._logs = logs
+    config: InvestigatorConfig
+    queries: ReadOnlyQueries | None = None
+    logs: Loki | None = None
 
     async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
         """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone.
+        The outcome lacks the changes to the code, which lie in the workspace. `usage` counts what the attempt uses,
+        also when it fails or is cancelled.
 
-        Args:
-            turn: what to do, and with what.
-            usage: what the attempt uses is counted here, also when it fails or is cancelled.
-
-        Returns:
-            the outcome without its changes to the code, which lie in the workspace.
-
-        Raises:
-            Permanent: another attempt cannot help.
-            Transient: another attempt, with a new `session_id`, may help.
-            asyncio.CancelledError: within a second of being cancelled, with no process left.
+        Raises `Permanent` when another attempt cannot help, and `Transient` when one with a new `session_id` may; when
+        it is cancelled, it ends within a second, with no process left.
         """
         if parent := turn.claim.parent_session:
             try:
@@ -123,12 +95,12 @@ class Investigator:
         turn.sessions.begin()
         sandbox = Sandbox(find_cli(), self._environment())
         try:
-            monitor = TurnMonitor([self._config.api_key], usage)
+            monitor = TurnMonitor([self.config.api_key], usage)
             session = CliSession(self._options(turn, sandbox, monitor, parent), sandbox, monitor)
             outcome = await session.run(
                 _converse(session, monitor, turn, forgotten=turn.claim.turn > 1 and parent is None),
                 timeout=turn.request.limits.turn_timeout,
-                stale_after=self._config.stale_after,
+                stale_after=self.config.stale_after,
             )
         finally:
             sandbox.remove()
@@ -138,11 +110,11 @@ class Investigator:
             action=outcome.action,
             result=outcome.model_dump(mode="json"),
             duration_s=time.monotonic() - started,
-            read=monitor.read,
+            read=monitor.tracker.read,
         )
 
     def _environment(self) -> dict[str, str]:
-        config = self._config
+        config = self.config
         return {
             **({"ANTHROPIC_BASE_URL": config.base_url} if config.base_url else {}),
             "ANTHROPIC_API_KEY": config.api_key,
@@ -157,12 +129,12 @@ class Investigator:
         self, turn: TurnInput, sandbox: Sandbox, monitor: TurnMonitor, parent: str | None
     ) -> ClaudeAgentOptions:
         policy = WorkspacePolicy(turn.workspace, may_fix=turn.claim.may_fix)
-        tools = case_tools(turn.records, self._queries, self._logs)
+        tools = case_tools(turn.records, self.queries, self.logs)
         return ClaudeAgentOptions(
             cli_path=sandbox.launcher,
             cwd=turn.workspace,
             env=sandbox.environment,
-            model=self._config.model,
+            model=self.config.model,
             # Without snapshot=False a resumed session keeps the system prompt of its first turn.
             system_prompt={"type": "custom", "prompt": prompts.system(), "snapshot": False},
             tools=policy.tools,
@@ -174,7 +146,7 @@ class Investigator:
             setting_sources=[],  # a repository's own settings could run programs and redirect the key
             verbatim_prompts=True,  # or `@/path` in a person's message reads that file
             output_format=output_format(),
-            max_turns=self._config.max_turns,
+            max_turns=self.config.max_turns,
             max_budget_usd=turn.budget_usd * BUDGET_SLACK,
             max_buffer_size=LARGEST_LINE,
             include_partial_messages=True,

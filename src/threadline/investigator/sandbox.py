@@ -1,7 +1,5 @@
-"""How the agent's process is confined: its folder, its launcher, its environment, and the last resort to end it.
-
-No other file knows how a process is confined. What the agent's tools may touch is decided in policy.py.
-"""
+"""How the agent's process is confined: its folder, its launcher, its environment, and the last resort to end it. No
+other file knows that. What the agent's tools may touch is decided in policy.py."""
 
 import contextlib
 import os
@@ -29,15 +27,9 @@ _FROM_SDK = ("PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUD
 
 
 class Sandbox:
-    """The temporary folder of one CLI process, which holds its configuration, transcripts and scratch files.
-
-    Args:
-        cli: the executable to run.
-        settings: variables that the CLI gets besides the few it may inherit; no other variable reaches it.
-
-    Raises:
-        OSError: the folder cannot be made; nothing of it is left.
-    """
+    """The temporary folder of one CLI process, which holds its configuration, transcripts and scratch files. `settings`
+    are variables that the CLI gets besides the few it may inherit; no other variable reaches it. Raises `OSError` when
+    the folder cannot be made; nothing of it is left."""
 
     def __init__(self, cli: Path, settings: Mapping[str, str]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="threadline-turn-"))
@@ -63,17 +55,9 @@ class Sandbox:
     def _script(self, cli: Path) -> str:
         """A shell script, because a `#!` line with the interpreter's path breaks on blanks and long paths."""
         names = ",".join(sorted({*_INHERITED, *_FROM_SDK, *self.environment}))
-        words = [
-            sys.executable,
-            "-I",
-            "-S",
-            sandbox_exec.__file__,
-            str(cli),
-            str(os.getpid()),
-            str(self._pid_file),
-            names,
-        ]
-        return f'#!/bin/sh\nexec {shlex.join(words)} -- "$@"\n'
+        program = (sys.executable, "-I", "-S", sandbox_exec.__file__)
+        words = shlex.join([*program, str(cli), str(os.getpid()), str(self._pid_file), names])
+        return f'#!/bin/sh\nexec {words} -- "$@"\n'
 
     def kill(self) -> None:
         """End the CLI at once, if it has started and has not ended."""
@@ -90,11 +74,8 @@ class Sandbox:
 
 
 def find_cli() -> Path:
-    """The CLI to run: the one inside the SDK's wheel, else `claude` on the PATH.
-
-    Raises:
-        Permanent: when there is none.
-    """
+    """The CLI to run: the one inside the SDK's wheel, else `claude` on the PATH. Raises `Permanent` when there is
+    none."""
     bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
     found = bundled if bundled.is_file() else shutil.which("claude")
     if found is None:
@@ -106,11 +87,9 @@ def find_cli() -> Path:
 
 @asynccontextmanager
 async def own_temporary_folder(root: Path) -> AsyncIterator[None]:
-    """Have this process make its temporary files below `root`, and remove those of workers that were killed.
-
-    It sets the folder of the whole process, since the SDK, too, writes a resumed transcript to a temporary folder that
-    is left behind when the worker is killed.
-    """
+    """Have this process make its temporary files below `root`, and remove those of workers that were killed. It sets
+    the folder of the whole process, since the SDK, too, writes a resumed transcript to a temporary folder that is left
+    behind when the worker is killed."""
     shelf = root / "tmp"
     shelf.mkdir(parents=True, exist_ok=True)
     for lock in shelf.glob("*.lock"):

@@ -36,20 +36,14 @@ def spawn_watchdog(parent: int, interval: float = 0.5) -> None:
     for stream in (0, 1, 2):  # a watchdog that held the pipes would keep the worker waiting for their end
         os.dup2(null, stream)
     while os.getppid() == ward:
-        if not _alive(parent):
+        try:
+            os.kill(parent, 0)
+        except ProcessLookupError:
             os.kill(ward, _SIGKILL)
+        except PermissionError:
+            pass  # it lives, as somebody else's
         time.sleep(interval)
     os._exit(0)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def main(argv: list[str]) -> None:

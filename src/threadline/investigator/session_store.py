@@ -17,10 +17,9 @@ class TurnSessionStore:
     """The transcripts as one turn may write them; remembers what could not be stored.
 
     Entries are kept only for the claim's own session and while the claim is held: an attempt that was overtaken fails
-    to append, and so ends. The SDK retries a failed append and then goes on without it, and a failure after the turn's
-    result is told to nobody. A turn whose transcript has a hole cannot be resumed, so it must not count as done.
-
-    It has the two methods that the SDK needs, and passes `claude_agent_sdk.testing.run_session_store_conformance`.
+    to append, and so ends. The SDK retries a failed append and then goes on without it, and tells nobody of a failure
+    after the turn's result. A turn whose transcript has a hole cannot be resumed, so it must not count as done.
+    `claude_agent_sdk.testing.run_session_store_conformance` passes.
     """
 
     def __init__(self, database: Database, claim: TurnClaim) -> None:
@@ -38,11 +37,8 @@ class TurnSessionStore:
         return self._dropped or self._failed is not None
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Keep a batch whole and in order; an entry whose `uuid` is there already is not kept again.
-
-        Raises:
-            ClaimLost: the turn is held by another attempt.
-        """
+        """Keep a batch whole and in order; an entry whose `uuid` is there already is not kept again. Raises `ClaimLost`
+        when another attempt holds the turn."""
         if self._failed is not None and entries != self._failed:  # no retry of the failed ones: they were given up
             self._dropped = True
         self._failed = entries
@@ -50,10 +46,8 @@ class TurnSessionStore:
         self._failed = None
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries in the order in which they were appended; None when there never was one.
-
-        Without the running total of costs: with it, a resumed turn reports what the whole session has cost.
-        """
+        """All entries in the order in which they were appended; None when there never was one. Without the running
+        total of costs: with it, a resumed turn reports what the whole session has cost."""
         entries = await self._read(key)
         return entries and [entry for entry in entries if entry.get("type") != "cost-state"]
 

@@ -1,22 +1,12 @@
-"""What the agents' worker reads and writes of a case, as the restricted role.
-
-All writing goes through functions of the database that check case, turn and token; this login can write nothing else.
-Each statement is a transaction of its own: none is held open while the agent thinks.
-"""
+"""What the agents' worker reads and writes of a case, as the restricted role. All writing goes through functions of the
+database that check case, turn and token; this login can write nothing else. Each statement is a transaction of its own:
+none is held open while the agent thinks."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from threadline.cases.model import (
-    Action,
-    ConversationPage,
-    Entry,
-    Service,
-    TurnEnded,
-    WorkflowState,
-    entry_of,
-)
+from threadline.cases.model import Action, ConversationPage, Entry, Service, TurnEnded, WorkflowState, entry_of
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.db.values import jsonb, parsed, storable
@@ -38,10 +28,10 @@ _SERVICES = "SELECT name, description, owner, channel, repository FROM agent_ser
 class TurnClaim:
     """The right to one turn, and what the turn starts from.
 
-    `session_id` is new for every attempt; `parent_session` is that of the last settled turn, or None. `entries` are the
-    batch: all that no settled turn has used. `cost_usd` is what the case has cost so far. `diffs` are the newest kept
-    ones by repository, against `base`. `fix_requested_by` is the id of the developer's message in this batch that
-    permits a fix.
+    `session_id` is new for every attempt; `parent_session` is that of the last settled turn. `entries` are the batch:
+    all that no settled turn has used. `cost_usd` is what the case has cost so far. `diffs` are the newest kept ones by
+    repository, against `base`. `fix_requested_by` is the id of the developer's message in this batch that permits a
+    fix.
     """
 
     bug_id: str
@@ -65,11 +55,8 @@ class TurnClaim:
 
 @dataclass(frozen=True)
 class TurnOutcome:
-    """What an attempt came to. Without an `action` it failed: its cost counts, and the turn may be tried again.
-
-    `result` is the agent's structured answer; `read` holds the `seq` of every message that the model certainly read
-    through its tool.
-    """
+    """What an attempt came to. Without an `action` it failed: its cost counts, and the turn may be tried again. `read`
+    holds the `seq` of every message that the model certainly read through its tool."""
 
     action: Action | None
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -86,10 +73,8 @@ class TurnOutcome:
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file that somebody attached in Slack; `name` is theirs, and may be anything.
-
-    `content` is None when the file could not be had, for the reason that `error` gives.
-    """
+    """A file that somebody attached in Slack; `name` is theirs, and may be anything. `content` is None when the file
+    could not be had, for the reason that `error` gives."""
 
     name: str
     content: bytes | None
@@ -105,14 +90,9 @@ class AgentStore:
     async def claim(
         self, bug_id: str, turn: int, attempt: int, session_id: str, lease_s: float
     ) -> TurnClaim | TurnEnded:
-        """Take a turn over: whoever held it before can write no more, and what is unused becomes its batch.
-
-        Returns:
-            the claim; or how the turn ended, when it had.
-
-        Raises:
-            ClaimLost: the case is resolved or to be closed, the turn is not its next one, or a newer attempt is at it.
-        """
+        """Take a turn over: whoever held it before can write no more, and what is unused becomes its batch. Returns how
+        the turn ended when it had. Raises `ClaimLost` when the case is resolved or to be closed, the turn is not its
+        next one, or a newer attempt is at it."""
         statement = "SELECT agent_claim_turn($1, $2, $3, $4, $5) AS answer"
         [claimed] = await agent_rows(self._database, statement, bug_id, turn, attempt, session_id, lease_s)
         answer = parsed(claimed["answer"])
@@ -144,10 +124,7 @@ class AgentStore:
 
     async def finish(self, claim: TurnClaim, outcome: TurnOutcome) -> None:
         """Commit what the turn came to. Safe to repeat. A fix without a developer's message in the batch is dropped.
-
-        Raises:
-            ClaimLost: as in `renew`; nothing was kept.
-        """
+        Raises `ClaimLost` as `renew` does; nothing was kept."""
         told = asdict(outcome)
         told["read_seqs"] = sorted(told.pop("read"))
         held = (claim.bug_id, claim.turn, claim.token)
@@ -165,10 +142,8 @@ class AgentStore:
 
 
 class CaseReader:
-    """The records of the claim's case, as the agent's tools read and write them: no method takes a case's id.
-
-    What it raises as `Permanent` or `Transient` the model may read, so no message holds a secret.
-    """
+    """The records of the claim's case, as the agent's tools read and write them: no method takes a case's id. What it
+    raises as `Permanent` or `Transient` the model may read, so no message holds a secret."""
 
     def __init__(self, database: Database, claim: TurnClaim) -> None:
         self._database = database
@@ -177,10 +152,7 @@ class CaseReader:
 
     async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
         """At most `limit` entries from `cursor` on (None: from the first); a cursor always gives the same first one.
-
-        Raises:
-            Permanent: the cursor is none that a page named.
-        """
+        Raises `Permanent` when the cursor is none that a page named."""
         async with self._database.connect() as connection:
             return await CaseMessageStore(connection).page(self.bug_id, cursor, limit)
 
@@ -197,22 +169,16 @@ class CaseReader:
         }
 
     async def similar(self, text: str, limit: int) -> Sequence[Mapping[str, Any]]:
-        """Other cases of the workspace whose reporters used these words, or whose titles look like them.
-
-        Returns:
-            `bug_id`, `title`, `status`, `summary` and `similarity` of each, the most similar first; of `similarity`,
-            from 0 to 1, only the order means something.
-        """
+        """Other cases of the workspace whose reporters used these words, or whose titles look like them, the most
+        similar first: `bug_id`, `title`, `status`, `summary` and `similarity` of each. Of `similarity`, from 0 to 1,
+        only the order means something."""
         return await agent_rows(
             self._database, "SELECT * FROM agent_similar_cases($1, $2, $3)", self.bug_id, storable(text), limit
         )
 
     async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
-        """Keep a finding once in a turn, however often its attempts record it; `line` 0 means the whole file.
-
-        Raises:
-            ClaimLost: the turn is held by another attempt.
-        """
+        """Keep a finding once in a turn, however often its attempts record it; `line` 0 means the whole file. Raises
+        `ClaimLost` when another attempt holds the turn."""
         await agent_rows(
             self._database,
             "SELECT agent_record_finding($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -224,7 +190,6 @@ class CaseReader:
         return [Service(**row) for row in await agent_rows(self._database, _SERVICES + " ORDER BY name")]
 
     async def service(self, name: str) -> Service | None:
-        """Find a service by its name, whatever its case."""
         rows = await agent_rows(self._database, _SERVICES + " WHERE lower(name) = lower($1)", storable(name))
         return Service(**rows[0]) if rows else None
 

@@ -1,7 +1,5 @@
 """What is noted while a turn streams: signs of life, usage, the messages that were read, and what became of it.
-
-Failures of the Claude Agent SDK are classified: another attempt may help, or it cannot.
-"""
+Failures of the Claude Agent SDK are classified: another attempt may help, or it cannot."""
 
 import re
 import time
@@ -47,10 +45,8 @@ _REFUSALS = {
 
 @dataclass
 class SessionUsage:
-    """What an attempt has used, counted while it runs: so it is known however the attempt ends.
-
-    Tokens that were read from or written to a cache count as input.
-    """
+    """What an attempt has used, counted while it runs: so it is known however the attempt ends. Tokens that were read
+    from or written to a cache count as input."""
 
     cost_usd: float = 0.0
     input_tokens: int = 0
@@ -58,11 +54,9 @@ class SessionUsage:
 
 
 class ReadTracker:
-    """Which messages of the case the model has certainly read through its tool.
-
-    A tool's result counts as read only when the model has replied again after it. The reply that called the tool does
-    not count: it may hold the call and the turn's answer at once, and then the result reaches nobody.
-    """
+    """Which messages of the case the model has certainly read through its tool: it has replied again after the tool's
+    result. The reply that called the tool does not count: it may hold the call and the turn's answer at once, and then
+    the result reaches nobody."""
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -75,7 +69,6 @@ class ReadTracker:
         return frozenset(seq for (seq, count), indexes in self._seen.items() if len(indexes) == count)
 
     def observe(self, message: Message) -> None:
-        """Take in the next message of the stream."""
         if isinstance(message, AssistantMessage):
             self._reply(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
@@ -100,17 +93,13 @@ class ReadTracker:
 
 
 class TurnMonitor:
-    """Observes every message of one CLI process.
-
-    Args:
-        secrets: what must not appear in any error text.
-        usage: what the process uses is added to it.
-    """
+    """Observes every message of one CLI process. What the process uses is added to `usage`; `secrets` must not appear
+    in any error text."""
 
     def __init__(self, secrets: Collection[str], usage: SessionUsage) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
-        self._tracker = ReadTracker()
+        self.tracker = ReadTracker()
         self._usage = usage
         self._cost_before = usage.cost_usd
         self.last_sign = time.monotonic()
@@ -119,13 +108,9 @@ class TurnMonitor:
         self.retry_after: float | None = None
         """Seconds for which the CLI meant to wait when it last retried a request by itself."""
 
-    @property
-    def read(self) -> frozenset[int]:
-        return self._tracker.read
-
     def observe(self, message: Message) -> None:
         self.last_sign = time.monotonic()
-        self._tracker.observe(message)
+        self.tracker.observe(message)
         if isinstance(message, AssistantMessage):
             self.last_error = message.error or ""
         elif isinstance(message, ResultMessage):
@@ -166,14 +151,9 @@ class SessionNotFound(Exception):
 
 
 def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
-    """Raise when `result` is a failure. The order of the tests held over every kind of failure that was provoked.
-
-    A result without structured output is no failure here: the model is asked once more. `subtype` alone tells nothing,
-    since a failed API call ends as `success`, too.
-
-    Raises:
-        SessionNotFound, Permanent, Transient
-    """
+    """Raise `SessionNotFound`, `Permanent` or `Transient` when `result` is a failure. The order of the tests held over
+    every kind of failure that was provoked. A result without structured output is no failure here: the model is asked
+    once more. `subtype` alone tells nothing, since a failed API call ends as `success`, too."""
     if not result.is_error:
         return
     if (result.terminal_reason or "").startswith("aborted"):
@@ -188,18 +168,14 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
     if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
         raise Transient(
-            f"The model's API did not answer{status}: the turn is tried again.",
-            retry_after=monitor.retry_after,
+            f"The model's API did not answer{status}: the turn is tried again.", retry_after=monitor.retry_after
         )
     raise Permanent(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
 
 
 def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
-    """Classify an exception from starting the CLI, writing to it or reading from it.
-
-    Returns:
-        Permanent, Transient or SessionNotFound; None for an exception that is not the SDK's.
-    """
+    """Classify an exception from starting the CLI, writing to it or reading from it as `Permanent`, `Transient` or
+    `SessionNotFound`; None when it is not the SDK's."""
     detail = monitor.detail(str(error))
     if isinstance(error, ProcessError):
         code = error.exit_code or 0

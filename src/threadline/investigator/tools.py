@@ -87,19 +87,13 @@ def _tool(
 
 
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
-    """What the model is shown. `text` holds no secrets.
-
-    They are removed from each value before it becomes part of a text: a rule must not reach from one person's words
-    into another's, and JSON hides where a token begins.
-    """
-    return {"content": [{"type": "text", "text": _fitting(text)}], "is_error": is_error}
-
-
-def _fitting(text: str) -> str:
+    """What the model is shown. `text` holds no secrets: they are removed from each value before it becomes part of a
+    text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
     data = text.encode()
-    if len(data) <= LARGEST_RESULT:
-        return text
-    return data[: LARGEST_RESULT - 100].decode(errors="ignore") + "\n(Cut here: the result is longer. Ask for less.)"
+    if len(data) > LARGEST_RESULT:
+        beginning = data[: LARGEST_RESULT - 100].decode(errors="ignore")
+        text = f"{beginning}\n(Cut here: the result is longer. Ask for less.)"
+    return {"content": [{"type": "text", "text": text}], "is_error": is_error}
 
 
 class _CaseTools:
@@ -107,11 +101,8 @@ class _CaseTools:
         self._records = records
 
     async def conversations(self, given: Arguments) -> str:
-        """One page of fenced messages.
-
-        Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may not fit into one result, and
-        neither may a single message.
-        """
+        """One page of fenced messages. Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may
+        not fit into one result, and neither may a single message."""
         self._check_case(given)
         skip, at = _cursor(given.get("cursor") or "")
         page = await self._records.conversation(at, PAGE)
@@ -183,10 +174,8 @@ def _cell(column: str, value: object) -> str | int | float | bool | None:
 
 
 def _cut(text: str, length: int) -> str:
-    """The beginning of a text, shortened only after its secrets are removed: no rule recognises half a token.
-
-    A row may hold megabytes: no more of it is searched than can come to be shown.
-    """
+    """The beginning of a text, shortened only after its secrets are removed: no rule recognises half a token. A row may
+    hold megabytes: no more of it is searched than can come to be shown."""
     return redact(text[: _SEARCHED * length])[:length]
 
 

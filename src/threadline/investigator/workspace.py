@@ -27,10 +27,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Workspace:
-    """What a turn works in, as long as it is open.
-
-    `path` has one folder for each repository, and `attachments`; `base` is the commit of each repository by name.
-    """
+    """What a turn works in, as long as it is open. `path` has one folder for each repository, and `attachments`; `base`
+    is the commit of each repository by name."""
 
     def __init__(self, path: Path, base: Mapping[str, str], exports: Mapping[str, Export]) -> None:
         self.path, self.base, self._exports = path, base, exports
@@ -42,12 +40,8 @@ class Workspace:
 
 
 class Workspaces:
-    """All workspaces of a machine.
-
-    Args:
-        root: a directory of ours; it gets `mirrors`, `cases` and `scratch`.
-        repositories: URLs or paths; the last part of each is its name in a workspace.
-    """
+    """All workspaces of a machine, below `root`: a directory of ours with `mirrors`, `cases` and `scratch`.
+    `repositories` are URLs or paths; the last part of each is its name in a workspace."""
 
     def __init__(self, root: Path, repositories: Sequence[str]) -> None:
         self._root, self._git = root.resolve(), Git()
@@ -56,23 +50,15 @@ class Workspaces:
 
     @asynccontextmanager
     async def open(
-        self,
-        bug_id: str,
-        base: Mapping[str, str],
-        diffs: Mapping[str, str],
-        attachments: Sequence[AttachedFile] = (),
+        self, bug_id: str, base: Mapping[str, str], diffs: Mapping[str, str], attachments: Sequence[AttachedFile] = ()
     ) -> AsyncIterator[Workspace]:
-        """Set a case's workspace up from nothing, and hold it.
+        """Set a case's workspace up from nothing, and hold it. It is always at the same path, which the agent's session
+        remembers.
 
-        Args:
-            bug_id: the case; its workspace is always at the same path, which the agent's session remembers.
-            base: the commit of each repository that the case started from; the default branch's head where missing.
-            diffs: the changes that were kept, by repository, as `Workspace.diff` returned them.
-            attachments: those with a content are written under safe and unique names.
-
-        Raises:
-            Permanent: a repository cannot be cloned, or the changes do not fit it.
-            Transient: another attempt holds the workspace, or the network is in the way.
+        `base`: the commit of each repository that the case started from; the default branch's head where missing.
+        `diffs`: the changes that were kept, as `Workspace.diff` returned them. Attachments that have a content are
+        written under safe and unique names. Raises `Permanent` when a repository cannot be cloned, or the changes do
+        not fit it, and `Transient` when another attempt holds the workspace, or the network is in the way.
         """
         if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
             raise Permanent(f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
@@ -81,13 +67,8 @@ class Workspaces:
             exports, commits = {}, {}
             for name in self._repositories:
                 commits[name] = await self._mirrors.commit(name, base.get(name))
-                export = Export(
-                    self._git,
-                    self._mirrors.path(name),
-                    self._case(bug_id) / name,
-                    self._scratch(bug_id) / name,
-                    commits[name],
-                )
+                tree, scratch = self._case(bug_id) / name, self._scratch(bug_id) / name
+                export = Export(self._git, self._mirrors.path(name), tree, scratch, commits[name])
                 await export.write()
                 if diff := diffs.get(name):
                     await export.apply(diff)
@@ -96,14 +77,8 @@ class Workspaces:
             yield Workspace(self._case(bug_id), commits, exports)
 
     async def remove(self, bug_id: str, wait: float = 5.0) -> None:
-        """Delete a case's workspace; nothing happens when there is none.
-
-        Args:
-            wait: seconds for an attempt that still holds it.
-
-        Raises:
-            Transient: an attempt holds it for longer.
-        """
+        """Delete a case's workspace; nothing happens when there is none. Raises `Transient` when an attempt holds it
+        for longer than `wait` seconds."""
         async with self._held(bug_id, wait):
             await run_to_end(asyncio.to_thread(self._delete, bug_id))
             self._lock(bug_id).unlink(missing_ok=True)
@@ -179,10 +154,8 @@ def _unique(name: str, taken: set[str]) -> str:
 async def sweep_periodically(
     workspaces: Workspaces, open_cases: Callable[[], Awaitable[set[str]]], interval: float
 ) -> AsyncIterator[None]:
-    """Remove what ended cases left on this machine, at the start and every `interval` seconds.
-
-    The cleanup of a case runs on one machine, and its turns may have run on several.
-    """
+    """Remove what ended cases left on this machine, at the start and every `interval` seconds. The cleanup of a case
+    runs on one machine, and its turns may have run on several."""
 
     async def sweep() -> None:
         try:

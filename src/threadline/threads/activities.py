@@ -1,6 +1,7 @@
 """LiveThreadActivities: forwards a reply to the workflow of its thread, and tells one person something in private."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import structlog
 
@@ -19,59 +20,49 @@ Relay = Callable[[ThreadOwner, IncomingMessage], Awaitable[bool]]
 Start = Callable[[Thread, IncomingMessage], WorkflowStart]
 
 
+@dataclass(eq=False)
 class LiveThreadActivities(ThreadActivities):
-    """Args:
-    bot_user: our own user's id.
-    starts: by feature (`ThreadOwner.feature`), the workflow that gets a reply in one of its threads.
-    relays: by feature, what takes a reply itself, and says whether it has.
+    """Args: `bot_user` is our own user's id. By feature (`ThreadOwner.feature`), `starts` makes the workflow that gets
+    a reply in one of its threads, and `relays` takes a reply itself, and says whether it has.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        slack: SlackClient,
-        bot_user: str,
-        workflows: WorkflowClient,
-        starts: Mapping[str, Start],
-        relays: Mapping[str, Relay],
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._bot_user = bot_user
-        self._workflows = workflows
-        self._starts = starts
-        self._relays = relays
+    database: Database
+    slack: SlackClient
+    bot_user: str
+    workflows: WorkflowClient
+    starts: Mapping[str, Start]
+    relays: Mapping[str, Relay]
 
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         owner = await self._owner_of(reply.thread)
-        if owner and (relay := self._relays.get(owner.feature)) and await relay(owner, reply.message):
+        if owner and (relay := self.relays.get(owner.feature)) and await relay(owner, reply.message):
             return True
-        if owner is None or owner.feature not in self._starts:
+        if owner is None or owner.feature not in self.starts:
             message = redact_message(reply.message)
             unreadable = [(message, "")] if message.kind == MessageKind.QUARANTINED else []
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 quarantined = await Quarantine(tx).keep(reply.thread, unreadable)
             log_quarantined(reply.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=reply.thread.key, reason="This thread belongs to no case.")
             return False
-        await self._workflows.start(self._starts[owner.feature](owner.thread, reply.message))
+        await self.workflows.start(self.starts[owner.feature](owner.thread, reply.message))
         return True
 
     async def reply_privately(self, reply: PrivateReply) -> None:
-        await self._slack.post_ephemeral(reply.channel, reply.user_id, reply.text, reply.thread_ts)
+        await self.slack.post_ephemeral(reply.channel, reply.user_id, reply.text, reply.thread_ts)
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
         """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             if known := await ThreadStore(tx).owner(thread):
                 return known
-        root = await self._slack.get_message(thread.channel, thread.ts)
-        if root is None or root.user != self._bot_user:
+        root = await self.slack.get_message(thread.channel, thread.ts)
+        if root is None or root.user != self.bot_user:
             return None  # only our own metadata says whose thread it is
         owner = owner_in(root.payload)
-        if owner is None or owner.feature not in {*self._starts, *self._relays} or owner.thread.team != thread.team:
+        if owner is None or owner.feature not in {*self.starts, *self.relays} or owner.thread.team != thread.team:
             return None
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             await PostStore(tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
             await ThreadStore(tx).register(owner, thread.channel, thread.ts)
         return owner

@@ -1,7 +1,5 @@
-"""What surrounds an activity in a worker: errors become Temporal's in one place, and long work sends heartbeats.
-
-Also work of any process that goes on beside other work, until the process is to stop, or to its end whatever happens.
-"""
+"""What surrounds an activity in a worker: errors become Temporal's in one place, and long work sends heartbeats. Also
+work that goes on beside other work, until the process is to stop, or to its end whatever happens."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -31,33 +29,24 @@ _log = structlog.get_logger(__name__)
 class ErrorInterceptor(Interceptor):
     """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read.
 
-    `from None`: the SDK would send the causes along, and with them words that are meant for the log alone.
-
-    Args:
-        options: of each activity, by its name: see `options_by_name`. A worker runs the live methods, which lack them.
-        record: is told of each activity whose unforeseen errors are at the end of its tries; `FailureAlerts.record`.
+    `from None`: the SDK would send the causes along, and with them words that are meant for the log alone. `options`
+    are by activity (`options_by_name`): a worker runs the live methods, which lack them. `record` is told of each
+    activity whose unforeseen errors are at the end of its tries (`FailureAlerts.record`).
     """
 
     def __init__(
         self, options: Mapping[str, ActivityOptions], record: Callable[[str], Awaitable[None]] | None = None
     ) -> None:
-        self._options = options
-        self._record = record
+        self.options, self.record = options, record
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
-        return _ErrorTranslation(next, self._options, self._record)
+        return _ErrorTranslation(next, self)
 
 
 class _ErrorTranslation(ActivityInboundInterceptor):
-    def __init__(
-        self,
-        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
-        options: Mapping[str, ActivityOptions],
-        record: Callable[[str], Awaitable[None]] | None,
-    ) -> None:
+    def __init__(self, next: ActivityInboundInterceptor, given: ErrorInterceptor) -> None:  # noqa: A002 - Temporal's name
         super().__init__(next)
-        self._options = options
-        self._record = record
+        self._options, self._record = given.options, given.record
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         info = activity.info()
@@ -115,11 +104,8 @@ def _correlation(input: ExecuteActivityInput) -> dict[str, str]:  # noqa: A002 -
 
 @asynccontextmanager
 async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[None]:
-    """Send heartbeats by a timer, at once and then at each interval (seconds), until the block ends.
-
-    For work that has no progress to report: a lost worker costs seconds and no long timeout, and a cancellation reaches
-    the block with a heartbeat.
-    """
+    """Send heartbeats at once and then at each interval (seconds), until the block ends. For work that has no progress
+    to report: a lost worker costs seconds, and a cancellation reaches the block with a heartbeat."""
 
     async def send() -> None:
         activity.heartbeat()
@@ -146,11 +132,9 @@ async def repeating(work: Callable[[], Awaitable[None]], interval: float) -> Asy
 
 
 async def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Await `work` to its end. A cancellation of the caller meanwhile is raised afterwards, in place of the result.
-
-    A lost claim and Temporal may each cancel one attempt: a wait that survives a single cancellation would give up a
-    lock, or leave a process, while the work still goes on.
-    """
+    """Await `work` to its end. A cancellation of the caller meanwhile is raised afterwards, in place of the result. A
+    lost claim and Temporal may each cancel one attempt: a wait that survives a single cancellation would give up a
+    lock, or leave a process, while the work still goes on."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -5,8 +5,7 @@
         @abstractmethod
         async def flush_messages(self, request: FlushRequest) -> CaseSnapshot: ...
 
-A live class subclasses the contract, and `activities_of` gives its methods to a worker.
-Options that one feature uses alone stand in its contract.
+A live class subclasses the contract. Options that one feature uses alone stand in its contract.
 """
 
 from collections.abc import Callable
@@ -31,13 +30,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ActivityOptions:
-    """Seconds throughout.
-
-    `never_gives_up`: tried again even after an error that looks permanent. For steps that store: an accepted message
-    has nowhere else to go, and they go on once a person has mended the database.
-
-    `long_wait_in_workflow`: a `retry_after` over a minute ends the attempt, so that the workflow waits, and says so.
-    """
+    """Seconds throughout. `never_gives_up`: tried again even after an error that looks permanent, for steps that store:
+    an accepted message has nowhere else to go, and they go on once a person has mended the database.
+    `long_wait_in_workflow`: a `retry_after` over a minute ends the attempt, so that the workflow waits, and says so."""
 
     start_to_close: float
     retry: RetryPolicy
@@ -95,10 +90,7 @@ def activity_options(options: ActivityOptions) -> Callable[[Method], Method]:
 
 def activities_of(*live: object) -> list[Callable[..., Any]]:
     """What a worker registers: the activities that the contracts of these objects declare, as the objects have them.
-
-    Raises:
-        TypeError: one of them has no contract.
-    """
+    Raises `TypeError` when one has no contract."""
     for each in live:
         if not any(map(_names, type(each).__mro__)):
             raise TypeError(f"{type(each).__name__} has no contract of activities")

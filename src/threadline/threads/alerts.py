@@ -17,12 +17,8 @@ _log = structlog.get_logger(__name__)
 
 
 class FailureAlerts:
-    """Counts in this process; of several workers each counts its own, and all share the one post of a window.
-
-    Args:
-        channel: where the operators read.
-        clock: seconds since 1970.
-    """
+    """Counts in this process, for the `channel` where the operators read; of several workers each counts its own, and
+    all share the one post of a window. `clock`: seconds since 1970."""
 
     def __init__(self, outbox: Outbox, channel: str, clock: Callable[[], float] = time.time) -> None:
         self._outbox = outbox
@@ -32,10 +28,8 @@ class FailureAlerts:
         self._raised: dict[str, str] = {}
 
     async def record(self, what: str) -> None:
-        """Count an internal error of `what` ("model", a tool, an activity); the third in ten minutes is told.
-
-        Never raises: who calls has something more important to do.
-        """
+        """Count an internal error of `what` ("model", a tool, an activity); the third in ten minutes is told. Never
+        raises: who calls has something more important to do."""
         now, times = self._clock(), self._failures[what]
         times.append(now)
         key = f"alert:{what}:{int(now // WINDOW)}"

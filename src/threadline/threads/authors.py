@@ -30,12 +30,8 @@ _log = structlog.get_logger(__name__)
 
 
 class AuthorPolicy:
-    """One rule for events, for a thread's history, and for those who press a button.
-
-    Args:
-        users: says who somebody is.
-        open_channels: channels in which external people count like others; nobody is asked about them there.
-    """
+    """One rule for events, for a thread's history, and for those who press a button. In the open channels external
+    people count like others, and nobody is asked about them."""
 
     def __init__(self, users: UserDirectory, open_channels: Collection[str] = ()) -> None:
         self._users = users
@@ -46,11 +42,9 @@ class AuthorPolicy:
         """The message of an event as it counts, or why it does not. A deletion passes, since it only takes something
         away.
 
-        The author of the thread's root is left out of it when that is an app, such as one that posts alerts: people
-        who write there do not talk to it. While Slack does not say what wrote the root, it counts as a person.
-
-        Raises:
-            Permanent | Transient: Slack did not say who the author is, and nobody is accepted or refused by a guess.
+        The author of the thread's root is left out of it when that is an app, such as one that posts alerts: people who
+        write there do not talk to it. While Slack does not say what wrote the root, it counts as a person. Raises
+        `Permanent` or `Transient` when Slack did not say who the author is: nobody is accepted or refused by a guess.
         """
         if message.kind == MessageKind.DELETION:
             return message
@@ -71,11 +65,8 @@ class AuthorPolicy:
         return refusal_of(await self._get_in_time(user_id), team)
 
     async def allows(self, thread: Thread, user_id: str) -> bool:
-        """Whether what somebody brings into a thread counts; it waits for Slack as long as a request takes.
-
-        Raises:
-            Permanent | Transient: Slack did not say who they are.
-        """
+        """Whether what somebody brings into a thread counts; it waits for Slack as long as a request takes. Raises
+        `Permanent` or `Transient` when Slack did not say who they are."""
         if thread.channel in self._open_channels or not user_id:
             return True
         return refusal_of(await self._users.get(user_id), thread.team) is None
@@ -83,10 +74,8 @@ class AuthorPolicy:
     async def filter_messages(
         self, thread: Thread, messages: Sequence[RawMessage]
     ) -> tuple[list[RawMessage], dict[str, User | None]]:
-        """Those messages of a thread's history that count, and the users who wrote in it, by their ids.
-
-        A user about whom Slack does not answer is None, and does not count outside of the open channels.
-        """
+        """Those messages of a thread's history that count, and the users who wrote in it, by their ids. A user about
+        whom Slack does not answer is None, and does not count outside of the open channels."""
         ids = list(dict.fromkeys(user_id for each in messages if (user_id := _user_id(each))))
         users = dict(zip(ids, await asyncio.gather(*map(self._find, ids)), strict=True))
         return [each for each in messages if self._counts(thread, each, users)], users
@@ -111,20 +100,18 @@ class AuthorPolicy:
         if thread.channel in self._open_channels:
             return True
         if message.get("bot_id") or not _user_id(message):
-            return _app_team(message) in ("", thread.team)
+            profile = message.get("bot_profile") or {}
+            team = str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")
+            return team in ("", thread.team)  # of some apps the message does not say it
         return refusal_of(users[_user_id(message)], thread.team) is None
 
 
 async def messages_before(
     history: History, authors: AuthorPolicy, thread: Thread, before: float
 ) -> tuple[list[RawMessage], dict[str, User | None]]:
-    """What counts of what was said in a thread before a moment (seconds since 1970), oldest first, and who wrote in it.
-
-    Slack's history always has the root first. With it come the last messages before the moment.
-
-    Raises:
-        Permanent | Transient: Slack did not show the thread.
-    """
+    """What counts of what was said in a thread before a moment (seconds since 1970), and who wrote in it: the root,
+    which Slack's history always has first, and the last messages, oldest first. Raises `Permanent` or `Transient` when
+    Slack did not show the thread."""
     root, last, read = list[RawMessage](), deque[RawMessage](maxlen=MAX_PRIOR_MESSAGES - 1), 0
     async with aclosing(history.thread_messages(thread.channel, thread.ts, "0")) as messages:
         async for message in messages:
@@ -138,9 +125,3 @@ async def messages_before(
 
 def _user_id(message: RawMessage) -> str:
     return str(message.get("user") or "")
-
-
-def _app_team(message: RawMessage) -> str:
-    """The workspace of an app's message, as far as the message says."""
-    profile = message.get("bot_profile") or {}
-    return str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")

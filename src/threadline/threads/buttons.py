@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
@@ -21,11 +22,8 @@ State = TypeVar("State", bound=ButtonState)
 
 
 class ButtonWorkflow(ABC, Generic[State]):
-    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it.
-
-    `@workflow.init` and `@workflow.run` stand in the subclass, since Temporal does not inherit them; the signal and the
-    query are inherited. `input` is all that survives continue-as-new.
-    """
+    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it, with `@workflow.init`
+    and `@workflow.run`, since Temporal does not inherit them. `input` is all that survives continue-as-new."""
 
     def __init__(self, given: State) -> None:
         self.input = given
@@ -56,7 +54,10 @@ class ButtonWorkflow(ABC, Generic[State]):
     @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this card.")
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """Keep a press. Dynamic, because the SDK drops arguments of a named signal that do not decode."""
-        press = _read(name, args)
+        press: ButtonPress | None = None
+        if name == BUTTON_PRESSED and len(args) == 1:
+            with suppress(Exception):  # whatever a converter says of what it cannot read
+                press = workflow.payload_converter().from_payload(args[0].payload, ButtonPress)
         if press is None:
             self._unreadable += 1
             about = {"workflow": workflow.info().workflow_id, "signal": name}
@@ -69,13 +70,14 @@ class ButtonWorkflow(ABC, Generic[State]):
         return {**self.describe(), "pending": len(self.input.presses), "unreadable": self._unreadable}
 
     async def serve(self) -> None:
-        """Return when the card is over. The caller then ends the run without waiting for anything.
-
-        Nothing between the last look at the presses and the end awaits: a press that comes in between would be lost.
-        """
+        """Return when the card is over. The caller then ends the run without waiting for anything: a press that comes
+        between the last look at the presses and the end would be lost."""
         while True:
             while self.input.presses:
-                await self._answer(self.input.presses[0])
+                press = self.input.presses[0]
+                if text := await self.on_press(press):
+                    reply = PrivateReply(press.channel, press.thread_ts, press.user_id, text)
+                    self.background.start(ThreadActivities.reply_privately, reply, summary=f"tell {press.user_id}")
                 del self.input.presses[0]
             if self.timer.fired:
                 self.timer.clear()
@@ -87,11 +89,6 @@ class ButtonWorkflow(ABC, Generic[State]):
             if self._must_continue_as_new:
                 workflow.continue_as_new(self.input)
             await self._wait()
-
-    async def _answer(self, press: ButtonPress) -> None:
-        if text := await self.on_press(press):
-            reply = PrivateReply(press.channel, press.thread_ts, press.user_id, text)
-            self.background.start(ThreadActivities.reply_privately, reply, summary=f"tell {press.user_id}")
 
     @property
     def _ended(self) -> bool:
@@ -115,12 +112,3 @@ class ButtonWorkflow(ABC, Generic[State]):
             if not is_cancelled_exception(error):
                 raise
             workflow.logger.warning("cancellation_ignored", extra={"workflow": workflow.info().workflow_id})
-
-
-def _read(name: str, args: Sequence[RawValue]) -> ButtonPress | None:
-    if name != BUTTON_PRESSED or len(args) != 1:
-        return None
-    try:
-        return workflow.payload_converter().from_payload(args[0].payload, ButtonPress)
-    except Exception:  # noqa: BLE001 - whatever a converter says of what it cannot read
-        return None

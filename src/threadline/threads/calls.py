@@ -29,42 +29,21 @@ async def call(
     summary: str = "",
     options: ActivityOptions | None = None,
 ) -> Result:
-    """Run an activity and return its result.
-
-    Args:
-        summary: the line that Temporal's UI shows for it.
-        options: in place of those that its contract declares.
-    """
+    """Run an activity and return its result. `summary` is the line that Temporal's UI shows for it; `options` replace
+    those that its contract declares."""
     given = (options or options_of(method)).as_kwargs()
     result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **given)
     return result
 
 
-async def call_unless(
-    stop: Callable[[], bool],
-    method: Callable[[Any, Argument], Awaitable[Result]],
-    argument: Argument,
-    *,
-    summary: str = "",
-    options: ActivityOptions | None = None,
-    grace: Callable[[], float] = lambda: 0.0,
-) -> Result:
-    """`call`, interrupted as `run_unless` does it."""
-    return await run_unless(stop, call(method, argument, summary=summary, options=options), grace=grace)
-
-
 async def run_unless(
     stop: Callable[[], bool], work: Awaitable[Result], *, grace: Callable[[], float] = lambda: 0.0
 ) -> Result:
-    """Run something as long as `stop` is false.
+    """Run something as long as `stop` is false, which is asked again whenever something in the workflow has changed.
 
-    Args:
-        stop: asked again whenever something in the workflow has changed.
-        work: cancelled when `stop` is true. A cancelled activity is not waited for.
-        grace: seconds that are left from then on. Asked again as well: 0 ends the wait at once.
-
-    Raises:
-        Interrupted: `stop` was true before the work was done.
+    The work is cancelled when `stop` is true; a cancelled activity is not waited for. `grace` says how many seconds are
+    left from then on, and is asked again as well: 0 ends the wait at once. Raises `Interrupted` when `stop` was true
+    before the work was done.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -90,11 +69,8 @@ async def attempt(
     options: ActivityOptions | None = None,
     on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """Run an activity that people can do without; returns why it failed for good, or "".
-
-    Raises:
-        FailureError: the workflow was cancelled meanwhile.
-    """
+    """Run an activity that people can do without; returns why it failed for good, or "". Raises `FailureError` when the
+    workflow was cancelled meanwhile."""
     try:
         result = await call(method, argument, summary=summary, options=options)
     except ActivityError as error:
@@ -169,12 +145,9 @@ async def pause(seconds: float, until: Callable[[], bool], summary: str) -> None
 
 
 async def _wait(until: Callable[[], bool], **limits: Any) -> None:
-    """Wait until something is true.
-
-    `wait_condition` may raise `CancelledError` in every coroutine when the run is cancelled, not in the main one alone
-    (the SDK's logic flag PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH). A step goes on: it sees the Cancel in what
-    it waits for.
-    """
+    """Wait until something is true. `wait_condition` may raise `CancelledError` in every coroutine when the run is
+    cancelled, not in the main one alone (the SDK's logic flag PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH). A step
+    goes on: it sees the Cancel in what it waits for."""
     while not until():
         try:
             await workflow.wait_condition(until, **limits)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ from temporalio import activity
 from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent
 from threadline.slack.history import History, RawMessage
+from threadline.threads import contract
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel
 from threadline.threads.comparison import (
     MissedEvent,
@@ -21,19 +23,7 @@ from threadline.threads.comparison import (
     mentions_user,
     missing_event,
 )
-from threadline.threads.contract import (
-    LOOK_BACK,
-    SETTLE_TIME,
-    CatchUpActivities,
-    CatchUpPlan,
-    ChannelRead,
-    ComparisonResult,
-    Handled,
-    HistoryWindow,
-    LookScope,
-    PageRequest,
-    PlanRequest,
-)
+from threadline.threads.contract import CatchUpActivities, CatchUpPlan, LookScope
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadStore
@@ -62,6 +52,7 @@ _BEFORE_LAST_PASS = 900.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class LiveCatchUpActivities(CatchUpActivities):
     """What the catch-up's workflow does in one workspace.
 
@@ -73,129 +64,120 @@ class LiveCatchUpActivities(CatchUpActivities):
         settle_time: seconds for which fresh messages are left to ordinary delivery.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        history: History,
-        handle: Callable[[Mapping[str, Any]], Awaitable[Handled]],
-        sources: Sequence[ThreadSource],
-        case_channels: Mapping[str, bool],
-        *,
-        team: str,
-        bot_user_id: str,
-        conversation_channels: Collection[str] | None = (),
-        settle_time: float = SETTLE_TIME,
-    ) -> None:
-        self._database = database
-        self._history = history
-        self._handle = handle
-        self._sources = sources
-        self._case_channels = case_channels
-        self._team = team
-        self._bot_user_id = bot_user_id
-        self._conversation_channels = conversation_channels
-        self._settle_time = settle_time
+    database: Database
+    history: History
+    handle: Callable[[Mapping[str, Any]], Awaitable[contract.Handled]]
+    sources: Sequence[ThreadSource]
+    case_channels: Mapping[str, bool]
+    team: str
+    bot_user_id: str
+    conversation_channels: Collection[str] | None = ()
+    settle_time: float = contract.SETTLE_TIME
 
     def _store(self, tx: Transaction) -> CatchUpStore:
-        everywhere = [source.kind for source in self._sources if source.everywhere]
-        return CatchUpStore(tx, self._team, self._case_channels, everywhere)
+        everywhere = [source.kind for source in self.sources if source.everywhere]
+        return CatchUpStore(tx, self.team, self.case_channels, everywhere)
 
-    async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
+    async def plan_catch_up(self, request: contract.PlanRequest) -> CatchUpPlan:
         now = time.time()
         followed, oldest_roots = await self._follow(now, request.followed)
-        cases = [each for each in followed if each.channel in self._case_channels]
-        conversations = [each for each in followed if each.channel not in self._case_channels]
-        always = cases if self._conversation_channels is None else followed
+        cases = [each for each in followed if each.channel in self.case_channels]
+        conversations = [each for each in followed if each.channel not in self.case_channels]
+        always = cases if self.conversation_channels is None else followed
         deep = request.deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
-        if self._conversation_channels is None:
-            conversations = _take_turns(conversations)
-        until = now - self._settle_time
-        windows = history_windows(self._case_channels, oldest_roots, conversations, now, until, deep=deep)
-        return CatchUpPlan(now, deep, self._settle_time, windows)
+        if self.conversation_channels is None:  # they take turns
+            waiting = sorted(conversations, key=lambda each: each.read_at)
+            readable, failed = [each for each in waiting if not each.error], [each for each in waiting if each.error]
+            conversations = [*readable[:MAX_MEMBER_CHANNELS], *failed[:MAX_FAILED_CHANNELS]]
+        until = now - self.settle_time
+        windows = history_windows(self.case_channels, oldest_roots, conversations, now, until, deep=deep)
+        return CatchUpPlan(now, deep, self.settle_time, windows)
 
     async def _follow(self, now: float, since: Mapping[str, float]) -> tuple[list[FollowedChannel], dict[str, str]]:
-        """Every channel that is followed, those included that are new, and the oldest thread of each case channel.
-
-        A channel in which the bot is found counts from the last pass on: a first direct message, which was missed,
-        makes its channel. `since`: where a gateway followed it before.
-        """
-        named = [*self._case_channels, *(self._conversation_channels or ())]
-        async with self._database.begin() as tx:
+        """Every channel that is followed, new ones included, and the oldest thread of each case channel. A channel in
+        which the bot is found counts from the last pass on: a first direct message, which was missed, makes its
+        channel."""
+        named = [*self.case_channels, *(self.conversation_channels or ())]
+        async with self.database.begin() as tx:
             store = self._store(tx)
-            await store.prune(now - 2 * LOOK_BACK)
+            await store.prune(now - 2 * contract.LOOK_BACK)
             before = await store.channels()
             for channel in since.keys() & set(named):
                 await store.follow_channels([channel], min(now, since[channel]))
             await store.follow_channels(named, now)
-        found = await self._member_channels() if self._conversation_channels is None else []
-        async with self._database.begin() as tx:
+        found = await self._member_channels() if self.conversation_channels is None else []
+        async with self.database.begin() as tx:
             store = self._store(tx)
             if found is not None:
-                read = [each.read_at for each in before if each.channel in self._case_channels and not each.error]
+                read = [each.read_at for each in before if each.channel in self.case_channels and not each.error]
                 read = [at for at in read if at]
                 await store.follow_channels(found, min(read) - _BEFORE_LAST_PASS if read else now)
                 await store.unfollow_others([*named, *found])
-            return await store.channels(), await store.oldest_roots(self._case_channels)
+            return await store.channels(), await store.oldest_roots(self.case_channels)
 
     async def _member_channels(self) -> list[str] | None:
         """Where the bot is, but for the channels of cases; None when it may not ask, and then it reads what it knew."""
         try:
-            return [channel for channel in await self._history.bot_channels() if channel not in self._case_channels]
+            return [channel for channel in await self.history.bot_channels() if channel not in self.case_channels]
         except Permanent as error:
             _log.error("bot_channels_unknown", reason=str(error), hint="Run `threadline doctor`.")
             return None
 
-    async def read_history_page(self, request: PageRequest) -> str:
+    async def read_history_page(self, request: contract.PageRequest) -> str:
         window = request.window
-        page, more = await self._history.channel_page(window.channel, window.oldest, request.latest)
+        page, more = await self.history.channel_page(window.channel, window.oldest, request.latest)
         roots = [message for message in page if message.get("thread_ts") in (None, "", message["ts"])]
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = self._store(tx)
             known = await store.registered_roots(window.channel, [str(root["ts"]) for root in roots])
             shown = [_root_state(root) for root in roots if str(root["ts"]) in known or self._counts(window, root)]
-            await store.record_page(window.channel, shown, request.began, request.began - LOOK_BACK)
+            await store.record_page(window.channel, shown, request.began, request.began - contract.LOOK_BACK)
             if more:
                 return str(page[-1]["ts"])
             await store.record_missing_roots(window.channel, window.oldest, window.latest, request.began)
         return ""
 
-    def _counts(self, window: HistoryWindow, root: RawMessage) -> bool:
+    def _counts(self, window: contract.HistoryWindow, root: RawMessage) -> bool:
         """Whether a thread that nobody owns yet may become somebody's; where people talk, a reply may be a mention."""
         if window.scope is LookScope.CONVERSATIONS:
-            return bool(root.get("reply_count")) or is_direct(window.channel) or mentions_user(self._bot_user_id, root)
+            return bool(root.get("reply_count")) or is_direct(window.channel) or mentions_user(self.bot_user_id, root)
         if window.only_bot_threads:
-            return root.get("user") == self._bot_user_id and bool(root.get("metadata"))
+            return root.get("user") == self.bot_user_id and bool(root.get("metadata"))
         return not root.get("bot_id")
 
-    async def record_channel(self, read: ChannelRead) -> None:
-        async with self._database.begin() as tx:
+    async def record_channel(self, read: contract.ChannelRead) -> None:
+        async with self.database.begin() as tx:
             await self._store(tx).record_read(read.channel, deep=read.deep, error=read.error)
         if read.error:
             _log.error("channel_unreadable", channel=read.channel, reason=read.error)
 
     async def select_threads(self, plan: CatchUpPlan) -> int:
-        since = plan.began - LOOK_BACK
+        since = plan.began - contract.LOOK_BACK
         count: int | None = MAX_UNCHANGED
         if plan.deep:
             count = None if plan.scope is LookScope.CASES else MAX_CONVERSATIONS
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = self._store(tx)
-            for source in self._sources:
-                if source.scope is plan.scope and (found := source.active_threads(self._team, since)) is not None:
+            for source in self.sources:
+                if source.scope is plan.scope and (found := source.active_threads(self.team, since)) is not None:
                     await store.follow_threads(found, everywhere=source.everywhere, always_due=source.always_due)
             newest = plan.deep and plan.scope is LookScope.CONVERSATIONS
             await store.select_unchanged(plan.scope, since, count=count, newest=newest)
             return await store.count_due(plan.scope, plan.began)
 
-    async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
-        async with self._database.begin() as tx:
+    async def compare_threads(self, plan: CatchUpPlan) -> contract.ComparisonResult:
+        async with self.database.begin() as tx:
             batch = await self._store(tx).next_batch(plan.scope, BATCH_SIZE, plan.began)
+        groups: dict[str, list[CatchUpThread]] = {}
+        for thread in batch:  # the threads of one owner come together; one that nobody owns is by itself
+            key = thread.owner.workflow_id if thread.owner else f"{thread.channel}:{thread.thread_ts}"
+            groups.setdefault(key, []).append(thread)
         sent = 0
-        for threads in _by_owner(batch):
+        for threads in groups.values():
             sent += await self._compare_owner(threads, plan)
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             left = await self._store(tx).count_due(plan.scope, plan.began)
-        return ComparisonResult(left, sent)
+        return contract.ComparisonResult(left, sent)
 
     async def _compare_owner(self, threads: Sequence[CatchUpThread], plan: CatchUpPlan) -> int:
         """Compare what belongs together and signal what is missing in it; what was done is recorded at once."""
@@ -218,21 +200,19 @@ class LiveCatchUpActivities(CatchUpActivities):
         except Exception as error:  # noqa: BLE001 - the same
             await self._leave_out(compared, plan, error)
             return 0
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             for thread, has_recent in compared.items():
                 await self._store(tx).record_compared(thread, plan.began, again=has_recent)
         return sent
 
     async def _compare(self, thread: CatchUpThread, plan: CatchUpPlan) -> tuple[list[MissedEvent], bool]:
         """What was said, edited or deleted in a thread and is not stored; and whether something was too recent to tell.
-
-        Older than the pass looks back, or than the owner of the thread, nothing is missing.
-        """
+        Older than the pass looks back, or than the owner of the thread, nothing is missing."""
         owner, scope = thread.owner, plan.scope
-        source = next(each for each in self._sources if (each.kind == owner.feature if owner else each.scope is scope))
-        start = max(thread.compare_from, Decimal(f"{plan.began - LOOK_BACK:.6f}"))
+        source = next(each for each in self.sources if (each.kind == owner.feature if owner else each.scope is scope))
+        start = max(thread.compare_from, Decimal(f"{plan.began - contract.LOOK_BACK:.6f}"))
         end = Decimal(f"{plan.began - plan.settle_time:.6f}")
-        async with self._database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
+        async with self.database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
             said = await source.messages_between(tx, thread, start, end)
         listed = await self._list_thread(thread.channel, thread.thread_ts, start)
         author_id = self._root_author(thread, listed)
@@ -241,9 +221,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         stored: Mapping[str, StoredMessage] = {}
         if shown:
             ids = [message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 stored = await source.find_messages(tx, thread, ids)
-        parent = author_id or self._bot_user_id
+        parent = author_id or self.bot_user_id
         missing = [event for each in shown if (event := missing_event(source, thread, each, stored, parent, end))]
         gone = await self._deleted_messages(thread, said, listed)
         missing += [deleted_event(thread.team, message, thread.thread_ts, parent) for message in gone]
@@ -251,7 +231,7 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def _list_thread(self, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
         listed = []
-        async for message in self._history.thread_messages(channel, root, f"{oldest:.6f}"):
+        async for message in self.history.thread_messages(channel, root, f"{oldest:.6f}"):
             activity.heartbeat()
             listed.append(message)
         return listed
@@ -261,20 +241,18 @@ class LiveCatchUpActivities(CatchUpActivities):
         root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
         if root and root.get("subtype") != "tombstone":
             return str(root.get("user") or "")
-        return thread.author_id or (self._bot_user_id if thread.owner else "")
+        return thread.author_id or (self.bot_user_id if thread.owner else "")
 
     async def _deleted_messages(
         self, thread: CatchUpThread, said: Sequence[StoredMessage], listed: Sequence[RawMessage]
     ) -> list[StoredMessage]:
-        """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not.
-
-        Slack is asked before each deletion: one that is inferred from a wrong list takes somebody's words for good.
-        """
+        """What is stored and not in Slack any more. Slack is asked before each deletion: one that is inferred from a
+        wrong list takes somebody's words for good."""
         shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
         gone = [message for message in said if message.slack_ts not in shown]
         if not gone or not thread.owner:
             return []
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             roots = await ThreadStore(tx).roots(thread.owner.workflow_id, thread.channel)
         for root in roots:
             if gone and root != thread.thread_ts:
@@ -284,7 +262,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         deleted = []
         for message in gone:
             activity.heartbeat()
-            if not await self._history.exists(message.channel, message.slack_ts):
+            if not await self.history.exists(message.channel, message.slack_ts):
                 deleted.append(message)
         return deleted
 
@@ -294,23 +272,18 @@ class LiveCatchUpActivities(CatchUpActivities):
         if everybodys or (not isinstance(error, Permanent) and activity.info().attempt < MAX_ATTEMPTS):
             raise error
         for thread in threads:
-            _log.error(
-                "thread_comparison_failed", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error)
-            )
-            async with self._database.begin() as tx:
-                why = str(error) or type(error).__name__
-                await self._store(tx).record_failed(thread, plan.began, why)
+            place = {"channel": thread.channel, "thread_ts": thread.thread_ts}
+            _log.error("thread_comparison_failed", reason=str(error), **place)
+            async with self.database.begin() as tx:
+                await self._store(tx).record_failed(thread, plan.began, str(error) or type(error).__name__)
 
     async def _send(self, missing: Sequence[MissedEvent]) -> int:
-        """Signal what is missing, the oldest first; each is recorded, so that nothing is signalled for ever in vain.
-
-        What its author may not say is recorded as well: it is not said later, when the author or the settings have
-        changed.
-        """
+        """Signal what is missing, the oldest first; each is recorded, so that nothing is signalled for ever in vain. So
+        is what its author may not say: it is not said later, when the author or the settings have changed."""
         once = {event.id: event for event in missing}  # two threads of an owner may both lack what was deleted
         if not once:
             return 0
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             unstored, refused = await self._store(tx).send_state(once)
         sent = 0
         for event in sorted(once.values(), key=lambda event: event.at):
@@ -320,13 +293,13 @@ class LiveCatchUpActivities(CatchUpActivities):
             if event.id in unstored:
                 _log.error("message_not_stored", message=event.id, hint="Run `threadline doctor`.")
                 continue
-            handled = await self._handle(event.body)
+            handled = await self.handle(event.body)
             if not (handled.signalled or handled.refused):
                 continue
             if handled.signalled:
                 sent += 1
                 _log.info("message_caught_up", message=event.id)
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 await self._store(tx).record_sent(event.id, refused=handled.refused)
         return sent
 
@@ -339,27 +312,20 @@ def history_windows(
     latest: float,
     *,
     deep: bool,
-) -> list[HistoryWindow]:
-    """How far back a pass reads in each channel.
-
-    Args:
-        case_channels: as in `LiveCatchUpActivities`.
-        oldest_roots: the oldest registered thread of each of them that has one.
-        others: channels in which people may talk with the bot.
-        now: seconds since 1970.
-        latest: until when.
-    """
-    until, windows = f"{latest:.6f}", list[HistoryWindow]()
+) -> list[contract.HistoryWindow]:
+    """How far back, until `latest`, a pass reads in each channel: those of cases, of which `oldest_roots` has the
+    oldest registered thread, and those in which people may talk with the bot. Times in seconds since 1970."""
+    until, windows = f"{latest:.6f}", list[contract.HistoryWindow]()
     for channel, only_bot_threads in case_channels.items():
-        oldest = now - LOOK_BACK
+        oldest = now - contract.LOOK_BACK
         if deep and channel in oldest_roots:  # an old thread shows new replies on its root alone
             oldest = min(oldest, float(Decimal(oldest_roots[channel])) - 1)
-        windows.append(HistoryWindow(channel, f"{oldest:.6f}", until, LookScope.CASES, only_bot_threads))
+        windows.append(contract.HistoryWindow(channel, f"{oldest:.6f}", until, LookScope.CASES, only_bot_threads))
     for each in others:
-        oldest = now - LOOK_BACK
+        oldest = now - contract.LOOK_BACK
         if not deep:
             oldest = max(oldest, (each.read_at or each.installed_at) - DEEP_INTERVAL)
-        windows.append(HistoryWindow(each.channel, f"{oldest:.6f}", until, LookScope.CONVERSATIONS))
+        windows.append(contract.HistoryWindow(each.channel, f"{oldest:.6f}", until, LookScope.CONVERSATIONS))
     return windows
 
 
@@ -370,22 +336,6 @@ async def unstored_messages(tx: Transaction, team: str, sources: Sequence[Thread
     for source in sources if often else ():
         stored |= await source.stored_ids(tx, often)
     return [each for each in often if each not in stored][:limit]
-
-
-def _take_turns(channels: Sequence[FollowedChannel]) -> list[FollowedChannel]:
-    """Whose turn it is to be read."""
-    waiting = sorted(channels, key=lambda each: each.read_at)
-    readable, failed = [each for each in waiting if not each.error], [each for each in waiting if each.error]
-    return [*readable[:MAX_MEMBER_CHANNELS], *failed[:MAX_FAILED_CHANNELS]]
-
-
-def _by_owner(threads: Sequence[CatchUpThread]) -> list[list[CatchUpThread]]:
-    """The threads of one owner come together; one that nobody owns is by itself."""
-    groups: dict[str, list[CatchUpThread]] = {}
-    for thread in threads:
-        key = thread.owner.workflow_id if thread.owner else f"{thread.channel}:{thread.thread_ts}"
-        groups.setdefault(key, []).append(thread)
-    return list(groups.values())
 
 
 def _root_state(root: RawMessage) -> tuple[str, Decimal, str]:

@@ -104,11 +104,9 @@ class FollowedChannel:
 
 @dataclass(frozen=True)
 class CatchUpThread:
-    """A thread to compare; times are seconds since 1970.
-
-    `owner` is None for a thread that is nobody's yet. `author_id`: who wrote the root, where the registry knows it.
-    `compare_from`: what is older is left alone. `first_message_at`: of what is stored of a conversation.
-    """
+    """A thread to compare; times are seconds since 1970. `owner` is None for a thread that is nobody's yet.
+    `author_id`: who wrote the root, where the registry knows it. `compare_from`: what is older is left alone.
+    `first_message_at`: of what is stored of a conversation."""
 
     team: str
     channel: str
@@ -121,12 +119,8 @@ class CatchUpThread:
 
 
 class CatchUpStore(Store):
-    """The catch-up's tables for one workspace.
-
-    Args:
-        case_channels: the channels of `LookScope.CASES`; all others are of `CONVERSATIONS`.
-        everywhere: the kinds of threads that are compared also in channels which are not followed.
-    """
+    """The catch-up's tables for one workspace. All channels but `case_channels` are of `LookScope.CONVERSATIONS`;
+    threads of the kinds in `everywhere` are compared also in channels which are not followed."""
 
     def __init__(
         self, tx: Transaction, team: str, case_channels: Collection[str] = (), everywhere: Collection[str] = ()
@@ -139,9 +133,7 @@ class CatchUpStore(Store):
     async def follow_channels(self, channels: Collection[str], now: float) -> None:
         """Remember when each channel was first followed: the earliest moment stands, whichever arrives first."""
         at = Decimal(f"{now:.6f}")
-        rows = [
-            {"team": self._team, "channel": channel, "installed_at": at, "error": ""} for channel in sorted(channels)
-        ]
+        rows = [{"team": self._team, "channel": each, "installed_at": at, "error": ""} for each in sorted(channels)]
         if rows:
             new = insert(catch_up_channels).values(rows)
             row = catch_up_channels.c
@@ -194,14 +186,10 @@ class CatchUpStore(Store):
     async def record_page(
         self, channel: str, shown: Sequence[tuple[str, Decimal, str]], began: float, since: float
     ) -> None:
-        """Record a page of a channel's history; a thread that differs from what was compared becomes due.
-
-        Of one that is new here nothing can be missing when it has been quiet since before `since`, or has no owner and
-        is older than the installation.
-
-        Args:
-            shown: of each thread its root, when something last happened in it, and a word for the state of its root.
-        """
+        """Record a page of a channel's history: of each thread its root, when something last happened in it, and a word
+        for the state of its root. A thread that differs from what was compared becomes due. Of one that is new here
+        nothing can be missing when it has been quiet since before `since`, or has no owner and is older than the
+        installation."""
         page = {"team": self._team, "channel": channel, "seen_at": began, "since": Decimal(f"{since:.6f}")}
         if shown:
             rows = [{**page, "thread_ts": root, "active_at": at, "state": state} for root, at, state in shown]
@@ -213,13 +201,9 @@ class CatchUpStore(Store):
         await self._tx.execute(_RECORD_MISSING_ROOTS, {"team": self._team, "seen_at": began, "gone": GONE, **window})
 
     async def follow_threads(self, found: Query, *, everywhere: bool, always_due: bool) -> None:
-        """Let these threads be compared, also where no channel's history shows that they have changed.
-
-        Args:
-            found: see `ThreadSource.active_threads`.
-            everywhere: also in channels that are not followed.
-            always_due: in this pass in any case, and not only when something has happened since they were compared.
-        """
+        """Let these threads (`ThreadSource.active_threads`) be compared, also where no channel's history shows that
+        they have changed. `everywhere`: also in channels that are not followed. `always_due`: in any case, and not only
+        when something has happened since they were compared."""
         active, row = found.subquery(), catch_up_threads.c
         thread = (active.c.channel, active.c.thread_ts, active.c.active_at)
         query = select(literal(self._team), *thread, literal(""), literal(0.0), true())
@@ -238,10 +222,7 @@ class CatchUpStore(Store):
 
     async def select_unchanged(self, scope: LookScope, since: float, *, count: int | None, newest: bool) -> None:
         """Make `count` threads (None: all) due that show no change: the last active, or those compared longest ago.
-
-        Args:
-            since: seconds since 1970; threads that were last active before are left alone.
-        """
+        Threads that were last active before `since` (seconds since 1970) are left alone."""
         which = {"since": since, "gone": GONE, "count": count, "newest": newest}
         await self._tx.execute(_SELECT_UNCHANGED, self._scoped(scope) | which)
 
@@ -260,10 +241,8 @@ class CatchUpStore(Store):
         return int((await self._tx.execute(_COUNT_DUE, self._scoped(scope) | {"began": began})).scalar_one())
 
     async def record_compared(self, thread: CatchUpThread, began: float, *, again: bool = False) -> None:
-        """A pass has compared a thread in a state of its root; one that has changed since is due in the next pass.
-
-        `again`: so it is in any case.
-        """
+        """A pass has compared a thread in a state of its root; one that has changed since is due in the next pass, and
+        with `again` any."""
         done = {"compared_state": thread.root_state, "compared_at": began, "is_due": again, "error": ""}
         await self._tx.execute(_row_of(thread).values(done))
 

@@ -1,7 +1,5 @@
-"""ThreadSource: what is stored of a kind of thread. MissedEvent: the event of Slack's that tells of what is missing.
-
-What is missing becomes the event that Slack would have delivered, so that the gateway's one table of rules routes both.
-"""
+"""ThreadSource: what is stored of a kind of thread. MissedEvent: what is missing, as the event that Slack would have
+delivered, so that the gateway's one table of rules routes both."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -35,11 +33,8 @@ class ThreadSource(ABC):
     """Whether `active_threads` are compared in every pass; otherwise once after each sign of activity."""
 
     def active_threads(self, team: str, since: float) -> Query | None:
-        """Threads that no channel's history shows as changed: `(channel, thread_ts, active_at)`.
-
-        Args:
-            since: seconds since 1970; how far back a shallow pass reads a channel.
-        """
+        """Threads that no channel's history shows as changed: `(channel, thread_ts, active_at)`. `since`: seconds since
+        1970; how far back a shallow pass reads a channel."""
         return None
 
     def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
@@ -70,7 +65,6 @@ class ThreadSource(ABC):
         return await self.table.between(tx, owner_id, thread.team, thread.channel, oldest, latest) if owner_id else []
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, whoever owns them."""
         return await self.table.stored_ids(tx, ids)
 
 

@@ -1,7 +1,5 @@
-"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values.
-
-No message travels in arguments or results: what is missing is read from Slack and signalled within one activity.
-"""
+"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values. No
+message travels in them: what is missing is read from Slack and signalled within one activity."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -26,13 +24,10 @@ ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 
 LOOK_BACK = 30 * 86_400.0
 """Seconds: a thread in which nothing was said for longer is not compared any more."""
-
 SETTLE_TIME = 60.0
 """Seconds: what was said later may still be on its way to the database by ordinary delivery."""
-
 CASE_INTERVAL = 300.0
 """Seconds between passes over the channels of cases while a pass over conversations goes on."""
-
 RETRY_INTERVAL = 300.0
 """Seconds from a pass that failed to the next one."""
 
@@ -59,10 +54,8 @@ class Handled:
 
 @dataclass(frozen=True)
 class HistoryWindow:
-    """A stretch of one channel's history, from `oldest` to `latest`, both exclusive: Slack timestamps.
-
-    `only_bot_threads`: only threads that the bot opened count there.
-    """
+    """A stretch of one channel's history between two Slack timestamps, both exclusive. `only_bot_threads`: only threads
+    that the bot opened count there."""
 
     channel: str
     oldest: str
@@ -73,11 +66,8 @@ class HistoryWindow:
 
 @dataclass(frozen=True)
 class CatchUpPlan:
-    """What one pass covers.
-
-    `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left alone; `deep`: every active
-    thread is compared, and not only those that show a change.
-    """
+    """What one pass covers. `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left
+    alone; `deep`: every active thread is compared, and not only those that show a change."""
 
     began: float
     deep: bool
@@ -103,11 +93,8 @@ class CatchUpState:
 
 
 def parse_request(args: Sequence[Any]) -> tuple[bool, dict[str, float]]:
-    """Read the arguments of a request, whatever they are: what cannot be read requests a deep pass.
-
-    Returns:
-        whether the pass is to be deep, and the channels, with the moment from which the gateway follows them.
-    """
+    """Read the arguments of a request, whatever they are: whether the pass is to be deep, and since when the gateway
+    follows each channel. What cannot be read requests a deep pass."""
     request = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else {}
     deep, at, channels = request.get("deep") is not False, request.get("at"), request.get("channels")
     if isinstance(at, int | float) and isinstance(channels, list):
@@ -205,10 +192,8 @@ class SweepActivities(ABC):
     @activity_options(SWEEP)
     @abstractmethod
     async def sweep(self, page: SweepPage) -> SweepPage | None:
-        """Repair what a page of a sweep finds; returns the next page, None after the last.
-
-        A name that the worker does not know has no page: two builds may run at once.
-        """
+        """Repair what a page of a sweep finds; returns the next page, None after the last. A name that the worker does
+        not know has no page: two builds may run at once."""
 
 
 @dataclass(frozen=True)
@@ -247,21 +232,15 @@ class ThreadActivities(ABC):
 
 
 def catch_up_start(*, deep: bool, channels: Collection[str], at: float) -> WorkflowStart:
-    """The one catch-up, which is asked for a pass.
-
-    Args:
-        deep: also at threads that show no change.
-        channels: those that the gateway follows.
-        at: since when, in seconds since 1970.
-    """
+    """The one catch-up, which is asked for a pass; the gateway follows `channels` since `at`, in seconds since 1970.
+    `deep`: also at threads that show no change."""
     request = {"deep": deep, "channels": list(channels), "at": at}
     return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, (request,))
 
 
 def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:
     """A workflow that takes its time to find out whose thread a reply is in, and keeps the reply until then."""
-    identity = route_reply_workflow_id(thread)
-    return WorkflowStart(ROUTE_REPLY_WORKFLOW, identity, thread, INCOMING_MESSAGE, (message,))
+    return WorkflowStart(ROUTE_REPLY_WORKFLOW, route_reply_workflow_id(thread), thread, INCOMING_MESSAGE, (message,))
 
 
 def route_reply_workflow_id(thread: Thread) -> str:

@@ -1,7 +1,5 @@
-"""Inbox: signalled messages that are not stored yet, each once and in order.
-
-Signals are read here so that none is dropped: not one that is no JSON, and not one whose name is unknown.
-"""
+"""Inbox: signalled messages that are not stored yet, each once and in order. Signals are read here so that none is
+dropped: not one that is no JSON, and not one whose name is unknown."""
 
 import base64
 import json
@@ -46,10 +44,8 @@ class Inbox:
         return len(self._pending)
 
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
-        """Queue the message of a signal, as a dynamic handler gets it; never raises, and never waits.
-
-        A handler with a name has its arguments decoded by the SDK, which logs and drops a signal that does not decode.
-        """
+        """Queue the message of a signal, as a dynamic handler gets it; never raises, and never waits. A handler with a
+        name has its arguments decoded by the SDK, which logs and drops a signal that does not decode."""
         self.accept(_message_of(name, args))
 
     def accept(self, message: IncomingMessage, *, first: bool = False) -> None:

@@ -1,8 +1,7 @@
 """MessageTable: stores the messages of a thread, each once, whatever order they arrive in.
 
-A case and a conversation have a table each with the same columns (`bug_conversations`, `conversation_messages`). What
-differs, such as who may open a case or what wants a turn, is in `cases/store/messages.py` and
-`conversations/store/messages.py`.
+A case and a conversation have a table each with the same columns. What differs, such as who may open a case or what
+wants a turn, is in `cases/store/messages.py` and `conversations/store/messages.py`.
 """
 
 import time
@@ -20,7 +19,7 @@ from threadline.db.engine import Transaction
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import FileRef, Thread, clean_text
+from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import Quarantine
 
@@ -89,12 +88,8 @@ class StoredMessage:
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """What became of a batch.
-
-    - `new`: what was not there yet, in its order, without what is in quarantine;
-    - `corrected`: ids of messages that may have been corrected;
-    - `quarantined`: ids of what is in quarantine since.
-    """
+    """What became of a batch: what was not there yet, in its order, without what is in quarantine; the ids of messages
+    that may have been corrected; and the ids of what is in quarantine since."""
 
     new: list[IncomingMessage]
     corrected: list[str]
@@ -114,13 +109,9 @@ class _StoredAlready(Exception):
 
 
 class MessageTable:
-    """One table of messages.
-
-    Args:
-        table: its columns are named as those of `bug_conversations`.
-        owner: the column that says whose a message is.
-        files: the table of what is attached, with the same `owner`; without it, `table` has references in `files`.
-    """
+    """One table of messages, with columns named as those of `bug_conversations`. `owner` is the column that says whose
+    a message is. `files` is the table of what is attached, with the same `owner`; without it, `table` has references in
+    `files`."""
 
     def __init__(self, table: Table, owner: str, files: Table | None = None) -> None:
         self._table, self._owner, self._files = table, owner, files
@@ -148,12 +139,9 @@ class MessageTable:
         """Number and insert what is not stored yet, and bring what it corrects to its present wording.
 
         The caller holds the lock of the owner's row. Nearly always that is one insert and one question. A row that
-        Postgres refuses goes into quarantine, as does a signal that nobody could read; the others are stored.
-
-        Args:
-            thread: where the owner is at home; for the list of what is in quarantine.
-            stored_count: the highest number (`seq`) that was given by now.
-            batch: in order, each id once; see `distinct`.
+        Postgres refuses goes into quarantine, as does a signal that nobody could read; the others are stored. `thread`
+        is where the owner is at home, for the list of what is in quarantine; `stored_count` the highest number (`seq`)
+        that was given by now; `batch` in order, each id once (`distinct`).
         """
         unreadable = [message for message in batch if message.kind == MessageKind.QUARANTINED]
         readable = [message for message in batch if message.kind != MessageKind.QUARANTINED]
@@ -211,11 +199,8 @@ class MessageTable:
     async def _insert(
         self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
     ) -> tuple[list[IncomingMessage], bool]:
-        """All of them, numbered from `first`, or none; and whether something that was stored before corrects one.
-
-        Raises:
-            _StoredAlready: one of them was there.
-        """
+        """All of them, numbered from `first`, or none (`_StoredAlready`); and whether something that was stored before
+        corrects one."""
         if not batch:
             return [], False
         rows = [self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)]
@@ -225,7 +210,13 @@ class MessageTable:
             stored = dict(tuple(row) for row in await tx.execute(inserted))
             if len(stored) < len(batch):
                 raise _StoredAlready(stored)
-            files = [self._file_row(owner_id, each, file) for each in batch for file in each.files]
+            # An edit brings its original's files again, perhaps a new one: they belong to the message that shows them.
+            files = [
+                {"message_id": each.correction_of or each.id, "file_id": file.id, "name": file.name}
+                | {self._owner: owner_id, "mimetype": file.mimetype, "size": file.size}
+                for each in batch
+                for file in each.files
+            ]
             if self._files is not None and files:
                 await tx.execute(insert(self._files).values(files).on_conflict_do_nothing())
         return list(batch), any(stored.values())
@@ -251,17 +242,6 @@ class MessageTable:
             "version": seconds(message.version) if message.version else Decimal(0),
         }
         return row if self._files is not None else row | {"files": [asdict(file) for file in message.files]}
-
-    def _file_row(self, owner_id: object, message: IncomingMessage, file: FileRef) -> dict[str, object]:
-        """A file belongs to the message that shows it: an edit brings its original's files again, perhaps a new one."""
-        return {
-            self._owner: owner_id,
-            "message_id": message.correction_of or message.id,
-            "file_id": file.id,
-            "name": file.name,
-            "mimetype": file.mimetype,
-            "size": file.size,
-        }
 
 
 def _originals(batch: Sequence[IncomingMessage]) -> list[str]:

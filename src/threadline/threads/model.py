@@ -72,11 +72,11 @@ _MAX_FILE_SIZE = 2**62
 class IncomingMessage:
     """One thing that a person did in a thread.
 
-    `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
-    in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, or that a
-    thumb is put on, and `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is
-    meant for the bot: it has a mention, or stands in a direct message. `root_author_id`: there, who wrote the thread's
-    root, unless it was an app or the event does not say.
+    `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), and the order in which
+    messages are shown. `correction_of` is the id of the message that an edit or a deletion corrects, or that a thumb is
+    put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it has a
+    mention, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
+    or the event does not say.
     """
 
     id: str
@@ -94,14 +94,11 @@ class IncomingMessage:
 
 
 def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
-    """Read a signal's arguments, whatever they are; never raises.
+    """Read a signal's arguments, whatever they are; never raises. A gateway sends one JSON object with the fields of
+    `IncomingMessage`; `kind` counts where that does not say what it is.
 
     Temporal drops a signal that does not decode into the handler's types, so nothing on the wire is strict. What cannot
     be read becomes a `QUARANTINED` message, which is stored and shown to whoever runs the product.
-
-    Args:
-        args: what arrived; one JSON object with the fields of `IncomingMessage` is what a gateway sends.
-        kind: what the message is when the object does not say so.
     """
     if len(args) == 1 and isinstance(args[0], Mapping):
         raw = args[0]
@@ -126,22 +123,12 @@ _NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version", "root_
 
 
 def quarantined_message(text: str, whole: bytes = b"") -> IncomingMessage:
-    """What could not be read, as a message of its own.
-
-    Args:
-        text: what came, as far as it can be shown; cut at `MAX_TEXT`.
-        whole: all that came, where `text` does not tell one from another; the same again gets the same id.
-    """
+    """What could not be read, as a message of its own: `text` is what can be shown, cut at `MAX_TEXT`. `whole` is all
+    that came, where `text` does not tell one from another; the same again gets the same id."""
     kept = clean_text(text)
-    digest = hashlib.sha256(whole or kept.encode()).hexdigest()[:16]
+    identity = f"quarantine:{hashlib.sha256(whole or kept.encode()).hexdigest()[:16]}"
     return IncomingMessage(
-        id=f"quarantine:{digest}",
-        kind=MessageKind.QUARANTINED,
-        sender_type=SenderType.UNKNOWN,
-        sender_id="",
-        text=kept,
-        channel="",
-        ts="",
+        identity, MessageKind.QUARANTINED, SenderType.UNKNOWN, sender_id="", text=kept, channel="", ts=""
     )
 
 
@@ -162,21 +149,14 @@ def _text(raw: Mapping[Any, Any], name: str) -> str:
 def _files(raw: Any) -> tuple[FileRef, ...]:
     if not isinstance(raw, Sequence) or isinstance(raw, str):
         return ()
-    given = (item for item in raw[:MAX_FILES] if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME)
-    return tuple(
-        FileRef(
-            id=_text(item, "id"),
-            name=_text(item, "name")[:MAX_NAME],
-            mimetype=_text(item, "mimetype")[:MAX_NAME],
-            size=_whole(item),
-        )
-        for item in given
-    )
-
-
-def _whole(item: Mapping[Any, Any]) -> int:
-    size = item.get("size")
-    return min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0
+    files = list[FileRef]()
+    for item in raw[:MAX_FILES]:
+        if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME:
+            size = item.get("size")
+            size = min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0
+            name, mimetype = _text(item, "name")[:MAX_NAME], _text(item, "mimetype")[:MAX_NAME]
+            files.append(FileRef(id=_text(item, "id"), name=name, mimetype=mimetype, size=size))
+    return tuple(files)
 
 
 def message_id(team: str, channel: str, ts: str) -> str:
@@ -209,10 +189,8 @@ def turn_id(thread: Thread, turn: int) -> str:
 
 @dataclass(frozen=True)
 class ThreadOwner:
-    """Who gets what people write in a thread: one row of the table `threads`.
-
-    `kind` begins with the feature: `case:report`, `case:summary`, `case:escalation`, `conversation`, `handover`.
-    """
+    """Who gets what people write in a thread: one row of the table `threads`. `kind` begins with the feature:
+    `case:report`, `case:summary`, `case:escalation`, `conversation`, `handover`."""
 
     workflow_id: str
     kind: str
@@ -224,10 +202,8 @@ class ThreadOwner:
 
     @property
     def thread(self) -> Thread:
-        """The thread that the workflow is named after: a case's report, or where a conversation is held.
-
-        The id of every such workflow begins with `<prefix>:<team>:<channel>:<ts>`.
-        """
+        """The thread that the workflow is named after, `<prefix>:<team>:<channel>:<ts>`: a case's report, or where a
+        conversation is held."""
         _, team, channel, ts, *_ = self.workflow_id.split(":")
         return Thread(team, channel, ts)
 
@@ -241,10 +217,8 @@ def owner_in(payload: Mapping[str, Any]) -> ThreadOwner | None:
 
 
 def is_new(seen: dict[str, None], key: str, most: int) -> bool:
-    """Whether a key was not seen before. It is remembered; of more than `most` keys the oldest are forgotten.
-
-    Workflows run this: it must not change for open ones.
-    """
+    """Whether a key was not seen before. It is remembered; of more than `most` keys the oldest are forgotten. Workflows
+    run this: it must not change for open ones."""
     if key in seen:
         return False
     seen[key] = None
@@ -255,12 +229,9 @@ def is_new(seen: dict[str, None], key: str, most: int) -> bool:
 
 @dataclass(frozen=True)
 class ButtonPress:
-    """Somebody pressed a button of a card.
-
-    `action_id` (Slack's word) says which button, and `value` what it was made for. `key` is the same when the press is
-    delivered again. `at`: when, in seconds since 1970, by Slack's clock; 0 where that was not to be read. `channel` and
-    `thread_ts` say where the person is answered.
-    """
+    """Somebody pressed a button of a card, `action_id` (Slack's word), which was made for `value`. `key` is the same
+    when the press is delivered again. `at`: seconds since 1970, by Slack's clock; 0 where that was not to be read. The
+    person is answered in `channel` and `thread_ts`."""
 
     user_id: str
     action_id: str
@@ -273,16 +244,13 @@ class ButtonPress:
 
 @dataclass(kw_only=True)
 class ButtonState:
-    """What a workflow that waits for presses carries into its next run. Each feature adds its card.
-
-    `presses` are those that nobody has looked at, `seen` the keys of the last ones.
-    """
+    """What a workflow that waits for presses carries into its next run: `presses` that nobody has looked at, and the
+    keys of the last ones (`seen`). Each feature adds its card."""
 
     presses: list[ButtonPress] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
 
     def accept(self, press: ButtonPress) -> None:
-        """Keep a press unless it was delivered before."""
         if is_new(self.seen, press.key, MAX_SEEN_PRESSES):
             self.presses.append(press)
 

@@ -12,10 +12,9 @@ asked instead.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -71,11 +70,7 @@ class Post:
 
 
 class Outbox:
-    """Posts each message once; every other file uses it wherever a retry must not post twice.
-
-    Args:
-        clock: seconds since 1970.
-    """
+    """Posts each message once; used wherever a retry must not post twice. `clock`: seconds since 1970."""
 
     def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._slack = slack
@@ -88,15 +83,9 @@ class Outbox:
         return await PostStore(tx).claim(post.key, *lease)
 
     async def publish(self, post: Post) -> str:
-        """Post every part that is not posted yet, in order.
-
-        Returns:
-            The `ts` of the first part; empty when `valid_if` said that the post says nothing any more.
-
-        Raises:
-            Transient: try again, after `retry_after` if it is given.
-            Permanent: Slack refuses the message, or a person must look whether it arrived.
-        """
+        """Post every part that is not posted yet, in order. Returns the `ts` of the first; empty when `valid_if` said
+        that the post says nothing any more. Raises `Transient` to try again, after `retry_after` if it is given, and
+        `Permanent` when Slack refuses the message, or a person must look whether it arrived."""
         first = ""
         for number, rendered in enumerate(post.rendered, start=1):
             part = replace(post, thread_ts=post.thread_ts or first or None)
@@ -110,27 +99,17 @@ class Outbox:
         return first
 
     async def share(self, upload: FileUpload) -> str:
-        """Show a file in its thread once; returns Slack's id of the file.
-
-        Raises:
-            Permanent: Slack refuses it; nothing is shown.
-            Transient: it may be shown, or come to be; a later call finds it.
-        """
+        """Show a file in its thread once; returns Slack's id of the file. Raises `Permanent` when Slack refuses it, and
+        nothing is shown, and `Transient` when it may be shown, or come to be; a later call finds it."""
         post = Post(upload.key, upload.channel, upload.thread_ts, ())
         return await self.once(post, partial(upload_file, self._slack, upload), partial(find_file, self._slack, upload))
 
     async def once(
         self, post: Post, send: Callable[[], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
     ) -> str:
-        """Send under a key that nobody has used, however often this is called.
-
-        Args:
-            send: returns Slack's id of what was sent; `Permanent` and `NotDone` mean that Slack did nothing.
-            find: the same id, searched for from a moment on (seconds since 1970); nothing when Slack does not have it.
-
-        Returns:
-            The id; empty when `valid_if` said that the post says nothing any more.
-        """
+        """Send under a key that nobody has used, however often this is called. Returns Slack's id of what was sent;
+        empty when `valid_if` said that the post says nothing any more. `send` returns the id; `Permanent` and `NotDone`
+        mean that Slack did nothing. `find` searches for it from a moment on (seconds since 1970)."""
         claim = post.claim or await self._claim(post)
         if claim.state == "expired":
             if found := await self._find(post, claim, find):
@@ -167,11 +146,14 @@ class Outbox:
         return ""
 
     async def _send(self, part: Post, rendered: Rendered) -> str:
-        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing.
-
-        That is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early.
-        """
-        metadata = {"event_type": POST_EVENT, "event_payload": _payload(part)}
+        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing. That
+        is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early."""
+        payload = {"key": part.key}
+        if part.opens:
+            payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
+        if part.correlation_id:
+            payload["correlation_id"] = part.correlation_id
+        metadata = {"event_type": POST_EVENT, "event_payload": payload}
         try:
             return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
         except BlocksRefused:
@@ -203,15 +185,6 @@ class Outbox:
     def _too_early(self, post: Post, until: float) -> Transient:
         rest = max(until - self._clock(), 1.0)
         return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
-
-
-def _payload(post: Post) -> Mapping[str, Any]:
-    payload = {"key": post.key}
-    if post.opens:
-        payload |= {"workflow_id": post.opens.workflow_id, "kind": post.opens.kind}
-    if post.correlation_id:
-        payload["correlation_id"] = post.correlation_id
-    return payload
 
 
 async def add_reactions(slack: SlackClient, name: str, items: Iterable[tuple[str, str]]) -> None:

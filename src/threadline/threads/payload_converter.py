@@ -1,14 +1,13 @@
 """How values become Temporal's JSON: pydantic's way, with what it knows of our types kept once a process.
 
-A history is read and kept as a whole, and a third of its payloads were fields that say nothing. A field of our types
-that is empty (None, False, 0, "", no items), and is so by default, is therefore left out: whoever reads it gets the
-same value. So a default that is empty is a promise to the histories there are: who wants another one gives the field
-another name. Defaults that say something are always written, and may change.
+A third of a history's payloads were fields that say nothing. A field of our types that is empty (None, False, 0, "", no
+items), and is so by default, is left out: whoever reads it gets the same value. So an empty default is a promise to the
+histories there are: who wants another one gives the field another name. Other defaults are always written, and may
+change.
 
-Temporal makes a payload converter for each workflow, and pydantic builds a schema for each type that a converter meets:
-5 ms and 100 kB a type, for every workflow anew. This module and those of
-`SHARED_MODULES` are passed through the sandbox. A class of any other module may be one workflow's own, and must go with
-it.
+Temporal makes a payload converter for each workflow, and pydantic a schema for each type that a converter meets: 5 ms
+and 100 kB a type. The sandbox therefore passes this module and `SHARED_MODULES` through. A class of any other module
+may be one workflow's own, and must go with it.
 """
 
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -58,7 +57,6 @@ def _fields(kind: type) -> tuple[tuple[str, object], ...]:
 
 
 def _lean(value: Any) -> Any:
-    """The value without what its types say by default."""
     kind = type(value)
     if is_dataclass(kind) and kind.__module__ in SHARED_MODULES:
         given = ((name, getattr(value, name), default) for name, default in _fields(kind))

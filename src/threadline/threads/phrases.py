@@ -37,8 +37,7 @@ _STOP_SIGN = re.compile(rf"\s*(?::(?:{'|'.join(sorted(STOP_SIGNS))}):|🛑|⛔)[
 
 def is_close(text: str) -> bool:
     """Whether the whole message asks to close the case."""
-    words = _words(text)
-    return bool(words) and _CLOSE.fullmatch(words) is not None
+    return _CLOSE.fullmatch(_words(text)) is not None
 
 
 def is_thanks(text: str) -> bool:
@@ -53,10 +52,8 @@ def is_greeting(text: str) -> bool:
 
 
 def is_stop(text: str) -> bool:
-    """Whether the whole message tells the bot to leave what it is doing.
-
-    "Stop the build" is about a build, and who says "cancel that" behind an answer may mean what was booked.
-    """
+    """Whether the whole message tells the bot to leave what it is doing. "Stop the build" is about a build, and who
+    says "cancel that" behind an answer may mean what was booked."""
     words = _words(text)
     return _STOP.fullmatch(words) is not None if words else _STOP_SIGN.fullmatch(_MENTION.sub(" ", text)) is not None
 

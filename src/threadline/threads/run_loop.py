@@ -1,7 +1,6 @@
 """ThreadRun: the life of a workflow run that serves one Slack thread. docs/adr/0002 tells why it has this shape.
 
-It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as a
-`ThreadHandler`.
+It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as `ThreadHandler`.
 """
 
 import asyncio
@@ -22,11 +21,9 @@ MAX_BURST = 5
 
 
 class ThreadHandler(ABC):
-    """What a kind of thread brings to its run. A workflow subclasses it; its `__init__` sets the attributes.
-
-    `state` is a dataclass with all that survives continue-as-new, `cancelled` and `limits` among it. Properties and
-    plain methods never wait and call no activity.
-    """
+    """What a kind of thread brings to its run. A workflow subclasses it, and sets the attributes in `__init__`; `state`
+    is all that survives continue-as-new, `cancelled` and `limits` among it. Properties and plain methods never wait and
+    call no activity."""
 
     state: Any
     inbox: Inbox
@@ -121,7 +118,14 @@ class ThreadRun:
         """Store messages and decide about the run's end; all else is one step, whose result is always looked at."""
         while True:
             try:
-                await self._receive()
+                if not self._opened:
+                    await self._handler.open()
+                    self._opened = True
+                if self._step and self._step.done():
+                    finished, self._step = self._step, None
+                    finished.result()
+                if self._handler.inbox:
+                    await self._handler.store_messages()
                 if (result := self._proceed()) is not None:
                     return result
                 await workflow.wait_condition(self._has_work)
@@ -133,22 +137,9 @@ class ThreadRun:
                 self._cancelled = True
                 self._handler.on_cancel()
 
-    async def _receive(self) -> None:
-        """Load the thread, look at the result of a finished step, and store what has arrived."""
-        if not self._opened:
-            await self._handler.open()
-            self._opened = True
-        if self._step and self._step.done():
-            finished, self._step = self._step, None
-            finished.result()
-        if self._handler.inbox:
-            await self._handler.store_messages()
-
     def _proceed(self) -> str | None:
-        """Start the next step, continue as new, or end with the result.
-
-        Nothing in here awaits: a signal between the last look at the inbox and the end would be lost.
-        """
+        """Start the next step, continue as new, or end with the result. Nothing in here awaits: a signal between the
+        last look at the inbox and the end would be lost."""
         inbox = self._handler.inbox
         if self._step:
             return None
@@ -166,10 +157,8 @@ class ThreadRun:
         return None
 
     def _collects_burst(self) -> bool:
-        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two.
-
-        After `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving.
-        """
+        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two. After
+        `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving."""
         self._collected = self._collected + 1 if self._handler.inbox and self._handler.collects_burst else 0
         return 0 < self._collected <= MAX_BURST
 

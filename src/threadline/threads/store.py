@@ -26,7 +26,6 @@ class ThreadStore(Store):
         return ThreadOwner(row.workflow_id, row.kind) if row else None
 
     async def roots(self, workflow_id: str, channel: str) -> list[str]:
-        """The roots of all threads of a workflow in a channel."""
         query = select(threads.c.thread_ts).where(threads.c.workflow_id == workflow_id, threads.c.channel == channel)
         return list((await self._tx.execute(query.order_by(threads.c.thread_ts))).scalars())
 
@@ -40,15 +39,13 @@ class ThreadStore(Store):
         compare_from: Decimal | ColumnElement[Any] = Decimal(0),
         first_message_at: Decimal | None = None,
     ) -> None:
-        """Remember whose thread it is. The first word stands, so this is safe to repeat.
+        """Remember whose thread it is. The first word stands, so this is safe to repeat. Only a conversation takes over
+        a thread: people speak to the bot in one of a case's threads only once its channel is no longer a channel of
+        cases.
 
-        Only a conversation takes over a thread: people speak to the bot in one of a case's threads only once its
-        channel is no longer a channel of cases.
-
-        Args:
-            author_id: who wrote the root, kept for when Slack has it no more; empty for a root of the bot's.
-            compare_from: seconds since 1970; what was said before is not the owner's.
-            first_message_at: when the first message was said that is stored of a conversation.
+        `author_id`: who wrote the root, kept for when Slack has it no more; empty for a root of the bot's.
+        `compare_from`: seconds since 1970; what was said before is not the owner's. `first_message_at`: of what is
+        stored of a conversation.
         """
         row = {
             "team": owner.thread.team,
@@ -76,15 +73,10 @@ def _in(thread: Thread, table: Table) -> ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class PostClaim:
-    """What is known of a key when somebody claims it.
-
-    - `ours`: nobody has tried; it is ours, since `claimed_at`;
-    - `busy`: somebody else's, whose lease has not run out;
-    - `expired`: somebody else's lease ran out without an end, so it may be in Slack; still with the old `claimed_at`;
-    - `posted`: it is in Slack, as `ts`;
-    - `unrecorded`: it is in Slack, as `ts`, and recording what goes with it failed;
-    - `invalid`: it says nothing any more.
-    """
+    """What is known of a key when somebody claims it. `ours`: nobody has tried; it is ours, since `claimed_at`. `busy`:
+    somebody else's, whose lease has not run out. `expired`: somebody else's lease ran out without an end, so it may be
+    in Slack; still with the old `claimed_at`. `posted`: it is in Slack, as `ts`. `unrecorded`: it is in Slack, as `ts`,
+    and recording what goes with it failed. `invalid`: it says nothing any more."""
 
     state: Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
     ts: str = ""
@@ -95,11 +87,8 @@ class ThreadBindingStore(Store):
     """What a thread is about: one record of each kind, such as the project it works on."""
 
     async def bind(self, thread: Thread, kind: str, record_id: str, user_id: str) -> str | None:
-        """Somebody has named the record: it replaces what the thread was about. Safe to repeat.
-
-        Returns:
-            what it was about before, the same record too; None when it was about none.
-        """
+        """Somebody has named the record: it replaces what the thread was about, which is returned, the same record too;
+        None when it was about none. Safe to repeat."""
         row = {"record_id": record_id, "bound_by": user_id}
         if await self._bind_new(thread, kind, row):
             return None
@@ -214,16 +203,9 @@ class Quarantine(Store):
     """Messages that nobody could read, or that the database refused: kept, and listed for operators."""
 
     async def keep(self, thread: Thread, refused: Sequence[tuple[IncomingMessage, str]]) -> list[str]:
-        """Keep messages of a thread, each with the reason. Safe to repeat.
-
-        Returns:
-            the ids of what was not there yet.
-        """
-        place = {
-            "team": clean_text(thread.team),
-            "channel": clean_text(thread.channel),
-            "thread_ts": clean_text(thread.ts),
-        }
+        """Keep messages of a thread, each with the reason. Safe to repeat. Returns the ids of what was not there
+        yet."""
+        place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
         rows = [
             {**place, "message_id": message.id, "message_text": clean_text(message.text), "error": clean_text(error)}
             for message, error in refused

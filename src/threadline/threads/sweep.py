@@ -1,10 +1,9 @@
 """Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
-
-`wiring/sweeps.py` has those of all features.
-"""
+`wiring/sweeps.py` has those of all features."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -35,35 +34,25 @@ Find = Callable[[Transaction, int, int], Awaitable[Sequence[Item]]]
 """The rows behind an id, in the order of their ids, and at most how many."""
 
 
+@dataclass(eq=False)
 class Sweep(Generic[Item]):
     """One thing that must hold.
 
-    Args:
-        name: in the schedule's input, the activity's summary and the log.
-        find: rows of which it must hold, or for which it does not.
-        repair: makes it hold for one; returns whether it did not. Safe to repeat. An item for which it raises is passed
-            over, and found again by the next sweep.
-        waits_for_slack: such a sweep runs last: the others do not wait for Slack.
+    `name` is in the schedule's input, the activity's summary and the log. `find` finds rows of which it must hold, or
+    for which it does not. `repair` makes it hold for one; returns whether it did not. It is safe to repeat; an item for
+    which it raises is passed over, and found again by the next sweep. One that `waits_for_slack` runs last: the others
+    do not wait for Slack.
     """
 
-    def __init__(
-        self,
-        name: str,
-        find: Find[Item],
-        repair: Callable[[Item], Awaitable[bool]],
-        *,
-        waits_for_slack: bool = False,
-    ) -> None:
-        self.name, self.find, self.repair, self.waits_for_slack = name, find, repair, waits_for_slack
+    name: str
+    find: Find[Item]
+    repair: Callable[[Item], Awaitable[bool]]
+    waits_for_slack: bool = False
 
 
 class WorkflowSweep(Sweep[Item]):
-    """Rows that must have a running workflow.
-
-    Args:
-        start_of: how it is started.
-        restart_completed: whether a workflow that has ended by itself is started again, too.
-    """
+    """Rows that must have a running workflow, which `start_of` describes. `restart_completed`: also one that has ended
+    by itself."""
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ from threadline.db.columns import MOMENT, SLACK_TIME, TEXT, identity, metadata, 
 
 _PLACE = ("team", "channel", "thread_ts")
 
-
 posts = Table(
     "posts",
     metadata,

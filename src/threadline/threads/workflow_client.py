@@ -23,12 +23,9 @@ CHANNEL_ATTRIBUTE = SearchAttributeKey.for_keyword("CaseChannel")
 
 @dataclass(frozen=True)
 class WorkflowStart:
-    """A workflow with what it starts from; the `contract.py` of each feature makes its own.
-
-    - `signal`: delivered with the start, with `signal_args`; empty for none;
-    - `channel`: Slack's id, the search attribute `CaseChannel`; empty for none;
-    - `memo`, `title`: shown in Temporal's UI.
-    """
+    """A workflow with what it starts from; the `contract.py` of each feature makes its own. `signal`, with
+    `signal_args`, is delivered with the start. `channel`, Slack's id, is the search attribute `CaseChannel`. `memo` and
+    `title` are shown in Temporal's UI. What is empty is left out."""
 
     workflow: str
     workflow_id: str
@@ -48,14 +45,9 @@ class WorkflowClient:
 
     async def start(self, start: WorkflowStart) -> None:
         """Start a workflow, also one that has ended. To one that runs nothing but the signal happens, if there is one.
-
         It returns when Temporal has accepted it. The client's timeout is for each attempt: whoever must know sooner
-        puts a timeout around the call.
-
-        Raises:
-            Permanent: Temporal refuses the request as it is.
-            Transient: whatever else Temporal said, or that it is away; nothing is known of the signal.
-        """
+        puts a timeout around the call. Raises `Permanent` when Temporal refuses the request as it is, and `Transient`
+        for whatever else Temporal said, or when it is away: nothing is known of the signal."""
         try:
             await self._client.start_workflow(
                 start.workflow,
@@ -74,11 +66,8 @@ class WorkflowClient:
             raise temporal_error(error, f"start {start.workflow_id}") from error
 
     async def status(self, workflow_id: str) -> WorkflowExecutionStatus | None:
-        """How its last run stands; None when Temporal does not know it, or any more.
-
-        Raises:
-            Transient: Temporal does not say.
-        """
+        """How its last run stands; None when Temporal does not know it, or any more. Raises `Transient` when Temporal
+        does not say."""
         try:
             return (await self._client.get_workflow_handle(workflow_id).describe()).status
         except RPCError as error:

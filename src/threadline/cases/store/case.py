@@ -84,8 +84,6 @@ WHERE c.bug_id = :bug_id
 """A message that was assigned to a turn counts as unused until that turn is settled. Two searches of the index by turn
 are united: for an OR of both Postgres reads all that was ever said in the case as long as its statistics are poor.
 """
-
-
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
 FROM (SELECT max(said_at) AS said_at FROM bug_conversations
@@ -194,14 +192,9 @@ class CaseStore(Store):
     # -- the row -------------------------------------------------------------------------------------------------------
 
     async def lock(self, bug_id: str) -> Case:
-        """Wait for the case's row and hold it until the transaction ends.
-
-        `key_share` lets others insert rows that only refer to the case: two transactions that did so and then locked
-        the case would otherwise wait for each other.
-
-        Raises:
-            Permanent: there is no such case.
-        """
+        """Wait for the case's row and hold it until the transaction ends. Raises `Permanent` when there is no such
+        case. `key_share` lets others insert rows that only refer to the case: two transactions that did so and then
+        locked the case would otherwise wait for each other."""
         query = select(cases).where(cases.c.bug_id == bug_id).with_for_update(key_share=True)
         row = (await self._tx.execute(query)).one_or_none()
         if row is None:
@@ -229,7 +222,8 @@ class CaseStore(Store):
         row = (await self._tx.execute(SNAPSHOT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
-        return _snapshot(row)
+        more = {"question": row.last_question[:_QUESTION_SHOWN], "session_id": row.last_session_id}
+        return CaseSnapshot(**_fields(CaseSnapshot, row, _OF_CASE), **more)
 
     async def snapshot_of(self, thread: Thread) -> CaseSnapshot:
         """What is known of the case that was reported in a thread; `bug_id` is empty when there is none."""
@@ -244,14 +238,8 @@ class CaseStore(Store):
     # -- its steps -----------------------------------------------------------------------------------------------------
 
     async def transition(self, bug_id: str, to: CaseStatus, reason: Reason, *, wait_until: float = 0.0) -> CaseSnapshot:
-        """Take one step. Taking it again changes `wait_until` alone, and records nothing twice.
-
-        Args:
-            wait_until: when the wait that begins with it ends, in seconds since 1970; 0 for none.
-
-        Raises:
-            IllegalTransition: the status does not allow it.
-        """
+        """Take one step. Taking it again changes `wait_until` (seconds since 1970; 0 for none) alone, and records
+        nothing twice. Raises `IllegalTransition` when the status does not allow it."""
         case = await self.lock(bug_id)
         if case.status == to:
             await self.write(bug_id, wait_until=wait_until)
@@ -264,9 +252,8 @@ class CaseStore(Store):
         return await self.snapshot(bug_id)
 
     async def end(self, bug_id: str, reason: Reason) -> CaseSnapshot:
-        """Resolve the case, unless an unused message speaks against it: then the snapshot comes back unresolved.
-
-        A close by an operator is recorded as theirs, also when `reason` says that the reporter closed it.
+        """Resolve the case, unless an unused message speaks against it: then the snapshot comes back unresolved. A
+        close by an operator is recorded as theirs, also when `reason` says that the reporter closed it.
 
         A turn that was not settled loses its claim and its number, so that a reopened case never meets its keys. What
         the ending answers counts as used; what was said after it stays unused, and reopens the case.
@@ -306,11 +293,8 @@ class CaseStore(Store):
         )
 
     async def step(self, case: Case, to: CaseStatus, reason: Reason, actor: str, **values: object) -> int:
-        """Write a step of the locked row, with other values of it; returns the new revision.
-
-        Raises:
-            IllegalTransition: the status does not allow it.
-        """
+        """Write a step of the locked row, with other values of it; returns the new revision. Raises
+        `IllegalTransition`."""
         now = CaseStatus(case.status)
         if to not in TRANSITIONS[now]:
             allowed = ", ".join(sorted(TRANSITIONS[now]))
@@ -322,18 +306,10 @@ class CaseStore(Store):
     # -- its turns -----------------------------------------------------------------------------------------------------
 
     async def settle(self, bug_id: str, turn: int, failure: str = "") -> Settled:
-        """Close a turn: whatever runs for it loses its claim, and what it has committed is taken over, once.
-
-        Args:
-            failure: a sentence for people; with it a turn that committed nothing is settled as an escalation.
-
-        Returns:
-            `action` is None when the turn had committed nothing and may be tried again, or when the case's end took
-            its place.
-
-        Raises:
-            Permanent: the turn before it is not settled yet.
-        """
+        """Close a turn: whatever runs for it loses its claim, and what it has committed is taken over, once. With
+        `failure`, a sentence for people, a turn that committed nothing is settled as an escalation; without it `action`
+        is None, and it may be tried again. So it is when the case's end took its place. Raises `Permanent` when the
+        turn before it is not settled yet."""
         case = await self.lock(bug_id)
         row = await self._lock_turn(bug_id, turn)
         if turn > case.turn + 1:
@@ -360,7 +336,6 @@ class CaseStore(Store):
         return _turn(row)
 
     async def turns(self, bug_id: str) -> list[TurnRecord]:
-        """In order."""
         query = select(agent_turns).where(agent_turns.c.bug_id == bug_id).order_by(agent_turns.c.turn)
         return [_turn(row) for row in await self._tx.execute(query)]
 
@@ -429,7 +404,6 @@ class CaseStore(Store):
     # -- what goes with it ---------------------------------------------------------------------------------------------
 
     async def pull_request(self, bug_id: str) -> PullRequest | None:
-        """The one pull request of the case."""
         row = (await self._tx.execute(select(pull_requests).where(pull_requests.c.bug_id == bug_id))).one_or_none()
         if row is None:
             return None
@@ -464,11 +438,8 @@ class CaseStore(Store):
             await self._tx.execute(known.on_conflict_do_update(index_elements=["name"], set_=row))
 
     async def for_post(self, bug_id: str, turn: int) -> TurnPost:
-        """All that a turn's posts are made of, in one statement.
-
-        Raises:
-            Permanent: nothing ever ran under this number.
-        """
+        """All that a turn's posts are made of, in one statement. Raises `Permanent` when nothing ever ran under this
+        number."""
         row = (await self._tx.execute(_FOR_POST, {"bug_id": bug_id, "turn": turn})).one_or_none()
         if row is None:
             raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
@@ -506,11 +477,6 @@ def _may_end(reason: Reason, snapshot: CaseSnapshot) -> bool:
     return snapshot.close_requested if reason is Reason.REPORTER_CLOSED else not snapshot.has_unread
 
 
-def _snapshot(row: Row[Any]) -> CaseSnapshot:
-    more = {"question": row.last_question[:_QUESTION_SHOWN], "session_id": row.last_session_id}
-    return CaseSnapshot(**_fields(CaseSnapshot, row, _OF_CASE), **more)
-
-
 def record_of(row: Row[Any]) -> CaseRecord:
     return CaseRecord(
         **_fields(CaseRecord, row, _OF_CASE),
@@ -538,11 +504,8 @@ def _fields(record: type[Any], row: Row[Any], types: Mapping[str, Callable[[Any]
 
 
 def open_threads_query(team: str, before: float) -> Query:
-    """`(channel, thread_ts, active_at)` of the threads of open cases whose root was written before a moment.
-
-    Args:
-        before: seconds since 1970.
-    """
+    """`(channel, thread_ts, active_at)` of open cases' threads whose root was written before a moment (seconds since
+    1970)."""
     written_at = cast(threads.c.thread_ts, SLACK_TIME)
     return (
         select(threads.c.channel, threads.c.thread_ts, written_at.label("active_at"))

@@ -1,7 +1,5 @@
-"""CaseLists: cases by status, by words and by thread, what cards about them are made of, and what sweeps look for.
-
-A sweep looks for cases without a workflow, escalations without a clock, and answers that were not posted.
-"""
+"""CaseLists: cases by status, by words and by thread, what cards about them are made of, and what sweeps look for:
+cases without a workflow, escalations without a clock, and answers that were not posted."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -109,11 +107,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class CardSource:
-    """What a case's card is made of: `turns` are its settled ones, the last one first.
-
-    `report` is the text that opened the case; `pull_request` an address, or empty; `reporter_words` are as in
-    `TurnPost`.
-    """
+    """What a case's card is made of: `turns` are its settled ones, the last one first; `report` is the text that opened
+    the case; `pull_request` an address, or empty; `reporter_words` are as in `TurnPost`."""
 
     case: CaseRecord
     status_since: datetime
@@ -133,10 +128,8 @@ class OpenCase:
 
 @dataclass(frozen=True)
 class OpenEscalation:
-    """An escalation whose clock must run.
-
-    `started`: when people were called, in seconds since 1970; `acknowledged`: a developer has written since.
-    """
+    """An escalation whose clock must run. `started`: when people were called, in seconds since 1970; `acknowledged`: a
+    developer has written since."""
 
     id: int
     bug_id: str
@@ -149,9 +142,7 @@ class OpenEscalation:
 @dataclass(frozen=True)
 class MissingAnswer:
     """What finished and was not posted: the `question` or the `findings` of a turn, or how the case ended (`closing`).
-
-    `owed`: the case's workflow has it before it, and posts it as soon as it can. `id` is the case's.
-    """
+    `owed`: the case's workflow has it before it, and posts it as soon as it can. `id` is the case's."""
 
     id: int
     bug_id: str
@@ -175,22 +166,17 @@ class CaseLists(Store):
         open_only: bool = False,
         limit: int = 20,
     ) -> Sequence[CardSource]:
-        """A team's cases, those that have most of the words first, else the newest.
-
-        Args:
-            words: any of them is in the title, or in what the reporter wrote; or a case's number.
-            component: a part of the name of one that the case has.
-        """
+        """A team's cases, those that have most of the words first, else the newest. Any of the words is in the title,
+        or in what the reporter wrote; or it is a case's number. `component` is a part of the name of one that the case
+        has."""
         given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
         wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
         ids = [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)]
         return await self.for_cards(team, ids)
 
     async def for_cards(self, team: str, bug_ids: Sequence[str]) -> Sequence[CardSource]:
-        """What the cards of a team's cases are made of, in one statement and in this order; unknown ones are left out.
-
-        It reads no diffs: those of all turns of 21 cases may be hundreds of megabytes.
-        """
+        """What the cards of a team's cases are made of, in this order; unknown ones are left out. It reads no diffs:
+        those of all turns of 21 cases may be hundreds of megabytes."""
         rows = await self._tx.execute(_FOR_CARDS, {"team": team, "bug_ids": list(bug_ids)})
         return [
             CardSource(
@@ -205,7 +191,6 @@ class CaseLists(Store):
         ]
 
     async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
-        """The cases that were reported in these threads."""
         place = tuple_(cases.c.team, cases.c.channel, cases.c.thread_ts)
         query = select(cases.c.team, cases.c.channel, cases.c.thread_ts, cases.c.bug_id)
         rows = await self._tx.execute(query.where(place.in_([(each.team, each.channel, each.ts) for each in threads])))
@@ -217,8 +202,6 @@ class CaseLists(Store):
         query = select(step.from_status, step.to_status, step.reason, step.actor, step.at)
         rows = await self._tx.execute(query.where(step.bug_id == bug_id).order_by(step.rev))
         return [Transition(*row) for row in rows]
-
-    # -- what the sweeps look for -------------------------------------------------------------------------------------
 
     async def open_cases(self, after: int, limit: int) -> Sequence[OpenCase]:
         """Cases that are not resolved, or were written in since, or whose end was not posted within a day, in order."""
@@ -233,11 +216,8 @@ class CaseLists(Store):
     async def missing_answers(
         self, grace: float, limit: int, after: int = 0, *, owed: bool = True
     ) -> Sequence[MissingAnswer]:
-        """What finished longer than `grace` seconds ago and was not posted, in order.
-
-        Args:
-            owed: also what a workflow will post.
-        """
+        """What finished longer than `grace` seconds ago and was not posted, in order; with `owed` also what a workflow
+        will post."""
         which = {"grace": grace, "limit": limit, "after": after, "owed": owed}
         return [MissingAnswer(**row) for row in (await self._tx.execute(_UNPOSTED, which)).mappings()]
 

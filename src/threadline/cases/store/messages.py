@@ -1,11 +1,10 @@
-"""CaseMessageStore: what people wrote in a case, what the bot posted there, and the files of both.
-
-It decides who may open a case, what wants a turn, and what closes the case.
-"""
+"""CaseMessageStore: what people wrote in a case, what the bot posted there, and the files of both. It decides who may
+open a case, what wants a turn, and what closes the case."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from sqlalchemy import func, select, text, update
@@ -29,7 +28,7 @@ from threadline.db.engine import Store, Transaction
 from threadline.errors import Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads import phrases
-from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
+from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine, ThreadStore
 
@@ -84,32 +83,18 @@ class Flushed:
     turn_started: bool = False
 
 
-@dataclass(frozen=True)
-class PendingFile:
-    """A file whose content is not stored; `id` is the row's, `file_id` Slack's."""
-
-    id: int
-    file_id: str
-
-
 class CaseMessageStore(Store):
     def __init__(self, tx: Transaction) -> None:
         super().__init__(tx)
         self._cases = CaseStore(tx)
 
-    # -- a batch -------------------------------------------------------------------------------------------------------
-
     async def flush(self, thread: Thread, batch: Sequence[IncomingMessage], *, start_turn: bool = False) -> Flushed:
-        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
+        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat. The
+        snapshot is empty when the thread has no case and nothing in the batch opens one.
 
-        Args:
-            thread: the report's thread.
-            batch: in any order; an id may occur twice, or be stored already.
-            start_turn: let the case become `investigating` at once when a turn is due, which saves an activity. When
-                the answer is lost, the next flush finds the step taken.
-
-        Returns:
-            the case's snapshot; an empty one when the thread has no case and nothing in the batch opens one.
+        `thread` is the report's. An id may occur twice in the batch, or be stored already. `start_turn` lets the case
+        become `investigating` at once when a turn is due, which saves an activity; when the answer is lost, the next
+        flush finds the step taken.
         """
         each_once = distinct(batch)
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
@@ -117,7 +102,7 @@ class CaseMessageStore(Store):
             unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
-        columns = _columns(case, await self._closed_until(case))
+        columns = partial(_columns, CaseStatus(case.status), await self._closed_until(case))
         stored = await MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
             await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
@@ -166,14 +151,9 @@ class CaseMessageStore(Store):
             return Decimal(-1)
         return (await self._tx.execute(_LAST_CLOSE, {"bug_id": case.bug_id})).scalar_one() or Decimal(-1)
 
-    # -- reading it ----------------------------------------------------------------------------------------------------
-
     async def page(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> ConversationPage:
-        """A page of the conversation as it reads now, oldest first, the bot's posts among it.
-
-        Raises:
-            Permanent: the cursor is none that a page named.
-        """
+        """A page of the conversation as it reads now, oldest first, the bot's posts among it. Raises `Permanent` when
+        the cursor is none that a page named."""
         said_at, identity = _parse_cursor(cursor)
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
         rows = (await self._tx.execute(_ENTRIES, given)).mappings().all()
@@ -190,7 +170,6 @@ class CaseMessageStore(Store):
         return parse_bug_report(row.message_text, services)
 
     async def last_close(self, bug_id: str) -> str:
-        """What was said when the case was last asked to be closed."""
         message = bug_conversations.c
         query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == MessageKind.CLOSE)
         said = (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
@@ -210,10 +189,7 @@ class CaseMessageStore(Store):
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
-
-        Args:
-            message: where it is, as if it began a thread.
-        """
+        `message` says where it is, as if it began a thread."""
         row = {
             "bug_id": bug_id,
             "message_id": message_id(message.team, message.channel, message.ts),
@@ -227,14 +203,12 @@ class CaseMessageStore(Store):
         }
         await self._tx.execute(insert(bug_conversations).values(row).on_conflict_do_nothing())
 
-    # -- files ---------------------------------------------------------------------------------------------------------
-
-    async def pending_files(self, bug_id: str) -> list[PendingFile]:
-        """What was attached and is neither stored nor given up."""
+    async def pending_files(self, bug_id: str) -> list[tuple[int, str]]:
+        """What was attached and is neither stored nor given up: the row's id and Slack's id of the file."""
         file = attachments.c
         pending = (file.bug_id == bug_id, file.content.is_(None), file.error == "")
         query = select(file.id, file.file_id).where(*pending).order_by(file.id)
-        return [PendingFile(*row) for row in await self._tx.execute(query)]
+        return [(row.id, row.file_id) for row in await self._tx.execute(query)]
 
     async def store_file(self, identity: int, content: bytes) -> None:
         """Keep a file's content, unless it was deleted while it was fetched."""
@@ -270,15 +244,10 @@ def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | 
     return None
 
 
-def _columns(case: Case, closed: Decimal) -> Columns:
+def _columns(status: CaseStatus, closed: Decimal, message: IncomingMessage) -> dict[str, object]:
     """`closed`: what was said until then is answered."""
-
-    def of(message: IncomingMessage) -> dict[str, object]:
-        answered = seconds(message.ts) <= closed
-        wants_turn = not answered and _wants_turn(message, CaseStatus(case.status))
-        return {"turn": 0 if answered else None, "wants_turn": wants_turn}
-
-    return of
+    answered = seconds(message.ts) <= closed
+    return {"turn": 0 if answered else None, "wants_turn": not answered and _wants_turn(message, status)}
 
 
 def _wants_turn(message: IncomingMessage, status: CaseStatus) -> bool:
