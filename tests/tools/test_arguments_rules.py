@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
 from threadline.tools.arguments import MAX_LENGTH, InvalidArguments, canonical_json, loggable_arguments, parse_arguments
+from threadline.tools.model import ErrorCode, ToolError
 
 
 class Person(BaseModel):
@@ -50,7 +51,7 @@ def _read(text: str) -> Asked:
 def _told(text: str) -> str:
     with pytest.raises(InvalidArguments) as refused:
         _read(text)
-    return refused.value.error.message
+    return ToolError(ErrorCode.INVALID_ARGUMENTS, str(refused.value)).message
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_any_json_is_read_or_refused_with_words(value: Any) -> None:
     try:
         asked = _read(text)
     except InvalidArguments as refused:
-        said = refused.error.text
+        said = str(refused)
     else:
         said = canonical_json(asked)
         assert parse_arguments(Asked, said) == asked

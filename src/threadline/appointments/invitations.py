@@ -45,12 +45,7 @@ class SlackInvitationSender(InvitationSender):
     """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
 
     def __init__(
-        self,
-        database: Database,
-        users: UserDirectory,
-        outbox: Outbox,
-        find_contact: FindContact,
-        organizer: str = "",
+        self, database: Database, users: UserDirectory, outbox: Outbox, find_contact: FindContact, organizer: str
     ) -> None:
         self._database = database
         self._users = users
@@ -59,10 +54,17 @@ class SlackInvitationSender(InvitationSender):
         self._organizer = organizer
 
     async def send(self, thread: Thread, appointment_id: str, now: datetime) -> None:
-        invitation = await self._invitation(thread.team, appointment_id)
-        made = invitation.appointment
+        async with self._database.begin() as tx:
+            store = AppointmentStore(tx)
+            made = await store.get(thread.team, appointment_id)
+            zone = (await store.resource(thread.team, made.resource)).time_zone
+            name, address = await self._find_contact(tx, thread.team, made.attendee)
+        if user := await self._users.get_known(made.attendee):
+            email = user.email.strip().lower()
+            name, address = user.name or name, email if is_address(email) else address
+        invitation = Invitation(thread.team, made, zone, self._organizer, address, name)
         update = f", update {made.revision}" if made.revision else ""
-        state = "is cancelled" if made.cancelled else f"is at {made.local} ({invitation.time_zone})"
+        state = "is cancelled" if made.cancelled else f"is at {made.local} ({zone})"
         await self._outbox.share(
             FileUpload(
                 key=f"talk:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
@@ -75,36 +77,11 @@ class SlackInvitationSender(InvitationSender):
             )
         )
 
-    async def _invitation(self, team: str, appointment_id: str) -> Invitation:
-        async with self._database.begin() as tx:
-            store = AppointmentStore(tx)
-            made = await store.get(team, appointment_id)
-            resource = await store.resource(team, made.resource)
-            name, address = await self._find_contact(tx, team, made.attendee)
-        if user := await self._users.get_known(made.attendee):
-            email = user.email.strip().lower()
-            name, address = user.name or name, email if is_address(email) else address
-        return Invitation(team, made, resource.time_zone, self._organizer, address, name)
-
 
 def render_invitation(invitation: Invitation, now: datetime) -> bytes:
-    """The file. Its UID is that of the appointment in all revisions, and its SEQUENCE is the revision.
-
-    Args:
-        now: with its zone.
-    """
-    calendar = Calendar()
-    calendar.add("prodid", "-//Threadline//EN")
-    calendar.add("version", "2.0")
-    calendar.add("method", invitation.method)
-    calendar.add_component(_event(invitation, now))
-    calendar.add_missing_timezones()
-    return bytes(calendar.to_ical())
-
-
-def _event(invitation: Invitation, now: datetime) -> Event:
-    made = invitation.appointment
-    zone = _zone(invitation.time_zone, made)
+    """The file. Its UID is that of the appointment in all revisions, and its SEQUENCE is the revision. `now` has its
+    zone."""
+    made, zone = invitation.appointment, _zone(invitation)
     event = Event()
     event.add("uid", f"{made.appointment_id}.{invitation.team}@threadline")
     event.add("sequence", made.revision)
@@ -117,28 +94,31 @@ def _event(invitation: Invitation, now: datetime) -> Event:
     if invitation.organizer:
         event.add("organizer", _person(*parseaddr(invitation.organizer)))
     if invitation.attendee:
-        event.add("attendee", _attendee(invitation))
-    return event
+        attendee = _person(invitation.attendee_name, invitation.attendee)
+        attendee.params["ROLE"] = vText("REQ-PARTICIPANT")
+        if invitation.method == "REQUEST":
+            attendee.params["PARTSTAT"] = vText("NEEDS-ACTION")
+            attendee.params["RSVP"] = vText("TRUE")
+        event.add("attendee", attendee)
+    calendar = Calendar()
+    calendar.add("prodid", "-//Threadline//EN")
+    calendar.add("version", "2.0")
+    calendar.add("method", invitation.method)
+    calendar.add_component(event)
+    calendar.add_missing_timezones()
+    return bytes(calendar.to_ical())
 
 
-def _zone(name: str, made: Appointment) -> tzinfo:
+def _zone(invitation: Invitation) -> tzinfo:
     """The zone of the times in the file. UTC, where Postgres knows a zone that this machine does not, and where clocks
     show a time twice, of which a calendar takes the first (RFC 5545, 3.3.5)."""
     try:
-        zone = ZoneInfo(name)
+        zone = ZoneInfo(invitation.time_zone)
     except (LookupError, ValueError, OSError):
         return UTC
+    made = invitation.appointment
     is_ambiguous = any(each.astimezone(zone).fold for each in (made.starts_at, made.ends_at))
     return UTC if is_ambiguous else zone
-
-
-def _attendee(invitation: Invitation) -> vCalAddress:
-    person = _person(invitation.attendee_name, invitation.attendee)
-    person.params["ROLE"] = vText("REQ-PARTICIPANT")
-    if invitation.method == "REQUEST":
-        person.params["PARTSTAT"] = vText("NEEDS-ACTION")
-        person.params["RSVP"] = vText("TRUE")
-    return person
 
 
 def _person(name: str, address: str) -> vCalAddress:

@@ -14,8 +14,7 @@ WORKDAYS = (1, 2, 3, 4, 5)
 @dataclass(frozen=True)
 class Resource:
     """A person or a thing that is booked, from `opens` to `closes` by the clocks of its `time_zone` (such as
-    `Europe/Berlin`); `weekdays` count from Monday, 1.
-    """
+    `Europe/Berlin`); `weekdays` count from Monday, 1."""
 
     name: str
     time_zone: str
@@ -58,11 +57,8 @@ class InvitationSender(ABC):
 
     @abstractmethod
     async def send(self, thread: Thread, appointment_id: str, now: datetime) -> None:
-        """Show the invitation to an appointment as it is now, once for each of its revisions.
-
-        Raises:
-            Permanent, Transient: it is not shown, or nobody knows; the appointment stands all the same.
-        """
+        """Show the invitation to an appointment as it is now, once for each of its revisions. Raises `Permanent`,
+        `Transient`: it is not shown, or nobody knows; the appointment stands all the same."""
 
 
 class SlotTaken(Permanent):

@@ -81,6 +81,7 @@ WHERE team = :team AND cancelled_at IS NULL AND upper(during) > :now
 ORDER BY during LIMIT :limit
 """)  # noqa: S608 - as above
 _MAX_DAYS = 62
+_NEAREST_LISTED = 4
 _SEARCH_WINDOW = timedelta(days=5)
 """How far before and after a taken time free ones are looked for."""
 _MAX_MINUTES = 24 * 60
@@ -90,11 +91,8 @@ class AppointmentStore(Store):
     """Every time has a time zone; one without is refused."""
 
     async def save_resource(self, team: str, resource: Resource) -> None:
-        """Store what can be booked. A resource of the same name is replaced, and its appointments stay.
-
-        Raises:
-            Permanent: there is no such time zone, or it closes before it opens.
-        """
+        """Store what can be booked. A resource of the same name is replaced, and its appointments stay. Raises
+        `Permanent`: there is no such time zone, or it closes before it opens."""
         known = await self._tx.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})
         if not known.scalar_one():
             raise Permanent(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
@@ -122,63 +120,42 @@ class AppointmentStore(Store):
     async def free_slots(
         self, team: str, resource: Resource, after: datetime, minutes: int, days: int = 7, limit: int = 50
     ) -> list[Slot]:
-        """Times of `minutes` that can be booked from `after` on, the earliest first.
-
-        Args:
-            days: how many to look at, by the clocks of the resource; that of `after` is the first.
-
-        Raises:
-            Permanent: the length or the number of days is out of bounds.
-        """
+        """Times of `minutes` that can be booked from `after` on, the earliest first. Raises `Permanent`. `days`: how
+        many to look at, by the clocks of the resource; that of `after` is the first."""
         if not 1 <= days <= _MAX_DAYS:
             raise Permanent(f"a search for free times covers 1 to {_MAX_DAYS} days")
         _end(after, minutes)
-        return await self._slots(_FREE, team, resource, after, minutes, days, limit)
+        given = {"team": team, "resource": resource.name, "after": after, "minutes": minutes, "days": days}
+        return [Slot(*row) for row in await self._tx.execute(_FREE, {**given, "limit": limit})]
 
     async def nearest_slots(
-        self, team: str, resource: Resource, wanted: datetime, minutes: int, now: datetime, limit: int = 4
+        self, team: str, resource: Resource, wanted: datetime, minutes: int, now: datetime
     ) -> list[Slot]:
-        """The free times of `minutes` that are closest to a wanted one, before or after it, in their order.
-
-        Args:
-            now: no time before it is free.
-
-        Raises:
-            Permanent: the length is out of bounds.
-        """
+        """The four free times of `minutes` after `now` that are closest to a wanted one, in their order. Raises
+        `Permanent`."""
         _end(wanted, minutes)
         after = max(wanted - _SEARCH_WINDOW, now)
         days = max(1, min(_MAX_DAYS, (wanted + _SEARCH_WINDOW - after).days + 1))
-        slots = await self._slots(_NEAREST, team, resource, after, minutes, days, limit, wanted=wanted)
-        return sorted(slots, key=lambda slot: slot.starts_at)
+        given = {"team": team, "resource": resource.name, "after": after, "minutes": minutes, "days": days}
+        rows = await self._tx.execute(_NEAREST, {**given, "wanted": wanted, "limit": _NEAREST_LISTED})
+        return sorted((Slot(*row) for row in rows), key=lambda slot: slot.starts_at)
 
     async def resolve_time(self, resource: Resource, when: datetime) -> datetime:
-        """The moment that is meant. A time without a zone is one by the clocks of the resource.
-
-        A time that those clocks show twice is the later one, as in Postgres.
-
-        Raises:
-            Permanent: the clocks are put forward, and never show this time.
-        """
+        """The moment that is meant. A time without a zone is one by the clocks of the resource; one that they show
+        twice is the later one, as in Postgres, and for one that they never show `Permanent` is raised."""
         if when.utcoffset() is not None:
             return when
         row = (await self._tx.execute(_RESOLVE, {"zone": resource.time_zone, "local": when})).one()
         if not row.shown:
-            zone = resource.time_zone
-            raise Permanent(
-                f"{when:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time"
-            )
+            there = f"in {resource.time_zone}, where clocks go forward"
+            raise Permanent(f"{when:%Y-%m-%d %H:%M} does not exist {there}: name another time")
         moment: datetime = row.moment
         return moment
 
     async def book(
         self, team: str, resource: Resource, starts_at: datetime, minutes: int, title: str, attendee: str, now: datetime
     ) -> Appointment:
-        """Book a time.
-
-        Raises:
-            Permanent, SlotTaken: nothing was booked; the message says why.
-        """
+        """Raises `Permanent`, `SlotTaken`: nothing was booked; the message says why."""
         times = await self._lock_time(team, resource.name, starts_at, minutes, now)
         row = {"team": team, "resource": resource.name, "title": storable(title), "attendee": storable(attendee)}
         return await self._change(_BOOK, {**row, **times, "now": now})
@@ -186,11 +163,8 @@ class AppointmentStore(Store):
     async def move(
         self, team: str, appointment_id: str, starts_at: datetime, minutes: int | None, now: datetime
     ) -> Appointment:
-        """Give an appointment another time of the same resource, and another length where `minutes` says one.
-
-        Raises:
-            Permanent, SlotTaken: it stays where it was; the message says why.
-        """
+        """Give an appointment another time of the same resource, and another length where `minutes` says one. Raises
+        `Permanent`, `SlotTaken`: it stays where it was; the message says why."""
         booked = await self._lock_appointment(team, appointment_id)
         if booked.cancelled:
             raise Permanent(f"{appointment_id} was cancelled: book a new one")
@@ -204,14 +178,8 @@ class AppointmentStore(Store):
         return await self._change(_CANCEL, {"team": team, "id": appointment_id, "now": now})
 
     async def get(self, team: str, appointment_id: str, attendee: str = "") -> Appointment:
-        """Also one that was cancelled.
-
-        Args:
-            attendee: only one that is booked for them; empty for anybody's.
-
-        Raises:
-            Permanent
-        """
+        """Also one that was cancelled. `attendee`: only one that is booked for them; empty for anybody's. Raises
+        `Permanent`."""
         query = {"team": team, "id": storable(appointment_id)}
         row = (await self._tx.execute(_ONE, query)).mappings().one_or_none()
         if row is None or attendee not in ("", row["attendee"]):
@@ -225,21 +193,6 @@ class AppointmentStore(Store):
         given = {"team": team, "now": now, "resource": resource, "attendee": attendee, "limit": limit}
         return [Appointment(**row) for row in (await self._tx.execute(_UPCOMING, given)).mappings()]
 
-    async def _slots(
-        self,
-        query: TextClause,
-        team: str,
-        resource: Resource,
-        after: datetime,
-        minutes: int,
-        days: int,
-        limit: int,
-        **more: datetime,
-    ) -> list[Slot]:
-        given = {"team": team, "resource": resource.name, "after": after, "minutes": minutes, "days": days}
-        rows = await self._tx.execute(query, {**given, "limit": limit, **more})
-        return [Slot(row.starts_at, row.ends_at, row.local) for row in rows]
-
     async def _change(self, statement: TextClause, given: dict[str, Any]) -> Appointment:
         return Appointment(**(await self._tx.execute(statement, given)).mappings().one())
 
@@ -252,11 +205,8 @@ class AppointmentStore(Store):
     async def _lock_time(
         self, team: str, resource: str, starts_at: datetime, minutes: int, now: datetime, ignore: str = ""
     ) -> dict[str, datetime]:
-        """Start and end, if the time can be had; the resource stays locked.
-
-        Args:
-            ignore: an appointment whose own time is not in the way.
-        """
+        """Start and end, if the time can be had; the resource stays locked. `ignore`: an appointment whose own time is
+        not in the way."""
         times = {"starts_at": starts_at, "ends_at": _end(starts_at, minutes)}
         place = {"team": team, "resource": resource}
         await self._tx.execute(_LOCK, place)

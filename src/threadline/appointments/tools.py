@@ -1,8 +1,6 @@
-"""What can be booked and when it is free; appointments that are booked, listed, moved and cancelled.
-
-A time is written in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and
-every answer names their time zone.
-"""
+"""What can be booked and when it is free; appointments that are booked, listed, moved and cancelled. A time is written
+in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and every answer names
+their time zone."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -90,7 +88,16 @@ async def attach_invitation(context: ToolContext, _given: Any, result: ToolResul
     cache=Cache(60, shared=True),
 )
 async def list_resources(context: ToolContext) -> ToolResult:
-    found = [_resource_record(each) for each in await AppointmentStore(context.tx).resources(context.team)]
+    found = [
+        {
+            "resource": each.name,
+            "time_zone": each.time_zone,
+            "opens": f"{each.opens:%H:%M}",
+            "closes": f"{each.closes:%H:%M}",
+            "days": ", ".join(_DAYS[day - 1] for day in sorted(each.weekdays)),
+        }
+        for each in await AppointmentStore(context.tx).resources(context.team)
+    ]
     return ToolResult(
         data={"resources": found},
         display_text="" if found else "Nothing is set up to be booked yet.",
@@ -140,7 +147,7 @@ async def free(
     start = max(now, await store.resolve_time(found, after or now))
     slots = await store.free_slots(context.team, found, start, minutes, days, _MAX_SLOTS)
     zone = found.time_zone
-    listed = [_slot_record(each, zone) for each in slots]
+    listed = [{**_times(each), "local": each.local, "time_zone": zone} for each in slots]
     none = f"Nothing is free for {minutes} minutes in these {days} days."
     return ToolResult(
         data={"resource": found.name, "minutes": minutes, "time_zone": zone, "slots": listed},
@@ -230,11 +237,8 @@ TOOLS = [list_resources, list_upcoming, free, book, move, cancel]
 
 
 def _only_attendee(context: ToolContext, attendee: str = "") -> str:
-    """Whose appointments alone the askers may see and change; empty for members of the workspace, who may all.
-
-    Raises:
-        Permanent: they may not, or `attendee` is somebody else.
-    """
+    """Whose appointments alone the askers may see and change; empty for members of the workspace, who may all. Raises
+    `Permanent` when they may not, or `attendee` is somebody else."""
     if context.requester.are_members:
         return ""
     if context.co_requesters:
@@ -262,11 +266,8 @@ async def _resolve_resource(context: ToolContext, name: str | None) -> Resource 
 
 
 async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
-    """An appointment that the askers may change, and its resource; a change of it is counted.
-
-    Raises:
-        Permanent, RateExceeded: nothing may be changed.
-    """
+    """An appointment that the askers may change, and its resource; a change of it is counted. Raises `Permanent`,
+    `RateExceeded`: nothing may be changed."""
     store = AppointmentStore(context.tx)
     found = await store.get(context.team, appointment_id, _only_attendee(context))
     await context.count_change(f"appointment:{found.appointment_id}")
@@ -281,7 +282,7 @@ async def _suggest_slots(
     zone = resource.time_zone
     nearby = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
     error = ToolError(ErrorCode.REFUSED, f"{taken}; {nearby}.", "Offer these times, or look for others.")
-    records = [_slot_record(each, zone) for each in slots]
+    records = [{**_times(each), "local": each.local, "time_zone": zone} for each in slots]
     return ToolResult(status=ToolStatus.ERROR, error=error, data={"slots": records})
 
 
@@ -293,20 +294,6 @@ def _appointment_result(made: Appointment, resource: Resource, what: str) -> Too
         display_text=f"{what} {made.appointment_id}: {made.resource}, {made.local} ({zone}).",
         structured=record_group("appointments", [record]),
     )
-
-
-def _resource_record(resource: Resource) -> dict[str, Any]:
-    return {
-        "resource": resource.name,
-        "time_zone": resource.time_zone,
-        "opens": f"{resource.opens:%H:%M}",
-        "closes": f"{resource.closes:%H:%M}",
-        "days": ", ".join(_DAYS[day - 1] for day in sorted(resource.weekdays)),
-    }
-
-
-def _slot_record(slot: Slot, zone: str) -> dict[str, Any]:
-    return {**_times(slot), "local": slot.local, "time_zone": zone}
 
 
 def _appointment_record(made: Appointment, zone: str) -> dict[str, Any]:

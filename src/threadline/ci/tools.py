@@ -18,7 +18,6 @@ _READING = 40.0
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a host that is slow."""
 
-
 RunId = Annotated[int, Field(ge=1, le=2**53, description="As ci.recentRuns tells it.")]
 Outcome = Literal["success", "failure", "cancelled", "timed_out", "in_progress", "queued", "completed"]
 
@@ -70,7 +69,7 @@ async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> T
 
 async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
     build = await context.services[Actions].build(given.run_id)
-    return _started(build) if build.attempt > given.attempt else None
+    return _started_before(build) if build.attempt > given.attempt else None
 
 
 @tool(
@@ -89,7 +88,7 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     with before_a_change():
         build = await builds.build(given.run_id)
     if build.attempt > given.attempt:
-        return _started(build)
+        return _started_before(build)
     if build.attempt < given.attempt:
         raise Permanent(f"The last attempt of run {build.id} is {build.attempt}: name that attempt.")
     if not build.ended:
@@ -97,11 +96,8 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     await builds.rerun(given.run_id, failed_only=given.failed_only)
     record = _record(build) | {"attempt": build.attempt + 1, "status": "queued"}
     record.pop("conclusion", None)  # of the attempt before
-    return ToolResult(
-        data=record,
-        display_text=f"Run {build.id} is started once more, as attempt {build.attempt + 1}.",
-        structured=record_group("builds", [record]),
-    )
+    text = f"Run {build.id} is started once more, as attempt {build.attempt + 1}."
+    return ToolResult(data=record, display_text=text, structured=record_group("builds", [record]))
 
 
 TOOLS = [recent_runs, failed_jobs, rerun]
@@ -111,10 +107,7 @@ def _record(build: Build) -> dict[str, Any]:
     return {name: value for name, value in asdict(build).items() if value != ""}
 
 
-def _started(build: Build) -> ToolResult:
+def _started_before(build: Build) -> ToolResult:
     record = _record(build)
-    return ToolResult(
-        data=record,
-        display_text=f"Run {build.id} was started once more already: attempt {build.attempt} is {build.status}.",
-        structured=record_group("builds", [record]),
-    )
+    text = f"Run {build.id} was started once more already: attempt {build.attempt} is {build.status}."
+    return ToolResult(data=record, display_text=text, structured=record_group("builds", [record]))

@@ -1,6 +1,5 @@
-"""The child process in which a document's text is extracted: `python -I -B -m threadline.documents.extract SUFFIX`.
-
-It takes the bytes from its standard input and answers with JSON: `{"document": {…}}`, or `{"rejected": "…"}`. Its
+"""The child process in which a document's text is extracted: `python -I -B -m threadline.documents.extract SUFFIX`. It
+takes the bytes from its standard input and answers with JSON: `{"document": {…}}`, or `{"rejected": "…"}`. Its
 resources are limited before it reads the first byte, and it cannot raise a limit again.
 
 The bytes say what a file is; its name is only believed where plain text has to be told from plain text. A DOCX is a
@@ -31,14 +30,13 @@ MEMORY = 1024 * 1024 * 1024
 """Bytes, of which Python and its libraries take some 200 MiB."""
 CPU = 16
 """Seconds of computing; then the system ends the process."""
-_FILES = 16
 
 _LIMITS = (
     (resource.RLIMIT_AS, MEMORY),
     (resource.RLIMIT_CPU, CPU),
     (resource.RLIMIT_FSIZE, 0),
     (resource.RLIMIT_CORE, 0),
-    (resource.RLIMIT_NOFILE, _FILES),
+    (resource.RLIMIT_NOFILE, 16),
     (resource.RLIMIT_NPROC, 0),
 )
 MAX_PAGES = 1_000
@@ -54,13 +52,8 @@ MAX_RATIO = 100
 """How many times its own size an archive may unpack to, once that is more than `SMALL`."""
 SMALL = 5 * 1024 * 1024
 
-_TEXT_KINDS = {
-    "txt": DocumentKind.TEXT,
-    "text": DocumentKind.TEXT,
-    "": DocumentKind.TEXT,
-    "md": DocumentKind.MARKDOWN,
-    "markdown": DocumentKind.MARKDOWN,
-}
+_TEXT_KINDS = dict.fromkeys(("txt", "text", ""), DocumentKind.TEXT)
+_TEXT_KINDS |= dict.fromkeys(("md", "markdown"), DocumentKind.MARKDOWN)
 """By the end of the name."""
 _WANTED = "upload a PDF, a Word document (DOCX), or plain text (TXT, MD)"
 _PROGRAMS = (
@@ -100,19 +93,15 @@ _DAMAGED = "is damaged and cannot be unpacked: save the document again, and uplo
 
 
 def extract_text(content: bytes, suffix: str) -> DocumentText:
-    """The text of a document.
-
-    Args:
-        suffix: the end of the file's name, without the dot, in small letters.
-
-    Raises:
-        DocumentRejected: it is of no kind that is read, cannot be read, or has no text.
-    """
+    """The text of a document. `suffix`: the end of the file's name, without the dot, in small letters. Raises
+    `DocumentRejected`: it is of no kind that is read, cannot be read, or has no text."""
     kind = _kind_of(content, suffix)
     if kind is DocumentKind.PDF:
         raw, pages, cut = _read_pdf(content)
     elif kind is DocumentKind.DOCX:
-        raw, pages, cut = _read_docx(content), 0, False
+        _check_archive(content)
+        with _refusing(_UNREADABLE):
+            raw, pages, cut = "".join(_pieces(docx.Document(BytesIO(content)).element.body)), 0, False
     else:
         raw, pages, cut = _decode(content), 0, False
     text = clean_text(raw[: 2 * MAX_TEXT])
@@ -166,16 +155,23 @@ def _decode(content: bytes) -> str:
     raise DocumentRejected(f"has a type that cannot be read, whatever its name: {_WANTED}.")
 
 
-def _read_pdf(content: bytes) -> tuple[str, int, bool]:
+@contextlib.contextmanager
+def _refusing(sentence: str) -> Iterator[None]:
+    """Around libraries, which each fail in their own ways: the document is refused, but for want of memory."""
     try:
+        yield
+    except (DocumentRejected, MemoryError):
+        raise
+    except Exception as exc:
+        raise DocumentRejected(sentence) from exc
+
+
+def _read_pdf(content: bytes) -> tuple[str, int, bool]:
+    with _refusing(_UNREADABLE):
         reader = pypdf.PdfReader(BytesIO(content), strict=False)
         # Many only forbid printing, and open without a password.
         locked = reader.is_encrypted and not reader.decrypt("")
         pages = 0 if locked else len(reader.pages)
-    except MemoryError:
-        raise
-    except Exception as exc:
-        raise DocumentRejected(_UNREADABLE) from exc
     if locked:
         raise DocumentRejected("has a password: save it without one, and upload that.")
     if pages > MAX_PAGES:
@@ -206,16 +202,6 @@ def _read_pages(reader: pypdf.PdfReader, pages: int) -> tuple[list[str], bool]:
     return texts, broken > 0
 
 
-def _read_docx(content: bytes) -> str:
-    _check_archive(content)
-    try:
-        return "".join(_pieces(docx.Document(BytesIO(content)).element.body))
-    except MemoryError:
-        raise
-    except Exception as exc:
-        raise DocumentRejected(_UNREADABLE) from exc
-
-
 def _pieces(element: Any) -> Iterator[str]:
     """In the order of the document, whatever it stands in: tables, text boxes, content controls, insertions."""
     tag = element.tag
@@ -235,25 +221,19 @@ def _pieces(element: Any) -> Iterator[str]:
 
 
 def _check_archive(content: bytes) -> None:
-    """Check that an archive is a Word document that can be unpacked.
-
-    Raises:
-        DocumentRejected: it is another archive, is damaged, has a password or macros, would unpack to too much, or
-            declares entities, which a Word document never does.
-    """
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            _check_size(archive.infolist(), len(content))
-            types = _check_word(archive)
-            for member in archive.infolist():
-                if _is_xml(member.filename.lower(), types):
-                    with archive.open(member) as part:
-                        _check_prolog(part.read(_PROLOG))
-    except (DocumentRejected, MemoryError):
-        raise
-    except Exception as exc:
-        # The packers behind zipfile each fail in their own ways, and a member may be missing.
-        raise DocumentRejected(_DAMAGED) from exc
+    """Check that an archive is a Word document that can be unpacked. Raises `DocumentRejected`: it is another archive,
+    is damaged, has a password or macros, would unpack to too much, or declares entities, which a Word document never
+    does."""
+    with _refusing(_DAMAGED), zipfile.ZipFile(BytesIO(content)) as archive:  # also where a member is missing
+        _check_size(archive.infolist(), len(content))
+        types = _check_word(archive)
+        for member in archive.infolist():
+            name = member.filename.lower()
+            # It could be parsed as XML by its name or by its declared type, since a part may have any name.
+            declared = [types.get(key, "") for key in (f"/{name}", splitext(name)[1] or ".")]
+            if name.endswith((".xml", ".rels")) or any(map(_is_xml_type, declared)):
+                with archive.open(member) as part:
+                    _check_prolog(part.read(_PROLOG))
 
 
 def _check_size(members: list[zipfile.ZipInfo], packed: int) -> None:
@@ -300,13 +280,6 @@ def _check_word(archive: zipfile.ZipFile) -> dict[str, str]:
     parser.StartElementHandler = collect
     parser.Parse(types, True)
     return declared
-
-
-def _is_xml(name: str, types: dict[str, str]) -> bool:
-    """Whether a member could be parsed as XML: by its name or by its declared type, since a part may have any name."""
-    if name.endswith((".xml", ".rels")):
-        return True
-    return any(_is_xml_type(types.get(key, "")) for key in (f"/{name}", splitext(name)[1] or "."))
 
 
 def _is_xml_type(kind: str) -> bool:

@@ -61,14 +61,8 @@ class DocumentReader:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def read(self, name: str, content: bytes) -> DocumentText:
-        """The text of a document; a cancellation ends the reading.
-
-        Args:
-            name: of the file; only its end is looked at.
-
-        Raises:
-            UnreadableDocument: it is not taken.
-        """
+        """The text of a document; a cancellation ends the reading. `name`: of the file; only its end is looked at.
+        Raises `UnreadableDocument`: it is not taken."""
         suffix = name.rpartition(".")[2].lower() if "." in name else ""
         async with self._slots:
             answered = await self._run_child(suffix[:20], content)

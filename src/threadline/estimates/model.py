@@ -105,11 +105,8 @@ class ProjectLocked(Permanent):
 def calculate_totals(
     lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
 ) -> Totals:
-    """What work costs: exact until the end, and then each figure rounded once, half up, to cents.
-
-    Args:
-        lines: days and day rate of each item.
-    """
+    """What work costs: exact until the end, and then each figure rounded once, half up, to cents. `lines`: days and day
+    rate of each item."""
     with localcontext() as context:
         context.prec = _DIGITS
         subtotal = sum((days * rate for days, rate in lines), Decimal(0))
@@ -131,11 +128,7 @@ def stale_quotes(details: ProjectDetails) -> list[Quote]:
 
 
 def check_number(what: str, value: Decimal, most: int) -> Decimal:
-    """The value, from 0 to `most` with at most four decimals.
-
-    Raises:
-        Permanent: it is another; the message names `what`.
-    """
+    """The value, from 0 to `most` with at most four decimals. Raises `Permanent`, whose message names `what`."""
     exponent = value.as_tuple().exponent
     fits = isinstance(exponent, int) and exponent >= -_MAX_PLACES and 0 <= value <= most
     if not fits:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Row, func, insert, or_, select, update
+from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -37,20 +37,16 @@ _MAX_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
 _ID = re.compile(r"prj-\d+", re.IGNORECASE)
 _CURRENCY = re.compile("[A-Z]{3}")
+_PROJECTS = select(*(estimate_projects.c[each.name] for each in fields(Project)))
 
 
 class EstimateStore(Store):
     """A project belongs to its team: the others' is not found."""
 
     async def get_or_create_project(self, team: str, name: str, currency: str) -> Project:
-        """The team's project of this name, made with its first quote where there is none.
-
-        Args:
-            currency: three capital letters, as `EUR`; a project that is there keeps its own.
-
-        Raises:
-            Permanent: the name is empty or looks like a project's id, or the currency is none.
-        """
+        """The team's project of this name, made with its first quote where there is none. Raises `Permanent`: the name
+        is empty or looks like a project's id, or `currency` is not three capital letters, as `EUR`. A project that is
+        there keeps its own."""
         named = storable(name).strip()
         if not named or _ID.fullmatch(named):
             raise Permanent(f"a project cannot be called {named!r}")
@@ -83,17 +79,17 @@ class EstimateStore(Store):
     async def projects(self, team: str, limit: int | None = None) -> list[Project]:
         """By name; all of them where no `limit` is given."""
         project = estimate_projects.c
-        query = select(estimate_projects).where(project.team == team).order_by(func.lower(project.name)).limit(limit)
-        return [_project(row) for row in await self._tx.execute(query)]
+        query = _PROJECTS.where(project.team == team).order_by(func.lower(project.name)).limit(limit)
+        return [Project(*row) for row in await self._tx.execute(query)]
 
     async def project(self, team: str, words: str) -> Project:
         """The project of this id or name, whatever its letters' case. Raises `ProjectNotFound`."""
         project, sought = estimate_projects.c, storable(words).strip()
         named = or_(project.project_id == sought.upper(), func.lower(project.name) == func.lower(sought))
-        row = (await self._tx.execute(select(estimate_projects).where(project.team == team, named))).one_or_none()
+        row = (await self._tx.execute(_PROJECTS.where(project.team == team, named))).one_or_none()
         if row is None:
             raise ProjectNotFound(f"there is no project {sought!r}: give a project's name or id, such as PRJ-1")
-        return _project(row)
+        return Project(*row)
 
     async def records_of(self, thread: Thread) -> tuple[dict[str, str], bool]:
         """What a thread is about, by kind, and whether its project is locked."""
@@ -117,11 +113,8 @@ class EstimateStore(Store):
         return await self._roles((await self.project(team, project_id)).project_id)
 
     async def create_items(self, team: str, project_id: str, new: Sequence[NewWbsItem]) -> list[WbsItem]:
-        """Add work items, all or none; they are numbered on from the last one.
-
-        Raises:
-            ProjectNotFound, ProjectLocked, Permanent: nothing was added; the message says why.
-        """
+        """Add work items, all or none; they are numbered on from the last one. Raises `ProjectNotFound`,
+        `ProjectLocked`, `Permanent`: nothing was added; the message says why."""
         await self._lock(team, project_id)
         roles = await self._roles(project_id)
         last = max((item.number for item in await self._items(project_id)), default=0)
@@ -133,11 +126,8 @@ class EstimateStore(Store):
         return items
 
     async def update_items(self, team: str, project_id: str, changes: Sequence[WbsItemChange]) -> list[WbsItem]:
-        """Change work items, all or none; returns them as they are then, by number.
-
-        Raises:
-            ProjectNotFound, ProjectLocked, Permanent: nothing was changed; the message says why.
-        """
+        """Change work items, all or none; returns them as they are then, by number. Raises `ProjectNotFound`,
+        `ProjectLocked`, `Permanent`: nothing was changed; the message says why."""
         await self._lock(team, project_id)
         roles = await self._roles(project_id)
         known = {item.number: item for item in await self._items(project_id)}
@@ -162,20 +152,26 @@ class EstimateStore(Store):
         discount_percent: Decimal | None = None,
         tax_percent: Decimal | None = None,
     ) -> Quote:
-        """Calculate a quote anew from the items and the rates of now.
-
-        Args:
-            number: of the quote; 0 for the newest.
-            discount_percent, tax_percent: None leaves them as they are.
-
-        Raises:
-            ProjectNotFound, ProjectLocked, Permanent: it stays as it was; the message says why.
-        """
+        """Calculate a quote anew from the items and the rates of now. Raises `ProjectNotFound`, `ProjectLocked`,
+        `Permanent`: it stays as it was; the message says why. `number`: of the quote; 0 for the newest.
+        `discount_percent`, `tax_percent`: None leaves them as they are."""
         await self._lock(team, project_id)
-        quote = await self._quote(project_id, number)
-        discount = quote.discount_percent if discount_percent is None else discount_percent
-        tax = quote.tax_percent if tax_percent is None else tax_percent
-        return await self._recalculate(project_id, quote.number, discount, tax)
+        quotes = await self._quotes(project_id)
+        found = [quote for quote in quotes if number in (quote.number, _LATEST_QUOTE)]
+        if not found:
+            raise Permanent(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
+        old = found[-1]
+        discount = old.discount_percent if discount_percent is None else discount_percent
+        tax = old.tax_percent if tax_percent is None else tax_percent
+        check_number("a discount in percent", discount, _MOST_PERCENT)
+        check_number("a tax in percent", tax, _MOST_PERCENT)
+        rates = {role.name: role.day_rate for role in await self._roles(project_id)}
+        lines = [(item.days, rates[item.role]) for item in await self._items(project_id)]
+        quote = Quote(old.number, discount, tax, calculate_totals(lines, discount, tax))
+        row = estimate_quotes.c
+        here = update(estimate_quotes).where(row.project_id == project_id, row.number == quote.number)
+        await self._tx.execute(here.values(discount_percent=discount, tax_percent=tax, **vars(quote.totals)))
+        return quote
 
     async def _lock(self, team: str, project_id: str) -> None:
         """Hold the project's row until the transaction ends: it cannot be locked, or changed, meanwhile."""
@@ -202,43 +198,16 @@ class EstimateStore(Store):
 
     async def _quotes(self, project_id: str) -> list[Quote]:
         quote = estimate_quotes.c
-        query = select(estimate_quotes).where(quote.project_id == project_id).order_by(quote.number)
-        return [_quote(row) for row in await self._tx.execute(query)]
-
-    async def _quote(self, project_id: str, number: int) -> Quote:
-        quotes = await self._quotes(project_id)
-        found = [quote for quote in quotes if number in (quote.number, _LATEST_QUOTE)]
-        if not found:
-            raise Permanent(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
-        return found[-1]
-
-    async def _recalculate(self, project_id: str, number: int, discount: Decimal, tax: Decimal) -> Quote:
-        check_number("a discount in percent", discount, _MOST_PERCENT)
-        check_number("a tax in percent", tax, _MOST_PERCENT)
-        rates = {role.name: role.day_rate for role in await self._roles(project_id)}
-        lines = [(item.days, rates[item.role]) for item in await self._items(project_id)]
-        quote = Quote(number, discount, tax, calculate_totals(lines, discount, tax))
-        row = {"discount_percent": discount, "tax_percent": tax, **vars(quote.totals)}
-        here = update(estimate_quotes).where(
-            estimate_quotes.c.project_id == project_id, estimate_quotes.c.number == number
-        )
-        await self._tx.execute(here.values(row))
-        return quote
+        percents, totals = (quote.discount_percent, quote.tax_percent), (quote[each.name] for each in fields(Totals))
+        query = select(quote.number, *percents, *totals).where(quote.project_id == project_id)
+        rows = await self._tx.execute(query.order_by(quote.number))
+        return [Quote(number, discount, tax, Totals(*rest)) for number, discount, tax, *rest in rows]
 
 
 async def bound_project(tx: AsyncConnection, thread: Thread) -> Project | None:
     """The project that a thread is about; while that is locked, nothing may be changed from the thread."""
     project_id = (await ThreadBindingStore(tx).of(thread)).get(PROJECT_BINDING)
     return await EstimateStore(tx).project(thread.team, project_id) if project_id else None
-
-
-def _project(row: Row[Any]) -> Project:
-    return Project(row.project_id, row.name, row.currency, row.locked)
-
-
-def _quote(row: Row[Any]) -> Quote:
-    figures = Totals(row.subtotal, row.discount, row.tax, row.total)
-    return Quote(row.number, row.discount_percent, row.tax_percent, figures)
 
 
 def _checked(project_id: str, roles: Sequence[ProjectRole], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -171,7 +171,7 @@ async def update_quote_totals(
         store = EstimateStore(context.tx)
         updated = await store.update_quote_totals(context.team, project.project_id, quote or 0, **percents)
     except ProjectLocked as locked:
-        return _refused(locked)
+        return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
     shown = _quote(project, updated, current=True)
     return ToolResult(
         data={**_project(project), "quotes": [shown]},
@@ -185,11 +185,8 @@ TOOLS += [create_wbs_items, update_wbs_items, update_quote_totals]
 
 
 async def use_project_in_thread(context: ToolContext, project_id: str | None) -> Project:
-    """The project that is named, or else the thread's; the first one that is named becomes the thread's.
-
-    Raises:
-        ProjectNotFound: the team has no such project, or none was named and the thread is about none.
-    """
+    """The project that is named, or else the thread's; the first one that is named becomes the thread's. Raises
+    `ProjectNotFound`: the team has no such project, or none was named and the thread is about none."""
     if not (project_id or "").strip():
         if bound := await bound_project(context.tx, context.thread):
             return bound
@@ -215,30 +212,21 @@ async def _change_items(
     store = EstimateStore(context.tx)
     try:
         items = [_item(each) for each in await change(store, project.project_id)]
-    except ProjectLocked as locked:
-        return _refused(locked)
+    except ProjectLocked as locked:  # whichever project the thread is about, and whenever it was locked
+        return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
+    # New or changed work makes the totals of a quote wrong until they are calculated anew.
+    stale = stale_quotes(await store.details(context.team, project.project_id))
+    numbers = ", ".join(str(each.number) for each in stale)
+    note = (
+        f"[Side Effect] The totals of quote {numbers} of {project.project_id} are out of date now: "
+        "estimates.updateQuoteTotals mends that."
+    )
     return ToolResult(
         data={**_project(project), "items": items},
         display_text=f"{counted(len(items), 'item')} {what} {_named(project)}.",
         structured=_shown(project, wbs_items=items),
-        notes=_note_stale_quotes(await store.details(context.team, project.project_id)),
+        notes=(note,) if stale else (),
     )
-
-
-def _note_stale_quotes(details: ProjectDetails) -> tuple[str, ...]:
-    """New or changed work makes the totals of a quote wrong until they are calculated anew."""
-    if not (stale := stale_quotes(details)):
-        return ()
-    numbers, project_id = ", ".join(str(each.number) for each in stale), details.project.project_id
-    return (
-        f"[Side Effect] The totals of quote {numbers} of {project_id} are out of date now: "
-        "estimates.updateQuoteTotals mends that.",
-    )
-
-
-def _refused(locked: ProjectLocked) -> ToolResult:
-    """A locked project blocks a change, whichever project the thread is about and whenever it was locked."""
-    return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
 
 
 def _page(items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ _UNITS = {
 }
 _DURATIONS = {"minutes": 1.0, "hours": 60.0, "days": 1440.0, "weeks": 10080.0, "months": 43200.0, "years": 525600.0}
 """In minutes. A month has thirty days."""
-_NUMBER = r"(?<![\w.,])(\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)"
+_THOUSANDS = re.compile(r"\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?")
+_NUMBER = rf"(?<![\w.,])({_THOUSANDS.pattern}|\d+(?:[.,]\d+)?)"
 _BETWEEN = r"(?:[\s-]+(?:working|business|calendar))?[\s-]*"
 _AMOUNT = re.compile(rf"([€$£])?\s*{_NUMBER}(?:{_BETWEEN}({'|'.join(_UNITS.values())})(?![a-z]))?")
 _NOT = re.compile(r"not|no|never|cannot|none|without|nobody|excluded|except|\w+n't")
@@ -54,10 +55,8 @@ class _Claim:
 
 
 def find_conflicts(passages: Sequence[Passage | Source]) -> list[tuple[int, int]]:
-    """Pairs of passages, by their positions, from different documents that say different things about one topic.
-
-    They differ in amounts of one kind (prices, shares, durations, bare numbers), or one denies what the other says.
-    """
+    """Pairs of passages, by their positions, from different documents that say different things about one topic. They
+    differ in amounts of one kind (prices, shares, durations, bare numbers), or one denies what the other says."""
     claims = [list(_claims(each.text)) for each in passages]
     return [
         (one, other)
@@ -71,13 +70,10 @@ def _claims(text: str) -> Iterator[_Claim]:
     for sentence in _SENTENCE.split(text.lower())[:_MAX_SENTENCES]:
         words = _WORD.findall(sentence.replace("’", "'"))
         denies = any(map(_NOT.fullmatch, words))
-        meant = frozenset(word[:_STEM] for word in words if _says_something(word))
+        topical = {word for word in words if len(word) > 2 and not _EMPTY.fullmatch(word) and not _NOT.fullmatch(word)}
+        meant = frozenset(word[:_STEM] for word in topical - _SPELLED.keys())
         if len(meant) >= _MIN_SHARED:
             yield _Claim(meant, _amounts(sentence), denies)
-
-
-def _says_something(word: str) -> bool:
-    return len(word) > 2 and word not in _SPELLED and not _EMPTY.fullmatch(word) and not _NOT.fullmatch(word)
 
 
 def _clash(one: _Claim, other: _Claim) -> bool:
@@ -95,18 +91,10 @@ def _amounts(sentence: str) -> dict[str, frozenset[float]]:
     spelled = re.sub(r"[a-z]+", lambda word: _SPELLED.get(word[0], word[0]), sentence)
     found: dict[str, set[float]] = {}
     for sign, digits, unit in _AMOUNT.findall(spelled):
-        kind = "money" if sign else _kind(unit)
-        value = _value(digits) * _DURATIONS.get(kind, 1.0)
+        by_unit = (each for each, names in _UNITS.items() if unit and re.fullmatch(names, unit))
+        kind = "money" if sign else next(by_unit, "number")
+        # 4.90 and 4,90 are the same, and so are 1,200 and 1 200 and 1200.
+        plain = re.sub(r"[,\s]", "", digits) if _THOUSANDS.fullmatch(digits) else digits.replace(",", ".")
+        value = float(plain) * _DURATIONS.get(kind, 1.0)
         found.setdefault("duration" if kind in _DURATIONS else kind, set()).add(value)
     return {kind: frozenset(values) for kind, values in found.items()}
-
-
-def _kind(unit: str) -> str:
-    return next((kind for kind, names in _UNITS.items() if unit and re.fullmatch(names, unit)), "number")
-
-
-def _value(digits: str) -> float:
-    """4.90 and 4,90 are the same, and so are 1,200 and 1 200 and 1200."""
-    if re.fullmatch(r"\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?", digits):
-        return float(re.sub(r"[,\s]", "", digits))
-    return float(digits.replace(",", "."))

@@ -29,16 +29,9 @@ class UnreadableSource(Permanent):
 
 
 def parse_document(source: str, content: bytes) -> Document:
-    """Read a document from a file's content.
-
-    Its title is that of the front matter, or a first heading of the first level, or the file's name.
-
-    Args:
-        source: where it is from, with `/` between folders.
-
-    Raises:
-        UnreadableSource: it is too large, not UTF-8, has no text, or its front matter is wrong.
-    """
+    """Read a document from a file's content. Its title is that of the front matter, or a first heading of the first
+    level, or the file's name. `source`: where it is from, with `/` between folders. Raises `UnreadableSource`: it is
+    too large, not UTF-8, has no text, or its front matter is wrong."""
     text = _text(source, content)
     try:
         return _document(source, text)
@@ -97,18 +90,12 @@ def _front_matter(source: str, words: str) -> Mapping[str, Any]:
             raise UnreadableSource(f"The front matter of {source} uses aliases (*name): write them out.")
         given = yaml.safe_load(words)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableSource(f"The front matter of {source} is not valid YAML: {_yaml_fault(error)}.") from error
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it cannot be read"
+        where = f", in line {mark.line + 2}" if mark else ""
+        raise UnreadableSource(f"The front matter of {source} is not valid YAML: {problem}{where}.") from error
+    if not isinstance(given, dict | None):
         raise UnreadableSource(f"The front matter of {source} is not a list of keys: write one `title: …` per line.")
-    return {str(key).lower(): value for key, value in given.items()}
-
-
-def _yaml_fault(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "it cannot be read"
-    return f"{problem}, in line {mark.line + 2}" if mark else str(problem)
+    return {str(key).lower(): value for key, value in (given or {}).items()}
 
 
 def _title(source: str, given: Any, body: str) -> tuple[str, str]:
@@ -124,30 +111,20 @@ def _title(source: str, given: Any, body: str) -> tuple[str, str]:
 
 
 def _terms(source: str, given: Mapping[str, Any]) -> DocumentTerms:
-    terms = DocumentTerms.of(_type(source, given.get("type")))
+    named = str(DocumentType.PRODUCT if given.get("type") is None else given["type"])
+    if named.strip().lower() not in set(DocumentType):
+        known = ", ".join(DocumentType)
+        raise UnreadableSource(f"{source} has the type {named[:60]!r}: write one of {known}.")
+    terms = DocumentTerms.of(DocumentType(named.strip().lower()))
     terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
     if terms.effective and terms.expires and terms.expires < terms.effective:
         raise UnreadableSource(f"{source} expires before it is effective: correct one of the dates.")
-    if (authority := given.get("authority")) is not None:
-        terms = replace(terms, authority=_authority(source, authority))
-    return terms
-
-
-def _type(source: str, given: Any) -> DocumentType:
-    if given is None:
-        return DocumentType.PRODUCT
-    try:
-        return DocumentType(str(given).strip().lower())
-    except ValueError:
-        known = ", ".join(DocumentType)
-        raise UnreadableSource(f"{source} has the type {str(given)[:60]!r}: write one of {known}.") from None
-
-
-def _authority(source: str, given: Any) -> float:
-    number = isinstance(given, int | float) and not isinstance(given, bool)
-    if not number or not 0 <= given <= 1:
-        raise UnreadableSource(f"`authority` of {source} is {str(given)[:60]!r}: write a number from 0 to 1.")
-    return float(given)
+    if (authority := given.get("authority")) is None:
+        return terms
+    number = isinstance(authority, int | float) and not isinstance(authority, bool)
+    if not number or not 0 <= authority <= 1:
+        raise UnreadableSource(f"`authority` of {source} is {str(authority)[:60]!r}: write a number from 0 to 1.")
+    return replace(terms, authority=float(authority))
 
 
 def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
@@ -157,9 +134,6 @@ def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
     if value is None or isinstance(value, date):
         return value
     raise UnreadableSource(f"`{key}` of {source} is {str(value)[:60]!r}: write a date as 2026-01-31.")
-
-
-# -- chunks ----------------------------------------------------------------------------------------------------------
 
 
 def split_document(document: Document) -> list[Chunk]:
@@ -194,7 +168,11 @@ def _cut(part: str) -> Iterator[str]:
     while len(rest) > MAX_CHUNK:
         end = _break(rest)
         yield (repeated + rest[:end]).strip()
-        repeated, rest = _tail(rest[:end]), rest[end:].lstrip()
+        shown, rest = rest[:end].rstrip(), rest[end:].lstrip()
+        tail = shown[-OVERLAP + 1 :]
+        if len(tail) < len(shown):  # it begins with a whole word
+            tail = tail[tail.find(" ") + 1 :]
+        repeated = f"{tail}\n" if tail else ""
     if rest:
         yield (repeated + rest).strip()
 
@@ -206,11 +184,3 @@ def _break(text: str) -> int:
         if end > 0:
             return end + len(mark)
     return MAX_CHUNK
-
-
-def _tail(text: str) -> str:
-    """The end of a text, from the beginning of a word on, as what comes before the next."""
-    tail = text.rstrip()[-OVERLAP + 1 :]
-    if len(tail) < len(text.rstrip()):
-        tail = tail[tail.find(" ") + 1 :]
-    return f"{tail}\n" if tail else ""

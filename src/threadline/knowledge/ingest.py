@@ -1,12 +1,10 @@
-"""Brings a team's documents up to date with folders, files and lists of addresses.
-
-Stores what is new or changed, deletes what is gone, and keeps the stored text of what cannot be read.
-"""
+"""Brings a team's documents up to date with folders, files and lists of addresses: stores what is new or changed,
+deletes what is gone, and keeps the stored text of what cannot be read."""
 
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -23,7 +21,6 @@ SUFFIXES = (".md", ".markdown", ".txt")
 """Files of a folder with another suffix are skipped."""
 LIST = ".urls"
 """Suffix of a list of addresses, one a line. Empty lines and lines that begin with # are skipped."""
-_LIST_KEPT = "What came with it is kept."
 _EDITION = b"2\n"
 """Goes into each hash. Raise it when documents are split in another way: then each document is stored anew."""
 
@@ -80,16 +77,9 @@ async def ingest(
     forget_all: bool = False,
 ) -> IngestReport:
     """Store the sources, each in a transaction of its own, so that a second run continues where this one ended.
-
-    Args:
-        embedder: None for no vectors. After `Transient` it is not asked again in this run. The next run adds the
-            vectors that are missing.
-        forget_all: also delete the documents of a folder or list that is empty now. It may only be away, so without
-            this they are kept.
-
-    Raises:
-        Transient: the database is away.
-    """
+    `embedder`: None for no vectors. After `Transient` it is not asked again in this run. The next run adds the vectors
+    that are missing. `forget_all`: also delete the documents of a folder or list that is empty now. It may only be
+    away, so without this they are kept. Raises `Transient`: the database is away."""
     report = IngestReport()
     optional = _OptionalEmbedder(embedder, report)
 
@@ -111,7 +101,8 @@ async def ingest(
     kept = {file.source for file in sources.files}
     kept |= {source for source, each in stored.items() if each.ingest_root in refused}  # of a list that is unreadable
     for root in sources.roots:
-        if not forget_all and _is_emptied(root, sources.files, stored):
+        had = any(_is_within(each.ingest_root, root) for each in stored.values())
+        if had and not forget_all and not any(_is_within(file.root, root) for file in sources.files):
             report.refusals.append(
                 f"{root} has no documents any more. The earlier ones are kept, in case it is missing by mistake. "
                 "Give --forget-all to delete them."
@@ -143,12 +134,6 @@ async def _ingest_file(
     return SourceOutcome.CHANGED if stored else SourceOutcome.NEW
 
 
-def _is_emptied(root: str, files: Sequence[DocumentSource], stored: Mapping[str, StoredSource]) -> bool:
-    """Whether a folder or list had documents and has none now."""
-    had = any(_is_within(each.ingest_root, root) for each in stored.values())
-    return had and not any(_is_within(file.root, root) for file in files)
-
-
 def _is_within(root: str, folder: str) -> bool:
     """As in `KnowledgeStore.delete_missing`: a list within a folder belongs to the folder."""
     return f"{root}/".startswith(f"{folder}/")
@@ -167,11 +152,10 @@ class _OptionalEmbedder:
         return self._embedder.model if self._embedder else None
 
     async def embed(self, document: Document, chunks: Sequence[Chunk]) -> tuple[str, Sequence[Sequence[float]]]:
-        if not self._embedder:
-            return "", ()
         texts = [f"{document.title}\n{each.section}\n{each.text}" for each in chunks]
         try:
-            return self._embedder.model, await self._embedder.embed(texts)
+            if self._embedder:
+                return self._embedder.model, await self._embedder.embed(texts)
         except Permanent as error:  # the model refuses this document, and may take the next
             self._report.embedding_error = str(error)
         except Transient as error:
@@ -180,15 +164,9 @@ class _OptionalEmbedder:
         return "", ()
 
 
-# -- what the paths hold -----------------------------------------------------------------------------------------------
-
-
 def collect_sources(paths: Sequence[Path], fetch: Fetch) -> CollectedSources:
     """The files and pages under the paths, in order, each source once. A file is called by its folder and its name.
-
-    Raises:
-        Permanent: a path does not exist, its name is not UTF-8, or two folders have the same name.
-    """
+    Raises `Permanent`: a path does not exist, its name is not UTF-8, or two folders have the same name."""
     files: dict[str, DocumentSource] = {}
     roots: dict[str, Path] = {}
     for path in paths:
@@ -234,19 +212,19 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
         return
     source = normalise_source(source)
     if path.suffix.lower() != LIST:
-        yield DocumentSource(source, root, partial(_read, path, source, folder))
+        yield DocumentSource(source, root, partial(asyncio.to_thread, _content, path, source, folder))
         return
     try:
-        addresses = _addresses(_content(path, source, folder))
-    except UnicodeDecodeError as error:
-        why = f"The list {source} cannot be read: it is not UTF-8 at byte {error.start}. {_LIST_KEPT}"
-        yield _refused(source, root, why)
+        lines = map(str.strip, _content(path, source, folder).decode("utf-8-sig").splitlines())
+    except (UnicodeDecodeError, UnreadableSource) as error:
+        why = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            why = f"The list {source} cannot be read: it is not UTF-8 at byte {error.start}."
+        yield _refused(source, root, f"{why} What came with it is kept.")
         return
-    except UnreadableSource as error:
-        yield _refused(source, root, f"{error} {_LIST_KEPT}")
-        return
-    for address in addresses:
-        yield DocumentSource(normalise_source(address), source, partial(fetch, address))
+    for address in lines:
+        if address and not address.startswith("#"):
+            yield DocumentSource(normalise_source(address), source, partial(fetch, address))
 
 
 def _escaped(name: str) -> str:
@@ -259,15 +237,6 @@ def _refused(source: str, root: str, why: str) -> DocumentSource:
         raise UnreadableSource(why)
 
     return DocumentSource(source, root, read)
-
-
-def _addresses(content: bytes) -> list[str]:
-    lines = map(str.strip, content.decode("utf-8-sig").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-async def _read(path: Path, source: str, folder: Path) -> bytes:
-    return _content(path, source, folder)
 
 
 def _content(path: Path, source: str, folder: Path) -> bytes:

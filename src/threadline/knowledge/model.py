@@ -1,7 +1,7 @@
 """A team's documents, the types that decide how much they count, and the passages that a search finds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
@@ -46,10 +46,6 @@ class DocumentTerms:
         return cls(type, AUTHORITY[type])
 
 
-DEFAULT_TERMS = DocumentTerms.of()
-"""The terms of a document without front matter."""
-
-
 @dataclass(frozen=True)
 class Document:
     """A text of the knowledge base; `source` is the file or address that it came from, unique in a team."""
@@ -57,7 +53,7 @@ class Document:
     title: str
     source: str
     body: str
-    terms: DocumentTerms = DEFAULT_TERMS
+    terms: DocumentTerms = field(default_factory=DocumentTerms.of)
 
 
 @dataclass(frozen=True)
@@ -70,10 +66,8 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Passage:
-    """A chunk that a search has found, with its document.
-
-    `score` in [0, 1] says how much of the question it covers: by its words or by its vector, whichever is more.
-    """
+    """A chunk that a search has found, with its document. `score` in [0, 1] says how much of the question it covers: by
+    its words or by its vector, whichever is more."""
 
     title: str
     section: str

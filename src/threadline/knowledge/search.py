@@ -12,7 +12,7 @@ from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
 from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import DocumentType, Passage, SearchQuery, SearchResult
-from threadline.knowledge.store import KnowledgeStore, QuestionVector
+from threadline.knowledge.store import KnowledgeStore
 from threadline.models.embeddings import Embedder
 
 MAX_QUESTION = 4_000
@@ -26,25 +26,26 @@ _log = structlog.get_logger()
 async def search(
     database: Database, embedder: Embedder | None, query: SearchQuery, *, or_all: bool = False
 ) -> SearchResult:
-    """The passages that answer a question best, at most `query.limit`.
-
-    If the embedder fails or takes longer than `EMBED_TIMEOUT`, the log says so, and only words are searched.
-
-    Args:
-        or_all: search all documents if those of the query's types have no passage.
-
-    Raises:
-        Permanent, Transient: the database cannot be asked.
-    """
+    """The passages that answer a question best, at most `query.limit`. If the embedder fails or takes longer than
+    `EMBED_TIMEOUT`, the log says so, and only words are searched. `or_all`: search all documents if those of the
+    query's types have no passage. Raises `Permanent`, `Transient`: the database cannot be asked."""
     query = replace(query, text=query.text[:MAX_QUESTION].strip(), on=query.on or datetime.now(UTC).date())
     if not query.text or query.limit < 1:
         return SearchResult()
-    vector = await _embed(embedder, query.text) if embedder else None
+    model, vector = "", None
+    if embedder:
+        try:
+            async with asyncio.timeout(EMBED_TIMEOUT):
+                [vector] = await embedder.embed([query.text])
+                model = embedder.model
+        except (Permanent, Transient, TimeoutError) as error:
+            reason = str(error) or f"The model gave no answer within {EMBED_TIMEOUT:g} seconds."
+            _log.warning("embedding_failed", model=embedder.model, error=reason)
     async with database.begin() as tx:
         store = KnowledgeStore(tx)
-        passages, used_vectors = await store.search(query, vector)
+        passages, used_vectors = await store.search(query, model, vector)
         if or_all and query.types and not passages:
-            passages, used_vectors = await store.search(replace(query, types=()), vector)
+            passages, used_vectors = await store.search(replace(query, types=()), model, vector)
     return SearchResult(tuple(passages), source_quality(passages), used_vectors)
 
 
@@ -61,24 +62,10 @@ async def look_up(
 
 
 def source_quality(passages: Sequence[Passage]) -> float:
-    """How well the passages answer, in [0, 1]: the best product of a passage's score and its document's authority.
-
-    1.0 if a document of full authority covers the whole question, 0 if nothing was found. A higher score, a higher
-    authority or one more passage never lowers it.
-    """
+    """How well the passages answer, in [0, 1]: the best product of a passage's score and its document's authority. A
+    higher score, a higher authority or one more passage never lowers it."""
     return round(max((_unit(each.score) * _unit(each.authority) for each in passages), default=0.0), 4)
 
 
 def _unit(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-async def _embed(embedder: Embedder, question: str) -> QuestionVector | None:
-    try:
-        async with asyncio.timeout(EMBED_TIMEOUT):
-            [vector] = await embedder.embed([question])
-    except (Permanent, Transient, TimeoutError) as error:
-        reason = str(error) or f"The model gave no answer within {EMBED_TIMEOUT:g} seconds."
-        _log.warning("embedding_failed", model=embedder.model, error=reason)
-        return None
-    return QuestionVector(embedder.model, vector)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ARRAY, RowMapping, all_, and_, bindparam, delete, func, insert, or_, select, text
+from sqlalchemy import ARRAY, all_, and_, bindparam, delete, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from threadline.db.columns import TEXT
@@ -39,23 +39,12 @@ _MAX_SECTION = 500
 
 @dataclass(frozen=True)
 class StoredSource:
-    """What is stored of a source besides its text.
-
-    `ingest_root` is the folder or list that it came with, and `model` made the vectors of its passages. A document that
-    no ingest has brought has neither, and the next ingest of its source replaces it.
-    """
+    """What is stored of a source besides its text: the folder or list that it came with, and the `model` that made the
+    vectors of its passages. A document that no ingest has brought has neither, and the next ingest replaces it."""
 
     ingest_root: str = ""
     content_hash: str = ""
     model: str = ""
-
-
-@dataclass(frozen=True)
-class QuestionVector:
-    """The vector that `model` made of a question."""
-
-    model: str
-    values: Sequence[float]
 
 
 class KnowledgeStore(Store):
@@ -70,10 +59,7 @@ class KnowledgeStore(Store):
         vectors: Sequence[Sequence[float]] = (),
     ) -> None:
         """Store a document with its chunks, and with a vector for each or with none. It replaces that of its source.
-
-        Raises:
-            Permanent: it has no title, no source or no text, or it is longer than `MAX_CHARACTERS`.
-        """
+        Raises `Permanent`: it has no title, no source or no text, or it is longer than `MAX_CHARACTERS`."""
         stored = stored or StoredSource()
         title, source = " ".join(storable(document.title).split()), normalise_source(storable(document.source))
         body = storable(document.body).replace("\r\n", "\n").strip()
@@ -128,27 +114,32 @@ class KnowledgeStore(Store):
         )
         return {source: StoredSource(*rest) for source, *rest in await self._tx.execute(query)}
 
-    async def search(self, query: SearchQuery, vector: QuestionVector | None = None) -> tuple[list[Passage], bool]:
-        """The best passages for a question, and whether vectors were compared.
-
-        Documents count that are valid on `query.on`. Without a vector, or where this Postgres has no pgvector, words
-        alone are compared.
-        """
-        if vector and not (await self._tx.execute(_HAS_PGVECTOR)).scalar_one():
+    async def search(
+        self, query: SearchQuery, model: str, vector: Sequence[float] | None
+    ) -> tuple[list[Passage], bool]:
+        """The best passages for a question, and whether vectors were compared. Documents count that are valid on
+        `query.on`. Without a vector, which `model` made of the question, or where this Postgres has no pgvector, words
+        alone are compared."""
+        if vector is not None and not (await self._tx.execute(_HAS_PGVECTOR)).scalar_one():
             vector = None
+        bare = (_EDGES.sub("", each)[:100] for each in storable(query.text).lower().split())
         given: dict[str, Any] = {
             "team": query.team,
-            "words": _words(query.text),
+            "words": list(dict.fromkeys(filter(None, bare)))[:_MAX_WORDS],
             "question": storable(query.text),
             "types": [each.value for each in query.types],
             "on": query.on,
             "candidates": max(_CANDIDATES, 4 * query.limit),
             "limit": query.limit,
         }
-        if vector:
-            given |= {"model": vector.model, "vector": list(vector.values)}
-        rows = await self._tx.execute(_SEARCH_WORDS_AND_VECTORS if vector else _SEARCH_WORDS, given)
-        return [_passage(row) for row in rows.mappings()], vector is not None
+        if vector is not None:
+            given |= {"model": model, "vector": list(vector)}
+        rows = await self._tx.execute(_SEARCH_WORDS if vector is None else _SEARCH_WORDS_AND_VECTORS, given)
+        passages = [
+            Passage(**{**row, "type": DocumentType(row["type"]), "score": round(float(row["score"]), 4)})
+            for row in rows.mappings()
+        ]
+        return passages, vector is not None
 
 
 def _rows(
@@ -176,20 +167,16 @@ _MAX_WORDS = 40
 _CANDIDATES = 20
 """Least number of passages of each ranking that are fused: one that is good in both may be first in neither."""
 _MIN_SIMILARITY = 0.33
-"""Least similarity of letters at which a word that no passage has is taken for one of `knowledge_words`.
-
-A word of seven letters of which two have changed places has a third. `%` uses the index from 0.3 on.
-"""
+"""Least similarity of letters at which a word that no passage has is taken for one of `knowledge_words`. A word of
+seven letters of which two have changed places has a third. `%` uses the index from 0.3 on."""
 _MAX_CORRECTIONS = 5
 """Words that a mistyped one may be taken for."""
 _MIN_COSINE, _FULL_COSINE = 0.2, 0.7
 """Cosines of texts that have nothing in common, and of texts that say the same: scores 0 and 1. Both models fit."""
 _DAMPING = 60
-"""The constant of reciprocal rank fusion: the first ranks of one list do not outweigh all of the other.
-
-See Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods"
-(SIGIR 2009).
-"""
+"""The constant of reciprocal rank fusion: the first ranks of one list do not outweigh all of the other. See Cormack,
+Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods" (SIGIR
+2009)."""
 _EDGES = re.compile(r"^\W+|\W+$")
 _HAS_PGVECTOR = text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')")
 _BY_WORDS = f"""
@@ -267,12 +254,3 @@ ORDER BY coalesce(1.0 / ({_DAMPING} + w.rank), 0) + coalesce(1.0 / ({_DAMPING} +
          w.rank NULLS LAST, v.rank
 LIMIT :limit
 """)
-
-
-def _words(question: str) -> list[str]:
-    bare = (_EDGES.sub("", each) for each in storable(question).lower().split())
-    return list(dict.fromkeys(each[:100] for each in bare if each))[:_MAX_WORDS]
-
-
-def _passage(row: RowMapping) -> Passage:
-    return Passage(**dict(row) | {"type": DocumentType(row["type"]), "score": round(float(row["score"]), 4)})

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from threadline.db.engine import Database
-from threadline.knowledge.model import Passage, SearchQuery, citations
+from threadline.knowledge.model import SearchQuery, citation, citations
 from threadline.knowledge.search import search
 from threadline.models.embeddings import Embedder
 from threadline.models.model import ToolKind
@@ -34,25 +34,24 @@ async def answer(
     found = await search(
         context.services[Database], context.services.get(Embedder), SearchQuery(context.team, question)
     )
+    passages = [
+        {
+            "cite": citation(each.title, each.section),
+            "title": each.title,
+            "section": each.section,
+            "source": each.source,
+            "type": each.type.value,
+            "valid_until": each.expires.isoformat() if each.expires else None,
+            "text": each.text,
+        }
+        for each in found.passages
+    ]
     named = tuple(citations(found.passages))
     return ToolResult(
-        data={"passages": [_record(each) for each in found.passages]},
+        data={"passages": passages},
         display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
         sources=named,
     )
-
-
-def _record(passage: Passage) -> dict[str, object]:
-    """A passage as the model sees it; `cite` is how an answer names it."""
-    return {
-        "cite": citations([passage])[0],
-        "title": passage.title,
-        "section": passage.section,
-        "source": passage.source,
-        "type": passage.type.value,
-        "valid_until": passage.expires.isoformat() if passage.expires else None,
-        "text": passage.text,
-    }
 
 
 TOOLS = [answer]

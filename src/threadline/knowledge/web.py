@@ -5,7 +5,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -59,12 +59,8 @@ class WebFetcher:
         self._allow_private = allow_private
 
     async def fetch(self, address: str) -> bytes:
-        """A page as Markdown in UTF-8.
-
-        Raises:
-            UnreadableSource: it is no address, none of the public network, not there, or no text; or it is too large
-                or too slow.
-        """
+        """A page as Markdown in UTF-8. Raises `UnreadableSource`: it is no address, none of the public network, not
+        there, or no text; or it is too large or too slow."""
         try:
             return await self._follow(address)
         except _Inside:
@@ -100,7 +96,9 @@ class WebFetcher:
                 f"The address of a page of {at.host} has a user or a password, which the bot would show to people: "
                 "use a page that needs none."
             )
-        if not self._allow_private and _is_number(at.host) and not _public(at.host):
+        # aiohttp connects to a number without asking the resolver, which then could not check it.
+        is_number = ":" in at.host or at.host.replace(".", "").isdigit()
+        if not self._allow_private and is_number and not _public(at.host):
             raise _refused_inside(str(at))
 
 
@@ -135,11 +133,6 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
     return (await asyncio.to_thread(html_to_markdown, words)).encode()
 
 
-def _is_number(host: str) -> bool:
-    """Whether aiohttp connects to it without asking the resolver, which then could not check it."""
-    return ":" in host or host.replace(".", "").isdigit()
-
-
 def _public(host: str) -> bool:
     """No number that is written otherwise than an address is, as 127.1 for 127.0.0.1."""
     try:
@@ -154,22 +147,14 @@ def _refused_inside(address: str) -> UnreadableSource:
     return UnreadableSource(f"{address} is in a private network: give --allow-private to read such pages.")
 
 
-# -- HTML --------------------------------------------------------------------------------------------------------------
-
-
 def html_to_markdown(page: str) -> str:
-    """The text of a page as Markdown. If it has no heading of the first level, its title becomes one.
-
-    Args:
-        page: `MAX_HTML` characters at most.
-    """
+    """The text of a page, `MAX_HTML` characters at most, as Markdown. If it has no heading of the first level, its
+    title becomes one."""
     reader = _PageReader()
     parser = etree.HTMLParser(encoding="utf-8", target=reader)
-    try:
+    with suppress(etree.LxmlError):  # where the parser stops; what was read by then is the page
         parser.feed(page.replace("\x00", "").encode("utf-8", "replace"))
         parser.close()
-    except etree.LxmlError:
-        pass  # where the parser stops; what was read by then is the page
     text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t]+", " ", "".join(reader.pieces)))
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     title = " ".join("".join(reader.title).split())

@@ -1,8 +1,6 @@
-"""Emails as messages, and the mail server that they are handed to.
-
-What the mail server refuses was not sent. Where it does not answer after the text, nobody knows. Its replies:
-https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried again, 5yz may not).
-"""
+"""Emails as messages, and the mail server that they are handed to. What it refuses was not sent. Where it does not
+answer after the text, nobody knows. Its replies: https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried
+again, 5yz may not)."""
 
 import hashlib
 import ssl
@@ -31,11 +29,8 @@ _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
 @dataclass(frozen=True)
 class EmailSettings:
     """Who sends, to which domains but not their subdomains, and up to which risk unasked. Without a sender, drafts may
-    be to anybody.
-
-    `fits_approval`: whether an approval shows all of an email; what nobody can read as a whole is not drafted.
-    `rate`: how often emails go to one address.
-    """
+    be to anybody. `fits_approval`: whether an approval shows all of an email; what nobody can read as a whole is not
+    drafted. `rate`: how often emails go to one address."""
 
     fits_approval: Callable[[Mapping[str, str]], bool]
     sender: str = ""
@@ -55,15 +50,10 @@ class EmailSettings:
 def compose_message(
     sender: str, recipient: str, subject: str, body: str, message_id: str, at: datetime
 ) -> EmailMessage:
-    """A plain text to one address (RFC 5322). It is read back, since the standard library decodes what looks encoded.
-
-    Args:
-        sender: an address, with a name if it has one.
-        at: when it is sent, with its zone.
-
-    Raises:
-        ValueError: a header holds a line break, or would be read as something else.
-    """
+    """A plain text to one address (RFC 5322). It is read back, since the standard library decodes what looks encoded:
+    the bytes must have these headers and no others, and go to this recipient alone. `sender`: an address, with a name
+    if it has one. `at`: when it is sent, with its zone. Raises `ValueError`: a header holds a line break, or would be
+    read as something else."""
     message = EmailMessage(policy=_SEVEN_BITS)
     message["From"] = sender
     message["To"] = recipient
@@ -71,8 +61,14 @@ def compose_message(
     message["Date"] = format_datetime(at)
     message["Message-ID"] = message_id
     message.set_content(body)
-    if not _has_headers(message, recipient, subject):
-        raise ValueError("a header of the mail would decode to another text than was written")
+    unlike = "a header of the mail would decode to another text than was written"
+    try:
+        read = BytesHeaderParser(policy=policy.SMTP).parsebytes(message.as_bytes())
+    except MessageError:
+        raise ValueError(unlike) from None
+    found = (read.keys(), read["To"], message["To"], message["Subject"])
+    if found != (message.keys(), recipient, recipient, subject):
+        raise ValueError(unlike)
     return message
 
 
@@ -81,18 +77,6 @@ def make_message_id(operation_key: str, sender: str) -> str:
     digest = hashlib.sha256(operation_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"<{digest}@{parseaddr(sender)[1].rpartition('@')[2]}>"
 
-
-def _has_headers(message: EmailMessage, recipient: str, subject: str) -> bool:
-    """Whether the bytes have these headers and no others, and go to this recipient alone."""
-    try:
-        read = BytesHeaderParser(policy=policy.SMTP).parsebytes(message.as_bytes())
-    except MessageError:
-        return False
-    found = (read.keys(), read["To"], message["To"], message["Subject"])
-    return found == (message.keys(), recipient, recipient, subject)
-
-
-# -- the mail server --------------------------------------------------------------------------------------------------
 
 TIMEOUT = 5.0
 """Seconds for each step; a tool's own limit is for all of them."""
@@ -106,11 +90,8 @@ _UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent:
 
 
 class SmtpMailer:
-    """Connects for each email: there are few, and a server closes a connection that is idle.
-
-    Args:
-        tls: checks the server's certificate; None for the machine's own list.
-    """
+    """Connects for each email: there are few, and a server closes a connection that is idle. `tls`: checks the server's
+    certificate; None for the machine's own list."""
 
     setup_hint = "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS."
 
@@ -125,30 +106,22 @@ class SmtpMailer:
             pass
 
     async def send(self, message: EmailMessage) -> None:
-        """Hand one email over.
-
-        Raises:
-            Permanent: the server refuses it; nothing was sent.
-            NotDone: the server is away or asks to wait; nothing was sent.
-            Transient: after the text the connection broke, or the answer was neither a refusal nor 250. It may have
-                been sent.
-        """
+        """Hand one email over. Raises `Permanent`: the server refuses it, and `NotDone`: it is away or asks to wait;
+        nothing was sent. Raises `Transient`: after the text the connection broke, or the answer was neither a refusal
+        nor 250, so it may have been sent."""
         sender, recipient = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
         async with self._connected() as server:
             with _before_text():
                 await server.mail(sender)
                 await server.rcpt(recipient)
-            await self._hand_over(server, message.as_bytes())
-
-    async def _hand_over(self, server: aiosmtplib.SMTP, text: bytes) -> None:
-        try:
-            await server.data(text)
-        except (aiosmtplib.SMTPException, OSError) as error:
-            _log_failure(error)
-            # The library gives a reply that it cannot read a code below those of SMTP.
-            if isinstance(error, aiosmtplib.SMTPResponseException) and 400 <= error.code < 600:
-                raise _reply_error(error) from None
-            raise Transient("The mail server did not confirm the mail.") from None
+            try:
+                await server.data(message.as_bytes())
+            except (aiosmtplib.SMTPException, OSError) as error:
+                _log_failure(error)
+                # The library gives a reply that it cannot read a code below those of SMTP.
+                if isinstance(error, aiosmtplib.SMTPResponseException) and 400 <= error.code < 600:
+                    raise _reply_error(error) from None
+                raise Transient("The mail server did not confirm the mail.") from None
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
@@ -165,7 +138,13 @@ class SmtpMailer:
             await server.connect()
         try:
             with _before_text():
-                await self._greet(server)
+                if account.tls is Tls.STARTTLS:
+                    await server.ehlo()
+                    if not server.supports_extension("starttls"):
+                        raise Permanent(_NO_TLS)
+                    await server.starttls()
+                if account.user:
+                    await server.login(account.user, account.password.get_secret_value())
             yield server
         finally:
             # Its answer to the text is known by then.
@@ -173,43 +152,25 @@ class SmtpMailer:
                 await server.quit()
             server.close()
 
-    async def _greet(self, server: aiosmtplib.SMTP) -> None:
-        account = self._account
-        if account.tls is Tls.STARTTLS:
-            await server.ehlo()
-            if not server.supports_extension("starttls"):
-                raise Permanent(_NO_TLS)
-            await server.starttls()
-        if account.user:
-            await server.login(account.user, account.password.get_secret_value())
-
 
 @contextmanager
 def _before_text() -> Iterator[None]:
-    """Translate the errors before the text of an email: whatever goes wrong there, nothing was sent.
-
-    Raises:
-        Permanent | NotDone: without a cause, since the library's own text repeats what the server says.
-    """
+    """Translate the errors before the text of an email into `Permanent` or `NotDone`: nothing was sent then. They are
+    without a cause, since the library's own text repeats what the server says."""
     try:
         yield
     except (aiosmtplib.SMTPException, OSError) as error:
         _log_failure(error)
-        translated = _translated(error)
-    else:
-        return
-    raise translated
+        raise _translated(error) from None
 
 
 def _translated(error: Exception) -> Permanent | NotDone:
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return Permanent(_UNTRUSTED)
     match error:
-        case aiosmtplib.SMTPAuthenticationError():
-            return (
-                Permanent(_ACCOUNT) if error.code >= 500 else NotDone("The mail server cannot check the account now.")
-            )
-        case aiosmtplib.SMTPNotSupported():
+        case aiosmtplib.SMTPAuthenticationError() if error.code < 500:
+            return NotDone("The mail server cannot check the account now.")
+        case aiosmtplib.SMTPAuthenticationError() | aiosmtplib.SMTPNotSupported():
             return Permanent(_ACCOUNT)
         case aiosmtplib.SMTPResponseException():
             return _reply_error(error)

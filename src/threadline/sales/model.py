@@ -141,18 +141,17 @@ class MailAccount:
 
 
 def check_lead_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields as they are stored: one line each, except for notes; an address in lower case.
-
-    Raises:
-        Permanent: a field cannot be stored; the message names it.
-    """
+    """The fields as they are stored: one line each, except for notes; an address in lower case. Raises `Permanent`,
+    whose message names the field that cannot be stored."""
     known = {**LEAD_FIELDS, **COMPANY_FIELDS, "company": MAX_COMPANY}
     if not fields:
         raise Permanent(f"no change was given: give one of {', '.join(sorted(known))}")
     if unknown := sorted(fields.keys() - known.keys()):
         raise Permanent(f"a lead has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
-    kept = {name: _plain(name, value) for name, value in fields.items()}
-    for name, value in kept.items():
+    kept = dict[str, str]()
+    for name, given in fields.items():
+        text = given.replace("\x00", "")
+        kept[name] = value = text.strip() if name in _MULTILINE else " ".join(text.split())
         if len(value) > known[name]:
             raise Permanent(f"{name} has {len(value)} characters, and the maximum is {known[name]}: shorten it")
     if "email" in kept:
@@ -179,11 +178,7 @@ def is_address(text: str) -> bool:
 
 
 def format_customer(lead: Lead, recent: list[Interaction]) -> str:
-    """What the decision engine is told: a few lines, at most `MAX_CONTEXT` characters.
-
-    Args:
-        recent: the newest first.
-    """
+    """What the decision engine is told: a few lines, at most `MAX_CONTEXT` characters. `recent`: the newest first."""
     who = " ".join(filter(None, (lead.name, f"({lead.user_id})" if lead.user_id else "", lead.email)))
     company = ", ".join(filter(None, (lead.company, lead.industry)))
     lines = [who or lead.lead_id, f"Company: {company}" if company else "", f"Stage: {lead.stage}"]
@@ -198,17 +193,9 @@ def without_company_details(lead: Lead) -> Lead:
     return replace(lead, website="", industry="", company_notes="")
 
 
-def _plain(name: str, value: str) -> str:
-    value = value.replace("\x00", "")
-    return value.strip() if name in _MULTILINE else " ".join(value.split())
-
-
 def check_email(new: NewEmail) -> NewEmail:
-    """The email as it is stored: the subject on one line.
-
-    Raises:
-        Permanent: it cannot be sent as it is; the message says what to change.
-    """
+    """The email as it is stored: the subject on one line. Raises `Permanent` for one that cannot be sent as it is, with
+    what to change."""
     subject = " ".join(new.subject.replace("\x00", "").split())
     body = new.body.replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n").strip()
     if not subject or not body:
@@ -226,11 +213,8 @@ def check_email(new: NewEmail) -> NewEmail:
 
 
 def parse_mail_account(url: str) -> MailAccount:
-    """Read `smtp://` (with STARTTLS) or `smtps://`; special characters of a password are `%`-encoded.
-
-    Raises:
-        ValueError: it is no such address; the message does not repeat it, since it holds a password.
-    """
+    """Read `smtp://` (with STARTTLS) or `smtps://`; special characters of a password are `%`-encoded. Raises
+    `ValueError`: it is no such address; the message does not repeat it, since it holds a password."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port

@@ -61,11 +61,8 @@ class LeadStore(Store):
         return found
 
     async def find_by_contact(self, team: str, user_id: str, address: str = "") -> Lead | None:
-        """A person's own lead: by their Slack id or, where no lead has it yet, by their mail address.
-
-        Raises:
-            Permanent: the id is empty.
-        """
+        """A person's own lead: by their Slack id or, where no lead has it yet, by their mail address. Raises
+        `Permanent` for an empty id."""
         if not user_id.strip():  # it would be the lead of anybody who is not in Slack
             raise Permanent("the person who asks is unknown: name the lead")
         row, email = crm_leads.c, storable(address).strip().lower()
@@ -93,20 +90,16 @@ class LeadStore(Store):
         return [Interaction(InteractionKind(each.kind), each.summary, each.at, each.user_id) for each in rows]
 
     async def hold(self, team: str, lead_id: str, user_id: str, user: User | None, now: datetime) -> tuple[Lead, bool]:
-        """Lock a lead until the transaction ends; returns it, and whether it was made.
-
-        Args:
-            lead_id: empty for the lead of `user_id`, which is made where there is none.
-            user: that person, as Slack knows them.
-
-        Raises:
-            Permanent
-        """
-        if lead_id:
-            lead, created = await self.get(team, lead_id), False
-        else:
-            lead, created = await self._get_or_create(team, user_id, user.email if user else "", now)
-        row = crm_leads.c
+        """Lock a lead until the transaction ends; returns it, and whether it was made. Raises `Permanent`. `lead_id`:
+        empty for the lead of `user_id`, which is made where there is none. `user`: that person, as Slack knows them."""
+        row, address, created = crm_leads.c, user.email if user else "", False
+        lead = await self.get(team, lead_id) if lead_id else await self.find_by_contact(team, user_id, address)
+        if lead is None:  # of two who make the same lead at once, the second waits and finds the first one's
+            new = insert(crm_leads).values(team=team, user_id=user_id, created_at=now).on_conflict_do_nothing()
+            created = (await self._tx.execute(new.returning(row.lead_id))).first() is not None
+            lead = await self.find_by_contact(team, user_id)
+        if lead is None:
+            raise Permanent("the lead was deleted meanwhile: ask again")
         await self._tx.execute(select(row.id).where(row.lead_id == lead.lead_id).with_for_update(key_share=True))
         if not lead_id and not lead.user_id:  # it was found by its address
             claim = update(crm_leads).where(row.lead_id == lead.lead_id, row.user_id == "")
@@ -117,17 +110,17 @@ class LeadStore(Store):
         self, change: Change, lead: Lead, fields: Mapping[str, str], made_for: User | None = None
     ) -> tuple[Lead, list[FieldChange]]:
         """Change a lead and its company; returns it, and what has changed. A field that has the value already has not.
-
-        Args:
-            lead: held by this transaction.
-            made_for: whose lead was made just now; their name and address are its first values.
-
-        Raises:
-            Permanent: a field cannot be stored, or somebody else has the address.
-        """
+        `lead`: held by this transaction. `made_for`: whose lead was made just now; their name and address are its first
+        values. Raises `Permanent`: a field cannot be stored, or somebody else has the address."""
         team, now = change.team, datetime.fromtimestamp(change.now, UTC)
         wanted = check_lead_fields({name: storable(value) for name, value in fields.items()})
-        given = (await self._slack_profile(team, made_for) if made_for else {}) | wanted
+        given = dict[str, str]()
+        if made_for:
+            given["name"] = " ".join(storable(made_for.name).split())[: LEAD_FIELDS["name"]]
+            email = made_for.email.strip().lower()
+            if is_address(email) and await self.by_email(team, email) is None:  # else it is left to the other lead
+                given["email"] = email
+        given |= wanted
         changes = await self._link_company(team, lead, given, now)
         lead = await self.get(team, lead.lead_id)
         changes += await self._write(team, lead, given)
@@ -147,45 +140,23 @@ class LeadStore(Store):
         row = {"lead_id": lead_id, "kind": interaction.kind.value, "summary": summary, "at": interaction.at}
         await self._tx.execute(insert(crm_interactions).values(**row, user_id=interaction.user_id))
 
-    async def _get_or_create(self, team: str, user_id: str, address: str, now: datetime) -> tuple[Lead, bool]:
-        """Of two who make the same lead at once, the second waits and finds the first one's."""
-        if known := await self.find_by_contact(team, user_id, address):
-            return known, False
-        row = {"team": team, "user_id": user_id, "created_at": now}
-        new = insert(crm_leads).values(**row).on_conflict_do_nothing().returning(crm_leads.c.lead_id)
-        created = (await self._tx.execute(new)).first() is not None
-        lead = await self.find_by_contact(team, user_id)
-        if lead is None:
-            raise Permanent("the lead was deleted meanwhile: ask again")
-        return lead, created
-
-    async def _slack_profile(self, team: str, user: User) -> dict[str, str]:
-        """The first values of a new lead. An address that another lead has is left to that one."""
-        email = user.email.strip().lower()
-        is_free = is_address(email) and await self.by_email(team, email) is None
-        name = " ".join(storable(user.name).split())[: LEAD_FIELDS["name"]]
-        return {"name": name} | ({"email": email} if is_free else {})
-
     async def _link_company(self, team: str, lead: Lead, fields: Mapping[str, str], now: datetime) -> list[FieldChange]:
         """Set the company of a lead; one that the team does not have is made."""
         name = fields.get("company")
         if name is None or name == lead.company:
             return []
-        company_id, stored_name = await self._get_or_create_company(team, name, now) if name else (None, "")
+        company_id, stored_name = None, ""
+        if name:
+            row = crm_companies.c
+            new = insert(crm_companies).values(team=team, name=name, created_at=now)
+            await self._tx.execute(new.on_conflict_do_nothing())
+            stored = select(row.company_id, row.name).where(row.team == team, func.lower(row.name) == func.lower(name))
+            company_id, stored_name = (await self._tx.execute(stored)).one()
         if stored_name == lead.company:
             return []
         moved = update(crm_leads).where(crm_leads.c.lead_id == lead.lead_id)
         await self._tx.execute(moved.values(company_id=company_id))
         return [FieldChange(lead.lead_id, "company", lead.company, stored_name)]
-
-    async def _get_or_create_company(self, team: str, name: str, now: datetime) -> tuple[str, str]:
-        """Its id, and its name as it is stored."""
-        row = crm_companies.c
-        new = insert(crm_companies).values(team=team, name=name, created_at=now)
-        await self._tx.execute(new.on_conflict_do_nothing())
-        stored = select(row.company_id, row.name).where(row.team == team, func.lower(row.name) == func.lower(name))
-        found = (await self._tx.execute(stored)).one()
-        return found.company_id, found.name
 
     async def _write(self, team: str, lead: Lead, fields: Mapping[str, str]) -> list[FieldChange]:
         changes = _changes(lead, lead.lead_id, fields, LEAD_FIELDS)
@@ -197,23 +168,17 @@ class LeadStore(Store):
                 raise Permanent("another lead has this mail address: find that one, and change it") from taken
         if not fields.keys() & COMPANY_FIELDS.keys():
             return changes
-        company_id = await self._lock_company(lead)
-        of_company = _changes(await self.get(team, lead.lead_id), company_id, fields, COMPANY_FIELDS)
-        if of_company:
-            changed = update(crm_companies).where(crm_companies.c.company_id == company_id)
-            await self._tx.execute(changed.values({each.field: each.new for each in of_company}))
-        return changes + of_company
-
-    async def _lock_company(self, lead: Lead) -> str:
-        row = crm_leads.c
+        row, company = crm_leads.c, crm_companies.c
         company_id = (await self._tx.execute(select(row.company_id).where(row.lead_id == lead.lead_id))).scalar()
         if company_id is None:
             raise Permanent(f"{lead.lead_id} has no company yet: name one in company")
-        company = crm_companies.c
-        await self._tx.execute(
-            select(company.id).where(company.company_id == company_id).with_for_update(key_share=True)
-        )
-        return str(company_id)
+        held = select(company.id).where(company.company_id == company_id)
+        await self._tx.execute(held.with_for_update(key_share=True))
+        of_company = _changes(await self.get(team, lead.lead_id), company_id, fields, COMPANY_FIELDS)
+        if of_company:
+            changed = update(crm_companies).where(company.company_id == company_id)
+            await self._tx.execute(changed.values({each.field: each.new for each in of_company}))
+        return changes + of_company
 
     async def _one(self, query: Select[Any]) -> Lead | None:
         found = (await self._tx.execute(query)).one_or_none()
@@ -238,11 +203,8 @@ class EmailDraftStore(Store):
         return _draft(found)
 
     async def claim(self, thread: Thread, draft_id: str, operation_key: str) -> None:
-        """Claim a draft to send it; of any number of operations that do, one succeeds.
-
-        Raises:
-            Permanent: nothing is claimed, also where it was claimed before, be it by the same operation.
-        """
+        """Claim a draft to send it; of any number of operations that do, one succeeds. Raises `Permanent` when nothing
+        is claimed, also where it was claimed before, be it by the same operation."""
         claim = {"status": DraftStatus.SENDING.value, "operation_key": storable_key(operation_key)}
         is_free = email_drafts.c.status == DraftStatus.DRAFT.value
         free = update(email_drafts).where(*_is_draft(thread, draft_id), is_free)

@@ -1,8 +1,6 @@
-"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted.
-
-Members of the workspace see and change all customers, others only their own record. Where one of several people who
-ask is no member, all of them are treated as from outside.
-"""
+"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted. Members
+of the workspace see and change all customers, others only their own record. Where one of several people who ask is no
+member, all of them are treated as from outside."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -27,7 +25,6 @@ from threadline.sales.model import (
     MAX_SUMMARY,
     DraftStatus,
     EmailDraft,
-    FieldChange,
     Interaction,
     InteractionKind,
     Lead,
@@ -96,8 +93,12 @@ class SendEmail(BaseModel):
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
-    found = await _find_visible_leads(context, words, MAX_LISTED + 1)
-    leads, more = [_lead_record(each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
+    if context.requester.are_members:
+        found = await LeadStore(context.tx).find(context.team, words, MAX_LISTED + 1)
+    else:
+        own = await _own_lead(context)
+        found = [own] if own and not context.co_requesters else []
+    leads, more = [_lead_record(context, each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
     count = f"{counted(len(leads), 'customer', more=more)}."
     return ToolResult(
         data={"leads": leads, "more": more},
@@ -115,8 +116,16 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     lead = await store.get(context.team, lead_id) if lead_id else await _own_lead(context)
     if lead is None:
         raise Permanent("the person who asks has no record yet: find a lead by name, or change a field")
-    record = _lead_record(_visible(context, lead))
-    recent = [_interaction_record(each) for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)]
+    record = _lead_record(context, lead)
+    recent = [
+        {
+            "at": each.at.isoformat(timespec="minutes"),
+            "kind": each.kind.value,
+            "summary": each.summary,
+            "by": each.user_id,
+        }
+        for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)
+    ]
     return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
 
 
@@ -140,10 +149,14 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     lead, is_new = await _hold_lead(context, given.lead_id or "")
     made_for = context.requester.user if is_new else None
     lead, changes = await LeadStore(context.tx).update(context.change, lead, fields, made_for)
-    record = _lead_record(_visible(context, lead))
+    record, label = _lead_record(context, lead), _label(lead)
+    changed = [{"of": each.record_id, "field": each.field, "from": each.old, "to": each.new} for each in changes]
+    new = f"{label} is on record now. " if is_new else ""
+    names = ", ".join(each.field.replace("_", " ") for each in changes)
+    said = f"Changed for {label}: {names}." if changes else f"{label} has all of this on record already."
     return ToolResult(
-        data={"lead": record, "changed": [_change_record(each) for each in changes], "created": is_new},
-        display_text=_describe_update(lead, changes, created=is_new),
+        data={"lead": record, "changed": changed, "created": is_new},
+        display_text=f"{new}{said}",
         structured=_lead_group([record]),
     )
 
@@ -244,16 +257,23 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
         settings.check_recipient(drafted.recipient)
         is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
         risk = await _assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
-    if risk.exceeds(settings.max_risk_without_approval):
-        return await _propose(context, drafted, risk, given)
-    return _sent_result(await _send_once(context, settings, drafted))
+    if not risk.exceeds(settings.max_risk_without_approval):
+        return _sent_result(await _send_once(context, settings, drafted))
+    proposals = context.services.get(Proposals)
+    if proposals is None:
+        return error_result(
+            ErrorCode.REFUSED,
+            f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
+        )
+    action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
+    new = NewAction(action, risk, context.author, actor=context.actor, co_requesters=context.co_requesters)
+    proposed = await proposals.propose(context.change, new)
+    return pending_result("Send a mail", drafted.fields, proposed, given.reason)
 
 
 async def _assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
-    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high.
-
-    An address is on record if it was not entered by whoever asks.
-    """
+    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high. An address is on record
+    if it was not entered by whoever asks."""
     if context.co_requesters:
         return Risk.HIGH
     user = context.requester.user
@@ -265,12 +285,8 @@ async def _assess_risk(tx: Transaction, context: ToolContext, recipient: str) ->
 
 
 async def _send_once(context: ToolContext, settings: EmailSettings, draft: EmailDraft) -> EmailDraft:
-    """Send a draft, in any number of attempts once: it is claimed before it is handed to the mail server.
-
-    Raises:
-        Permanent, RateExceeded, NotDone: it was not sent.
-        Transient: it may have been sent.
-    """
+    """Send a draft, in any number of attempts once: it is claimed before it is handed to the mail server. Raises
+    `Permanent`, `RateExceeded`, `NotDone`: it was not sent. Raises `Transient`: it may have been sent."""
     database, key = context.services[Database], context.operation_key
     if not settings.sender:
         raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
@@ -302,46 +318,16 @@ async def _send_once(context: ToolContext, settings: EmailSettings, draft: Email
     return sent
 
 
-async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given: SendEmail) -> ToolResult:
-    proposals = context.services.get(Proposals)
-    if proposals is None:
-        return error_result(
-            ErrorCode.REFUSED,
-            f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
-        )
-    action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
-    new = NewAction(action, risk, context.author, actor=context.actor, co_requesters=context.co_requesters)
-    proposed = await proposals.propose(context.change, new)
-    return pending_result("Send a mail", drafted.fields, proposed, given.reason)
-
-
 TOOLS = [find, get, update, log, draft, send]
 
 
-async def _find_visible_leads(context: ToolContext, words: str, limit: int) -> Sequence[Lead]:
-    """The leads that the askers may see, among those that match."""
-    if context.requester.are_members:
-        return await LeadStore(context.tx).find(context.team, words, limit)
-    own = await _own_lead(context)
-    return [without_company_details(own)] if own and not context.co_requesters else []
-
-
 async def _require_lead_access(context: ToolContext, lead_id: str) -> None:
-    """Args: `lead_id`: empty for the lead of whoever asks.
-
-    Raises:
-        Permanent: the askers may not see and change it.
-    """
+    """Raises `Permanent` where the askers may not see and change a lead; an empty `lead_id` is their own."""
     if context.requester.are_members or not lead_id:
         return
     own = await _own_lead(context)
     if own is None or own.lead_id != lead_id.strip().upper():
         raise Permanent("people outside the workspace can see and change only their own record: leave lead_id out")
-
-
-def _visible(context: ToolContext, lead: Lead) -> Lead:
-    """The lead as the askers may see it."""
-    return lead if context.requester.are_members else without_company_details(lead)
 
 
 async def _own_lead(context: ToolContext) -> Lead | None:
@@ -350,11 +336,8 @@ async def _own_lead(context: ToolContext) -> Lead | None:
 
 
 async def describe_customer(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
-    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is.
-
-    Args:
-        user: the person, as Slack knows them.
-    """
+    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is. `user`: the person,
+    as Slack knows them."""
     store = LeadStore(tx)
     lead = await store.find_by_contact(team, user_id, user.email if user else "")
     if lead is None:
@@ -364,11 +347,8 @@ async def describe_customer(tx: Transaction, team: str, user_id: str, user: User
 
 
 async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
-    """A lead that the askers may change, locked and counted as a change; whether it was made.
-
-    Raises:
-        Permanent, RateExceeded: nothing may be changed.
-    """
+    """A lead that the askers may change, locked and counted as a change; whether it was made. Raises `Permanent`,
+    `RateExceeded`: nothing may be changed."""
     await _require_lead_access(context, lead_id)
     store = LeadStore(context.tx)
     user = context.requester.user
@@ -377,27 +357,10 @@ async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
     return lead, is_new
 
 
-def _lead_record(lead: Lead) -> dict[str, str]:
-    """The fields that have a value."""
-    return {name: str(value) for name, value in vars(lead).items() if value}
-
-
-def _interaction_record(interaction: Interaction) -> dict[str, str]:
-    at, kind = interaction.at.isoformat(timespec="minutes"), interaction.kind.value
-    return {"at": at, "kind": kind, "summary": interaction.summary, "by": interaction.user_id}
-
-
-def _change_record(change: FieldChange) -> dict[str, str]:
-    return {"of": change.record_id, "field": change.field, "from": change.old, "to": change.new}
-
-
-def _describe_update(lead: Lead, changes: Sequence[FieldChange], *, created: bool) -> str:
-    label = _label(lead)
-    new = f"{label} is on record now. " if created else ""
-    if not changes:
-        return f"{new}{label} has all of this on record already."
-    fields = ", ".join(each.field.replace("_", " ") for each in changes)
-    return f"{new}Changed for {label}: {fields}."
+def _lead_record(context: ToolContext, lead: Lead) -> dict[str, str]:
+    """The fields that have a value, as the askers may see them."""
+    shown = lead if context.requester.are_members else without_company_details(lead)
+    return {name: str(value) for name, value in vars(shown).items() if value}
 
 
 def _label(lead: Lead) -> str:

@@ -9,7 +9,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from threadline.errors import Permanent
-from threadline.tools.model import ErrorCode, ToolError
 
 Schema = Mapping[str, Any]
 M = TypeVar("M", bound=BaseModel)
@@ -34,11 +33,7 @@ _STRICT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "
 
 
 class InvalidArguments(Exception):
-    """Nothing was executed; `error` names the fields and what was expected of them."""
-
-    def __init__(self, message: str) -> None:
-        self.error = ToolError(ErrorCode.INVALID_ARGUMENTS, message)
-        super().__init__(self.error.message)
+    """Nothing was executed; the message names the fields and what was expected of them."""
 
 
 class InvalidTool(ValueError):
@@ -46,15 +41,9 @@ class InvalidTool(ValueError):
 
 
 def parse_arguments(model: type[M], text: str) -> M:
-    """Read the arguments as a tool's parameters. A null that a field does not take stands for leaving it out, as
-    strict mode writes it.
-
-    Args:
-        text: JSON, or what the model took for it; empty means no arguments.
-
-    Raises:
-        InvalidArguments: no JSON object, a missing or unknown field at any depth, a wrong type or value.
-    """
+    """Read the arguments as a tool's parameters. A null that a field does not take stands for leaving it out, as strict
+    mode writes it. `text`: JSON, or what the model took for it; empty means no arguments. Raises `InvalidArguments`: no
+    JSON object, a missing or unknown field at any depth, a wrong type or value."""
     given = _object(text)
     given.pop(_CORRELATION_ID, None)
     try:
@@ -90,11 +79,7 @@ def loggable_arguments(text: str) -> Any:
 
 def json_object(check: Callable[[Any], object], example: str) -> BeforeValidator:
     """What the model writes as the text of a JSON object, since strict mode has no free keys; an object does as well.
-
-    Args:
-        check: raises `Permanent` for what is none that may be kept.
-        example: of such a text.
-    """
+    `check` raises `Permanent` for what is none that may be kept."""
 
     def read(value: object) -> object:
         try:
@@ -113,15 +98,10 @@ def json_object(check: Callable[[Any], object], example: str) -> BeforeValidator
 
 
 def strict_schema(schema: Schema, tool: str) -> dict[str, Any]:
-    """The form that the provider's strict mode wants of what pydantic gives for a model.
-
-    Every object is closed, every property is required, what may be left out is nullable, and only some of JSON
-    Schema's keywords remain. See
-    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-
-    Raises:
-        InvalidTool: an object with free keys, a value of any type, or a tuple is among it.
-    """
+    """The form that the provider's strict mode wants of what pydantic gives for a model: every object is closed, every
+    property is required, what may be left out is nullable, and only some of JSON Schema's keywords remain. See
+    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas. Raises `InvalidTool`: an object with
+    free keys, a value of any type, or a tuple is among it."""
     definitions = schema.get("$defs", {})
     reference = str(schema.get("$ref", "")).rpartition("/")[2]  # of parameters that hold their own kind
     made = _strict(definitions.get(reference, schema), f"{tool}: the parameters")
@@ -205,7 +185,6 @@ def _sentence(fault: ErrorDetails, given: dict[str, Any], model: type[BaseModel]
 
 
 def _fields_at(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
-    """The fields of the object at a place in a model's values."""
     there: list[type[BaseModel]] = [model]
     for step in loc:
         inner = [each for one in there if step in one.model_fields for each in _models(one.model_fields[str(step)])]
@@ -233,7 +212,11 @@ def _strict(schema: Schema, place: str) -> dict[str, Any]:
         return {"anyOf": [_strict(option, place) for option in options]} | described
     if not {"type", "enum", "const"} & schema.keys() or "prefixItems" in schema:
         raise InvalidTool(f"{place}: strict mode needs a type here: no Any, no tuple of several types")
-    made = {word: value for word, value in schema.items() if word in _STRICT_KEYWORDS and _is_supported(word, value)}
+    made = {word: value for word, value in schema.items() if word in _STRICT_KEYWORDS}
+    if "(?" in str(made.get("pattern")):  # strict mode looks neither ahead nor behind
+        del made["pattern"]
+    if made.get("format") not in _STRICT_FORMATS:
+        made.pop("format", None)
     if schema.get("type") == "array":
         made["items"] = _strict(schema.get("items", {}), f"{place}, each entry")
     if schema.get("type") == "object":
@@ -259,22 +242,14 @@ def _strict_object(schema: Schema, place: str) -> dict[str, Any]:
 def _nullable(made: dict[str, Any], given: Schema) -> dict[str, Any]:
     """Null stands for what is left out; the default is told, since the model cannot see it otherwise."""
     if "default" in given and given["default"] is not None:
-        made = _described(made, f"null: {given['default']}")
+        more = f"null: {given['default']}"
+        if "$ref" in made:
+            made = {"anyOf": [made], "description": more}
+        else:
+            made |= {"description": f"{made['description']} ({more})" if "description" in made else more}
     if any(option == {"type": "null"} for option in made.get("anyOf", ())):
         return made
     if "anyOf" in made:
         return made | {"anyOf": [*made["anyOf"], {"type": "null"}]}
     outside = {"description": made.pop("description")} if "description" in made else {}
     return {"anyOf": [made, {"type": "null"}]} | outside
-
-
-def _described(made: dict[str, Any], more: str) -> dict[str, Any]:
-    if "$ref" in made:
-        return {"anyOf": [made], "description": more}
-    return made | {"description": f"{made['description']} ({more})" if "description" in made else more}
-
-
-def _is_supported(word: str, value: Any) -> bool:
-    if word == "pattern":  # strict mode looks neither ahead nor behind
-        return "(?" not in str(value)
-    return word != "format" or value in _STRICT_FORMATS

@@ -7,10 +7,9 @@ text, since plain ones were refused for a while: https://github.com/soxtoby/Slac
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import Block, context, defuse_mentions, escape_all, link, section
@@ -50,10 +49,8 @@ _NUMBER = re.compile(r"[+-]?[\d.,' ]*\d(?: ?%)?")
 
 @dataclass(frozen=True)
 class RenderedRecords:
-    """Records of one kind: blocks, and the same in plain text.
-
-    At most one of the blocks is a table; `lines` are blocks without one, where the records are few, else empty.
-    """
+    """Records of one kind: blocks, of which at most one is a table, and the same in plain text. `lines` are blocks
+    without a table, where the records are few, else empty."""
 
     text: str
     blocks: tuple[Block, ...]
@@ -67,9 +64,7 @@ class RenderedRecords:
 @dataclass(frozen=True)
 class _Kind:
     """What a kind is called, which fields come first, and which together name a record, where all of them are there.
-
-    `many`: its plural, where that is not made by an `s`.
-    """
+    `many`: its plural, where that is not made by an `s`."""
 
     one: str
     first: tuple[str, ...] = ()
@@ -112,36 +107,25 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Group:
-    """Records that are shown together; groups of equal `key` are one. `more` were not read.
-
-    `named`: the records bear their names, so that the same one is known again; else a whole group is.
-    """
+    """Records that are shown together; groups of equal `key` are one. `more` were not read. Where the records bear
+    their names, `rows` is by these, so that the same one is known again; else a whole group is."""
 
     kind: _Kind
     key: object
-    named: bool
     rows: dict[object, _Row]
     more: int
 
     def joined(self, later: "_Group") -> "_Group":
-        if not self.named:
-            return self
         again = later.rows.keys() <= self.rows.keys()  # the same list once more, so those not read are the same, too
         more = max(self.more, later.more) if again else self.more + later.more
         return replace(self, rows=self.rows | later.rows, more=more)
 
 
 def render_records(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[RenderedRecords, ...]:
-    """The records of each group, in the order in which they came; a group without records is left out.
-
-    Args:
-        groups: kinds with their records, as tools gave them, oldest first. A record is a mapping; whatever else stands
-            there is shown by itself. Groups of one kind whose records bear its names are shown as one, and of a record
-            that comes twice the later state.
-
-    Returns:
-        At least one block for a group. Nothing in them calls anybody.
-    """
+    """The records of each group, in the order in which they came; a group without records is left out. `groups`: kinds
+    with their records, oldest first. A record is a mapping; whatever else stands there is shown by itself. Groups of
+    one kind whose records bear its names are shown as one, and of a record that comes twice the later state. Returns at
+    least one block for a group. Nothing in them calls anybody."""
     merged: dict[object, _Group] = {}
     for name, records in groups:
         if records:
@@ -161,9 +145,9 @@ def _group(name: str, records: Sequence[object]) -> _Group:
     more = max(0, len(records) - _LOOKED_AT)
     if kind.same and all(each in row.cells for row in rows for each in kind.same):
         by_name: dict[object, _Row] = {tuple(row.cells[each] for each in kind.same): row for row in rows}
-        return _Group(kind, name, True, by_name, more)
+        return _Group(kind, name, by_name, more)
     told = tuple(tuple(row.cells.items()) for row in rows)
-    return _Group(kind, (name, told, more), False, dict(enumerate(rows)), more)
+    return _Group(kind, (name, told, more), dict(enumerate(rows)), more)
 
 
 def _shown(group: _Group) -> RenderedRecords:
@@ -172,13 +156,17 @@ def _shown(group: _Group) -> RenderedRecords:
     count = len(rows) + group.more
     title = kind.title(count)
     values = [_values(columns, row) for row in rows]
-    text = _text([title, *(" · ".join(each) for each in values)])
+    text = "\n".join([title, *(" · ".join(each) for each in values)])
+    if len(text) > _MAX_TEXT:
+        text = text[: _MAX_TEXT - 1].rpartition("\n")[0] + "\n…"
     if count == 1:
         blocks, left = _fields(columns, values[0]), 0
     else:
         blocks, left = _table(columns, rows, count)
     head = section(f"*{_linked(title, rows[0].url if count == 1 else '')}*")
-    cuts = _cuts(left, more_columns)
+    missing = ((left, "records"), (more_columns, "columns"))
+    cut = [f"{number:,} of the {what}" for number, what in missing if number]
+    cuts = f"Not shown: {' and '.join(cut)}. Ask me for a part of them." if cut else ""
     whole = (head, *blocks, *([context(cuts)] if cuts else []))
     short = bool(columns) and not cuts and count <= COMPACT_ROWS
     return RenderedRecords(text, whole, _lines(title, values, rows) if short else ())
@@ -191,7 +179,8 @@ def _row(record: object) -> _Row:
     url = ""
     for name, value in record.items():
         key = str(name)
-        if not url and key in _URLS and isinstance(value, str) and _is_link(value):
+        # What holds a secret is shown without it, and leads nowhere.
+        if not url and key in _URLS and isinstance(value, str) and _URL.fullmatch(value) and redact(value) == value:
             url = value
         elif isinstance(value, Mapping) and value:
             for inner, each in value.items():
@@ -202,16 +191,9 @@ def _row(record: object) -> _Row:
     return _Row(cells, url)
 
 
-def _is_link(value: str) -> bool:
-    """Whether it can be followed; what holds a secret is shown without it, and leads nowhere."""
-    return _URL.fullmatch(value) is not None and redact(value) == value
-
-
 def _columns(kind: _Kind, rows: Sequence[_Row]) -> tuple[list[str], int]:
-    """The names of the fields to show, and how many there are beyond them; a field that is nowhere filled is none.
-
-    Nor is whose they are, where all of them are the same one's.
-    """
+    """The names of the fields to show, and how many there are beyond them. A field that is nowhere filled is none; nor
+    is whose they are, where all of them are the same one's."""
     filled = dict.fromkeys(name for row in rows for name, text in row.cells.items() if text != EMPTY)
     for name in kind.same[:-1]:
         if name not in kind.first and len({row.cells.get(name) for row in rows}) == 1:
@@ -261,12 +243,11 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[li
         if room < 0:
             break
         table.append([_cell(text, row.url if number == 0 else "") for number, text in enumerate(values)])
-    settings = [{"align": "right"} if _is_numeric(name, rows) else {"is_wrapped": True} for name in columns]
+    settings = list[Block]()
+    for name in columns:
+        filled = [text for row in rows if (text := row.cells.get(name, EMPTY)) != EMPTY]
+        settings.append({"align": "right"} if all(map(_NUMBER.fullmatch, filled)) else {"is_wrapped": True})
     return [{"type": "table", "rows": table, "column_settings": settings}], count - len(table) + 1
-
-
-def _is_numeric(name: str, rows: Sequence[_Row]) -> bool:
-    return all(_NUMBER.fullmatch(text) for row in rows if (text := row.cells.get(name, EMPTY)) != EMPTY)
 
 
 def _cell(text: str, url: str = "", *, bold: bool = False) -> Block:
@@ -275,16 +256,6 @@ def _cell(text: str, url: str = "", *, bold: bool = False) -> Block:
     if bold:
         element["style"] = {"bold": True}
     return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [element]}]}
-
-
-def _cuts(rows: int, columns: int) -> str:
-    cut = [f"{count:,} of the {what}" for count, what in ((rows, "records"), (columns, "columns")) if count]
-    return f"Not shown: {' and '.join(cut)}. Ask me for a part of them." if cut else ""
-
-
-def _text(lines: Sequence[str]) -> str:
-    whole = "\n".join(lines)
-    return whole if len(whole) <= _MAX_TEXT else whole[: _MAX_TEXT - 1].rpartition("\n")[0] + "\n…"
 
 
 def format_cell(value: object, longest: int = MAX_CELL) -> str:
@@ -323,21 +294,13 @@ def _cell_text(value: object, depth: int) -> str:
     if depth == 0 and isinstance(value, Mapping | Sequence):
         return "…"
     if isinstance(value, Mapping):
-        return _join(
-            value,
-            [f"{_cell_text(str(name), 0)}: {_cell_text(value[name], depth - 1)}" for name in _first_values(value)],
-        )
-    if isinstance(value, Sequence):
-        return _join(value, [_cell_text(each, depth - 1) for each in _first_values(value)])
-    return str(value)
-
-
-def _first_values(values: Collection[Any]) -> list[Any]:
-    return list(islice(values, _MAX_WIDTH))
-
-
-def _join(values: Collection[Any], texts: list[str]) -> str:
-    return ", ".join([*texts, "…"] if len(values) > _MAX_WIDTH else texts) or EMPTY
+        texts = (f"{_cell_text(str(name), 0)}: {_cell_text(each, depth - 1)}" for name, each in value.items())
+    elif isinstance(value, Sequence):
+        texts = (_cell_text(each, depth - 1) for each in value)
+    else:
+        return str(value)
+    more = ["…"] if len(value) > _MAX_WIDTH else []
+    return ", ".join([*islice(texts, _MAX_WIDTH), *more]) or EMPTY
 
 
 def _format_time(text: str) -> str:

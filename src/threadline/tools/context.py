@@ -16,25 +16,20 @@ S = TypeVar("S")
 
 
 class Services:
-    """What tools reach the world through, each by its class. A tool is offered where all that it needs is here.
-
-    A service's class attribute `setup_hint` says which settings bring it, for `threadline doctor`.
-    """
+    """What tools reach the world through, each by its class. A tool is offered where all that it needs is here. A
+    service's class attribute `setup_hint` says which settings bring it, for `threadline doctor`."""
 
     def __init__(self, services: Mapping[type[Any], object] | None = None) -> None:
         self._services = MappingProxyType(dict(services or {}))
 
     def with_service(self, kind: type[S], service: S) -> "Services":
-        """Return these services and one more."""
         return Services({**self._services, kind: service})
 
     def __contains__(self, kind: type[Any]) -> bool:
         return kind in self._services
 
     def __getitem__(self, kind: type[S]) -> S:
-        """Raises:
-        Permanent: it is not set up.
-        """
+        """Raises `Permanent`: it is not set up."""
         service = self.get(kind)
         if service is None:
             raise Permanent(f"This is not set up here. {setup_hint(kind)}".strip())
@@ -60,7 +55,8 @@ class Requester:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What every tool is given.
+    """What every tool is given. Raises `ValueError`: the team, channel, thread, user, request or correlation is
+    missing, blank or too long.
 
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
@@ -68,9 +64,6 @@ class ToolContext:
     each id with its label, as `name_with_id` makes it. With any, it is not plain whom a call is for.
     `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
     a model asks for.
-
-    Raises:
-        ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
     """
 
     team: str
@@ -100,32 +93,22 @@ class ToolContext:
 
     @property
     def tx(self) -> Transaction:
-        """The transaction in which a local tool does its work, and in which the call is recorded.
-
-        Raises:
-            RuntimeError: the tool is a remote one.
-        """
+        """The transaction in which a local tool does its work, and in which the call is recorded. A remote tool has
+        none, and gets `RuntimeError`."""
         if self.transaction is None:
             raise RuntimeError("a remote tool has no transaction: what it does outside cannot be rolled back")
         return self.transaction
 
     @property
     def requester(self) -> Requester:
-        """Who asks.
-
-        Raises:
-            RuntimeError: the tool does not say `needs_requester`.
-        """
+        """Who asks. A tool that does not say `needs_requester` gets `RuntimeError`."""
         if self.identified is None:
             raise RuntimeError("a tool that is to know who asks says needs_requester=True")
         return self.identified
 
     async def count_change(self, record: str) -> None:
-        """Count a change of a record (`project:PRJ-1`) by a local tool, in all threads of the team together.
-
-        Raises:
-            RateExceeded: it was changed too often; nothing is changed by this call.
-        """
+        """Count a change of a record (`project:PRJ-1`) by a local tool, in all threads of the team together. Raises
+        `RateExceeded` when it was changed too often; nothing is changed by this call."""
         if self.change_rate:
             now = self.clock().timestamp()
             await RateLimits(self.tx).count_change(self.team, record, self.operation_key, now, self.change_rate)

@@ -1,7 +1,7 @@
 """Values of tools: a call's place and author, its risk, its result, and errors that say what to do next."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -45,7 +45,7 @@ class ErrorCode(StrEnum):
 
     @property
     def category(self) -> ErrorCategory:
-        return _MEANING[self][0]
+        return _OTHER_CATEGORIES.get(self, ErrorCategory.VALIDATION)
 
     @property
     def is_fault(self) -> bool:
@@ -53,59 +53,38 @@ class ErrorCode(StrEnum):
         return self.category in (ErrorCategory.EXTERNAL, ErrorCategory.INTERNAL)
 
 
-_MEANING: dict[ErrorCode, tuple[ErrorCategory, str, str]] = {
+_OTHER_CATEGORIES = {
+    ErrorCode.TOO_MANY_CHANGES: ErrorCategory.RATE_LIMIT,
+    ErrorCode.SERVICE_UNAVAILABLE: ErrorCategory.EXTERNAL,
+    ErrorCode.TOOL_TIMEOUT: ErrorCategory.EXTERNAL,
+    ErrorCode.OUTCOME_UNKNOWN: ErrorCategory.EXTERNAL,
+    ErrorCode.TOOL_EXECUTION_FAILED: ErrorCategory.INTERNAL,
+}
+"""Of the codes that do not stand for a mistake of whoever calls."""
+_MEANING: dict[ErrorCode, tuple[str, str]] = {
     ErrorCode.INVALID_ARGUMENTS: (
-        ErrorCategory.VALIDATION,
         "The tool was called with arguments that do not fit.",
         "Call it again with arguments of the form that it describes.",
     ),
-    ErrorCode.UNKNOWN_TOOL: (
-        ErrorCategory.VALIDATION,
-        "There is no tool of this name.",
-        "Use one of the tools on offer.",
-    ),
-    ErrorCode.NOT_ALLOWED: (
-        ErrorCategory.VALIDATION,
-        "This is not allowed here.",
-        "Say so, and offer what can be looked up instead.",
-    ),
-    ErrorCode.REFUSED: (
-        ErrorCategory.VALIDATION,
-        "This cannot be done as asked.",
-        "Check what was asked for, and change it.",
-    ),
+    ErrorCode.UNKNOWN_TOOL: ("There is no tool of this name.", "Use one of the tools on offer."),
+    ErrorCode.NOT_ALLOWED: ("This is not allowed here.", "Say so, and offer what can be looked up instead."),
+    ErrorCode.REFUSED: ("This cannot be done as asked.", "Check what was asked for, and change it."),
     ErrorCode.REPEATED_CALL_ID: (
-        ErrorCategory.VALIDATION,
         "Another call has the same id, so this one was not made.",
         "Ask again if it is still needed.",
     ),
     ErrorCode.PROTOCOL: (
-        ErrorCategory.VALIDATION,
         "Something has to be done before this, so this was not done.",
         "Load what it is about, and write down what was done; then make the call again.",
     ),
     ErrorCode.TOO_MANY_CHANGES: (
-        ErrorCategory.RATE_LIMIT,
         "This record was changed too often in a short time.",
         "Wait a minute, then try again.",
     ),
-    ErrorCode.SERVICE_UNAVAILABLE: (
-        ErrorCategory.EXTERNAL,
-        "The service behind this did not answer.",
-        "Try again in a few minutes.",
-    ),
-    ErrorCode.TOOL_TIMEOUT: (
-        ErrorCategory.EXTERNAL,
-        "There was no answer in time.",
-        "Ask for less, or try again later.",
-    ),
-    ErrorCode.OUTCOME_UNKNOWN: (
-        ErrorCategory.EXTERNAL,
-        "It is not known whether the change took effect.",
-        "Check before repeating it.",
-    ),
+    ErrorCode.SERVICE_UNAVAILABLE: ("The service behind this did not answer.", "Try again in a few minutes."),
+    ErrorCode.TOOL_TIMEOUT: ("There was no answer in time.", "Ask for less, or try again later."),
+    ErrorCode.OUTCOME_UNKNOWN: ("It is not known whether the change took effect.", "Check before repeating it."),
     ErrorCode.TOOL_EXECUTION_FAILED: (
-        ErrorCategory.INTERNAL,
         "Something went wrong on our side.",
         "Go on without it, or try again later; the operators can see what happened.",
     ),
@@ -122,7 +101,7 @@ class ToolError:
     suggestion: str = ""
 
     def __post_init__(self) -> None:
-        _, message, suggestion = _MEANING[self.code]
+        message, suggestion = _MEANING[self.code]
         object.__setattr__(self, "message", public_sentence(self.message, message))
         object.__setattr__(self, "suggestion", public_sentence(self.suggestion, suggestion))
 
@@ -148,18 +127,15 @@ def record_group(kind: str, records: Iterable[dict[str, Any]]) -> tuple[RecordGr
 @dataclass(frozen=True)
 class ToolResult:
     """`data` is what the model reads; `display_text` and `structured` are for the thread; `notes` tell of side effects;
-    `sources` is what an answer that rests on this names.
-
-    Raises:
-        ValueError: a failure without an error, or a success with one.
-    """
+    `sources` is what an answer that rests on this names. Raises `ValueError`: a failure without an error, or a success
+    with one."""
 
     status: ToolStatus = ToolStatus.OK
     data: Any = None
     display_text: str = ""
     structured: tuple[RecordGroup, ...] = ()
     error: ToolError | None = None
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -206,10 +182,7 @@ class Author:
 
 @dataclass(frozen=True)
 class Operation:
-    """Where a call stands in its conversation.
-
-    `step` counts the model's replies of a turn; `call_id` tells the calls of one reply apart.
-    """
+    """Where a call stands in its conversation: `step` counts the model's replies of a turn."""
 
     thread: Thread
     turn: int
@@ -223,11 +196,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Change:
-    """What every change of a record says of itself.
-
-    Args:
-        now: seconds since 1970.
-    """
+    """What every change of a record says of itself. `now`: seconds since 1970."""
 
     operation: Operation
     author: Author

@@ -45,10 +45,8 @@ class Fitted:
 
 
 def fit_json(value: Any, limit: int) -> Fitted:
-    """A value of any kind as JSON of at most `limit` bytes (256 or more), without secrets.
-
-    Takes time in proportion to `limit`, not to the value: what does not fit is counted, not read.
-    """
+    """A value of any kind as JSON of at most `limit` bytes (256 or more), without secrets. Takes time in proportion to
+    `limit`, not to the value: what does not fit is counted, not read."""
     fitting = _Fitting()
     fits, _ = fitting.value(value, max(limit, _LEAST), path="", name="", depth=0)
     more = fitting.cut_count - len(fitting.cuts)
@@ -61,10 +59,8 @@ def result_limit(calls: int) -> int:
 
 
 def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
-    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more).
-
-    The words of an error are never cut, and may take 4,300.
-    """
+    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more). The words
+    of an error are never cut, and may take 4,300."""
     shown: dict[str, Any] = {"success": result.success}
     if result.error:
         error = result.error
@@ -75,10 +71,17 @@ def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
         ("text", result.display_text, limit // 8),
         ("data", result.data, limit),
     ):
-        if given not in (None, "", []):
-            part = _part(name, given, min(most, room - _MAX_CUTS - 100))
-            shown |= part
-            room -= _size(part) + 2
+        if given in (None, "", []):
+            continue
+        most_now = min(most, room - _MAX_CUTS - 100)
+        if most_now < _LEAST:
+            part: dict[str, Any] = {f"{name}_cut": "left out: no room"}
+        else:
+            fits = fit_json(given, most_now)
+            cut = {f"{name}_cut": _first_bytes("; ".join(fits.cuts), _MAX_CUTS)} if fits.cuts else {}
+            part = {name: fits.value} | cut
+        shown |= part
+        room -= _size(part) + 2
     return _json(shown)
 
 
@@ -98,15 +101,6 @@ def fit_result(result: ToolResult, limit: int = STORE_LIMIT) -> ToolResult:
         notes=(*notes.value, *told),
         sources=tuple(sources.value),
     )
-
-
-def _part(name: str, given: Any, limit: int) -> dict[str, Any]:
-    if limit < _LEAST:
-        return {f"{name}_cut": "left out: no room"}
-    fits = fit_json(given, limit)
-    if not fits.cuts:
-        return {name: fits.value}
-    return {name: fits.value, f"{name}_cut": _first_bytes("; ".join(fits.cuts), _MAX_CUTS)}
 
 
 class _Fitting:

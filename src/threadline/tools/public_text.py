@@ -33,35 +33,22 @@ _PLACES = (
 
 
 def public_sentence(text: str, otherwise: str) -> str:
-    """The text as one line for people: places become marks such as `[path]`, secrets too.
-
-    Args:
-        text: what is meant for people, perhaps with something in it that is not.
-        otherwise: said instead when the text is blank, or is a program's rather than a person's.
-    """
+    """The text as one line for people: places become marks such as `[path]`, secrets too. `otherwise` is said instead
+    when the text is blank, or is a program's rather than a person's."""
     looked_at = redact(text[:_LOOKED_AT])
     if _INSIDES.search(looked_at):
         return otherwise
     for pattern, mark in _PLACES:
         looked_at = pattern.sub(mark, looked_at)
-    return _ending_at_a_word(" ".join(_visible(looked_at).split())) or otherwise
+    visible = "".join(sign if sign.isprintable() else " " for sign in looked_at)
+    line = " ".join(visible.split())
+    if len(line) > MAX_SENTENCE:
+        line = line[: MAX_SENTENCE - 1].rsplit(" ", 1)[0] + "…"
+    return line or otherwise
 
 
 def public_lines(text: str, otherwise: str) -> str:
     """A text of our own in several lines, into which others' words may have come: each line as by `public_sentence`.
-
-    Args:
-        otherwise: said instead of a line that is a program's, and of the whole text when it is blank.
-    """
+    `otherwise` also stands for the whole text when it is blank."""
     kept = (public_sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
     return "\n".join(kept).strip() or otherwise
-
-
-def _visible(text: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in text)
-
-
-def _ending_at_a_word(text: str) -> str:
-    if len(text) <= MAX_SENTENCE:
-        return text
-    return text[: MAX_SENTENCE - 1].rsplit(" ", 1)[0] + "…"

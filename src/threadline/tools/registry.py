@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel, create_model
 
@@ -25,7 +25,6 @@ from threadline.tools.arguments import InvalidTool, strict_schema
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
 
-M = TypeVar("M", bound=BaseModel)
 Function = Callable[..., Awaitable[object]]
 MAX_NAME_LENGTH = 100
 """Of a tool's own name: what the execution log holds."""
@@ -36,62 +35,48 @@ _PLAIN = re.compile(r"[A-Za-z0-9.]{1,64}")
 
 @dataclass(frozen=True)
 class Cache:
-    """How long (seconds) an answer may be given again to the same user in the same thread.
-
-    `shared`: the answer is the same for the whole team, whoever asks.
-    """
+    """How long (seconds) an answer may be given again to the same user in the same thread. `shared`: to the whole
+    team, whoever asks."""
 
     seconds: float
     shared: bool = False
 
 
 SideEffect = Callable[[ToolContext, Any, ToolResult], Awaitable[str | None]]
-"""Runs once a tool's success is on record, with the tool's parsed arguments; what it returns is noted for the model.
-
-It runs again when the call is tried again and its end is not on record: whatever it does must bear that.
-"""
+"""Runs once a tool's success is on record, with the tool's parsed arguments; what it returns is noted for the model. It
+runs again when the call is tried again and its end is not on record: whatever it does must bear that."""
 
 FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
 
 
 @dataclass(frozen=True)
-class Tool:
-    """`rate_limit_key` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
-    nothing, that is the thread. A local tool counts for itself: `context.count_change`.
+class ToolOptions:
+    """What is said of a tool; as a decorator, `@tool(…)`, it makes one of an async function.
 
+    `rate_limit_key` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
+    nothing, that is the thread. A local tool counts for itself: `context.count_change`.
     `remote`: it reaches what is outside Postgres. A call is recorded before it is made, and where a worker was lost the
     effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
     transaction, so a call that is made again finds its record, and one that fails has changed nothing.
-
     `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
-
     `risk` is that of a proposed call: a constant, or a function of its arguments.
-
     `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
     refuses what is asked for, such as a time that is taken, is an answer.
-
     `needs_approval`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and
     never proposed.
-
     `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
     again; a change always keeps its result.
-
     `needs_requester`: it uses `context.requester`, for which Slack may be asked before the call is made.
-
     `members_only`: it is refused when somebody who asks is no full member of the workspace.
-
-    `timeout` in seconds. `needs` are the services without which the tool is not offered.
-
+    `timeout` in seconds.
+    `needs` are the services without which the tool is not offered.
     `settle_seconds`: until what was sent has taken effect, or never will. That the effect is not there counts no
     sooner: a service may be slow.
     """
 
     name: str
     description: str
-    function: Function
-    parameters: type[BaseModel]
-    takes_model: bool
     kind: ToolKind = ToolKind.READ
     risk: Risk | Callable[[Any], Risk] = Risk.HIGH
     remote: bool = False
@@ -108,6 +93,24 @@ class Tool:
     keep_result: bool = True
     needs_requester: bool = False
     members_only: bool = False
+
+    def __call__(self, function: Function) -> "Tool":
+        """Make a tool of `(context, given: SomeModel)`, or of `(context, *, each: Type, field: Type)`. Raises
+        `InvalidTool`: the function, its parameters or what is said about it cannot be offered to a model."""
+        parameters, takes_model = _parameters(self.name, function)
+        return Tool(**vars(self), function=function, parameters=parameters, takes_model=takes_model)
+
+
+tool = ToolOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(ToolOptions):
+    """A function that a model may call. `takes_model`: it takes its parameters as one model."""
+
+    function: Function
+    parameters: type[BaseModel]
+    takes_model: bool
 
     def __post_init__(self) -> None:
         wrong = {
@@ -144,7 +147,6 @@ class Tool:
         return self.name.split(".", 1)[0]
 
     def risk_of(self, arguments: BaseModel) -> Risk:
-        """The risk of a proposed call."""
         return self.risk if isinstance(self.risk, Risk) else self.risk(arguments)
 
     @cached_property
@@ -168,47 +170,9 @@ class Tool:
         return await self.function(context, **{name: getattr(arguments, name) for name in self.parameters.model_fields})
 
 
-class ToolOptions(TypedDict, total=False):
-    """What may be said of a tool; see `Tool`."""
-
-    kind: ToolKind
-    risk: Risk | Callable[[Any], Risk]
-    remote: bool
-    binds_record: bool
-    critical: bool
-    needs_approval: bool
-    cache: Cache | None
-    needs: tuple[type[Any], ...]
-    rate_limit_key: Callable[[Any], str] | None
-    look_up: FindEffect | None
-    side_effects: tuple[SideEffect, ...]
-    timeout: float
-    settle_seconds: float
-    keep_result: bool
-    needs_requester: bool
-    members_only: bool
-
-
-def tool(name: str, description: str, **options: Unpack[ToolOptions]) -> Callable[[Function], Tool]:
-    """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
-
-    Raises:
-        InvalidTool: the function, its parameters or what is said about it cannot be offered to a model.
-    """
-
-    def make(function: Function) -> Tool:
-        parameters, takes_model = _parameters(name, function)
-        return Tool(name, description, function, parameters, takes_model, **options)
-
-    return make
-
-
 def wire_name(name: str) -> str:
-    """The name as providers allow it (`^[a-zA-Z0-9_-]{1,64}$`), for ever the same, since transcripts hold it.
-
-    Letters, digits and dots need only their dots replaced. Every other name ends in a digest behind a `-`, which no
-    name of the first kind has.
-    """
+    """The name as providers allow it (`^[a-zA-Z0-9_-]{1,64}$`), for ever the same, since transcripts hold it. A name of
+    more than letters, digits and dots ends in a digest behind a `-`, which no other name has."""
     if _PLAIN.fullmatch(name):
         return name.replace(".", "_")
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -216,27 +180,19 @@ def wire_name(name: str) -> str:
 
 
 class ToolRegistry:
-    """All tools of a process. The order of registering does not matter: what a model is shown is sorted by name."""
+    """All tools of a process. Their order does not matter: what a model is shown is sorted by name. Raises
+    `InvalidTool`: a name is taken, as a tool's own or as what a provider would call it."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         """By their own names, and by the provider's."""
-        for each in tools:
-            self.register(each)
-
-    def register(self, new: Tool) -> None:
-        """Add a tool.
-
-        Raises:
-            InvalidTool: the name is taken, as a tool's own or as what a provider would call it.
-        """
-        for name in {new.name, new.wire_name}:
-            if taken := self._tools.get(name):
+        for new in tools:
+            if taken := self._tools.get(new.name) or self._tools.get(new.wire_name):
                 raise InvalidTool(f"{new.name} and {taken.name} have the same name for the model: rename one")
-        self._tools[new.name] = self._tools[new.wire_name] = new
+            self._tools[new.name] = self._tools[new.wire_name] = new
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name, be it its own or the provider's."""
+        """Args: `name`: the tool's own or the provider's."""
         return self._tools.get(name)
 
     def all(self) -> Sequence[Tool]:
@@ -248,11 +204,8 @@ class ToolRegistry:
         return frozenset(each.toolset for each in self._tools.values() if each.cache)
 
     def definitions(self, only: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """What a model is offered: OpenAI's function schemas, in an order that never changes.
-
-        Args:
-            only: the tools' own names; all when left out.
-        """
+        """What a model is offered: OpenAI's function schemas, in an order that never changes. `only`: the tools' own
+        names; all when left out."""
         wanted = None if only is None else set(only)
         return [deepcopy(each.definition) for each in self.all() if wanted is None or each.name in wanted]
 
@@ -281,11 +234,9 @@ def allowed_tools(
     read_only: bool,
     reason: str = "nothing may be changed",
 ) -> AllowedTools:
-    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing.
-
-    What the protocol is about (changes of an RFP, speaking by a tool, proposals) is the operator's alone; that a thread
-    is read-only for another reason does not keep it from writing down what was said.
-    """
+    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing. What the protocol
+    is about (changes of an RFP, speaking by a tool, proposals) is the operator's alone; that a thread is read-only for
+    another reason does not keep it from writing down what was said."""
     names: set[str] = set()
     for each in available_tools(registry, services):
         protocol_tool = each.kind.changes_rfp or each.kind in (ToolKind.SPEAK, ToolKind.PROPOSE)
@@ -295,7 +246,6 @@ def allowed_tools(
 
 
 def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool]:
-    """Return the tools whose services are all there."""
     return [
         each
         for each in registry.all()

@@ -20,7 +20,7 @@ from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory
 from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments
 from threadline.tools.context import Requester, ToolContext
-from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
+from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, error_result
 from threadline.tools.output import fit_json, fit_result
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
@@ -57,6 +57,10 @@ checked."""
 OnResult = Callable[[Transaction, ToolResult], Awaitable[None]]
 
 
+async def _nothing(_tx: Transaction, _result: ToolResult) -> None:
+    pass
+
+
 class OpenTransaction(NamedTuple):
     """A transaction in which the caller has read what it needed for the call; leaving `end` ends it."""
 
@@ -76,45 +80,38 @@ class ToolRunner:
         self._policy = policy
 
     async def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
-        """Return the call as it would be made, or why it would be refused. Changes nothing.
-
-        Args:
-            call: what the model said: a tool's own name or the provider's, and text that is meant to be JSON.
-
-        Raises:
-            Transient: Slack does not say for now who asks, and the caller would try again.
-        """
+        """Return the call as it would be made, or why it would be refused. Changes nothing. `call`: what the model
+        said: a tool's own name or the provider's, and text that is meant to be JSON. Raises `Transient`: Slack does not
+        say for now who asks, and the caller would try again."""
         return await _identify(self._check(self._parse(call, context), call))
 
     async def run(
         self,
         call: ToolCall,
         context: ToolContext,
-        on_result: OnResult | None = None,
+        on_result: OnResult = _nothing,
         opened: OpenTransaction | None = None,
     ) -> ToolResult:
         """Make the call and record it. A call that is on record already is not made again: its result is returned.
-
-        Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB.
+        Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB. Raises
+        `Transient` only where trying the whole call again is safe, which Temporal does.
 
         Args:
             on_result: told of the result, also of one that was on record, in the transaction that records it. Where
                 the tool has side effects, in a second one behind them.
             opened: the first transaction of the call. It is ended before Slack is asked who asks.
-
-        Raises:
-            Transient: only where trying the whole call again is safe, which Temporal does.
         """
-        tell = on_result or _nothing
         parsed = self._parse(call, context)
         checked = self._check(parsed, call)
-        if opened and not _is_known(checked):
-            await opened.end.aclose()
-            opened = None
+        if opened and isinstance(checked, Invocation) and checked.tool.identifies:
+            users = context.services[UserDirectory]
+            if not all(users.is_cached(each) for each in (context.user_id, *context.co_requesters)):
+                await opened.end.aclose()
+                opened = None
         checked = await _identify(checked)
         logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
-        record = _Record(self._ledger, logged, context, refusal, tell)
+        record = _Record(self._ledger, logged, context, refusal, on_result)
         try:
             if isinstance(checked, Invocation) and not checked.tool.remote:
                 result = await self._run_local(checked, record, opened)
@@ -123,15 +120,17 @@ class ToolRunner:
         except CallIdReused:
             result = error_result(ErrorCode.REPEATED_CALL_ID)
             async with self._ledger.transaction() as tx:
-                await tell(tx, result)
+                await on_result(tx, result)
             return result
         if not record.has_open_side_effects:
             return result
+        # Also after a success that was on record or found.
         if isinstance(parsed, Invocation):
-            result = await _run_side_effects(parsed, result)
+            notes = [await _note(handler, parsed, result) for handler in parsed.tool.side_effects]
+            result = await _fit(replace(result, notes=(*result.notes, *filter(None, notes))))
         async with self._ledger.transaction() as tx:
             await self._ledger.complete(tx, record.call, result, context.clock().timestamp())
-            await tell(tx, result)
+            await on_result(tx, result)
         return result
 
     def _parse(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
@@ -141,7 +140,7 @@ class ToolRunner:
         try:
             return Invocation(tool, parse_arguments(tool.parameters, call.arguments), context)
         except InvalidArguments as invalid:
-            return ToolResult(status=ToolStatus.ERROR, error=invalid.error)
+            return error_result(ErrorCode.INVALID_ARGUMENTS, str(invalid))
 
     def _check(self, parsed: Invocation | ToolResult, call: ToolCall) -> Invocation | ToolResult:
         tool = self.registry.get(call.name)
@@ -218,10 +217,8 @@ class ToolRunner:
         except _TimedOut:
             said = f"There was no answer within {checked.tool.timeout:g} seconds."
             unknown = checked.tool.mutating
-            code, more = (
-                (ErrorCode.OUTCOME_UNKNOWN, f" {_MAY_HAVE_CHANGED}") if unknown else (ErrorCode.TOOL_TIMEOUT, "")
-            )
-            result = error_result(code, said + more)
+            code = ErrorCode.OUTCOME_UNKNOWN if unknown else ErrorCode.TOOL_TIMEOUT
+            result = error_result(code, f"{said} {_MAY_HAVE_CHANGED}" if unknown else said)
         return await record.finish_remote(await _fit(result))
 
     def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
@@ -230,9 +227,8 @@ class ToolRunner:
         name = tool.name if tool else str(fit_json(call.name, MAX_NAME_LENGTH).value)
         rate_key = ""
         if tool and tool.mutating and tool.remote:
-            rate_key = (
-                tool.rate_limit_key and parsed and tool.rate_limit_key(parsed)
-            ) or f"thread:{context.thread.key}"
+            named = tool.rate_limit_key and parsed and tool.rate_limit_key(parsed)
+            rate_key = named or f"thread:{context.thread.key}"
         shared = tool and tool.cache and tool.cache.shared
         scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
         asked = canonical_json(parsed) if parsed else call.arguments
@@ -264,10 +260,6 @@ class _Undone(Exception):
 
 class _TimedOut(Exception):
     """The tool has used up its time. No `TimeoutError`, which a transaction takes for a database that is away."""
-
-
-async def _nothing(_tx: Transaction, _result: ToolResult) -> None:
-    pass
 
 
 @dataclass
@@ -331,20 +323,9 @@ def _waits_for_rate(context: ToolContext) -> bool:
     return bool(context.approved_action_id) and context.retries_left > 0
 
 
-def _is_known(checked: Invocation | ToolResult) -> bool:
-    """Whether Slack need not be asked who asks."""
-    if isinstance(checked, ToolResult) or not checked.tool.identifies:
-        return True
-    users, context = checked.context.services[UserDirectory], checked.context
-    return all(users.is_cached(each) for each in (context.user_id, *context.co_requesters))
-
-
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
     """Find out who asks, for a tool that has to know; returns a refusal where they may not use it, or nobody knows.
-
-    Raises:
-        Transient: Slack does not say for now. Nothing was done yet.
-    """
+    Raises `Transient` when Slack does not say for now; nothing was done yet."""
     if isinstance(checked, ToolResult) or not checked.tool.identifies:
         return checked
     context = checked.context
@@ -364,11 +345,7 @@ async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult
 
 
 async def _make_whole(invocation: Invocation) -> ToolResult:
-    """Make a local call, or nothing of it.
-
-    Raises:
-        _Undone: it has ended in an error.
-    """
+    """Make a local call, or nothing of it. Raises `_Undone` when it has ended in an error."""
     result = await _fit(await _make(invocation))
     if result.error:
         raise _Undone(result)
@@ -387,12 +364,8 @@ async def _make(invocation: Invocation) -> ToolResult:
 
 
 async def _perform(invocation: Invocation) -> ToolResult:
-    """Run the tool's function; whatever it raises becomes a result.
-
-    Raises:
-        Transient: as the tool did, if it is local, or if the caller will try again, need not wait long for it, and
-            nothing can be done twice by it.
-    """
+    """Run the tool's function; whatever it raises becomes a result. Raises `Transient`: as the tool did, if it is
+    local, or if the caller will try again, need not wait long for it, and nothing can be done twice by it."""
     tool, context = invocation.tool, invocation.context
     try:
         with nullcontext() if tool.remote else translate_errors():
@@ -412,11 +385,8 @@ async def _perform(invocation: Invocation) -> ToolResult:
 
 
 async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: CallIntent) -> ToolResult | None:
-    """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
-
-    Raises:
-        Transient: it cannot be looked up for now, or is not there yet and may be on its way; another attempt comes.
-    """
+    """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing. Raises `Transient`:
+    it cannot be looked up for now, or is not there yet and may be on its way; another attempt comes."""
     if isinstance(parsed, ToolResult):  # the tool is gone, or takes other arguments now
         return _interrupted()
     tool = parsed.tool
@@ -454,12 +424,6 @@ async def _look_up(invocation: Invocation) -> ToolResult | None:
 async def _fit(result: ToolResult) -> ToolResult:
     """Bound and redact a result, in a thread: a large one takes seconds, in which others are to be served."""
     return await asyncio.to_thread(fit_result, result)
-
-
-async def _run_side_effects(invocation: Invocation, result: ToolResult) -> ToolResult:
-    """Run the side effects after a success, also one that was on record or found, and note what they say."""
-    notes = [await _note(handler, invocation, result) for handler in invocation.tool.side_effects]
-    return await _fit(replace(result, notes=(*result.notes, *filter(None, notes))))
 
 
 async def _note(handler: SideEffect, invocation: Invocation, result: ToolResult) -> str | None:

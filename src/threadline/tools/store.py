@@ -32,7 +32,6 @@ class LoggedCall:
         parameters: JSON without secrets.
         fingerprint: of the question with its unredacted arguments; equal for equal questions of the same person.
         now: seconds since 1970.
-        changes: whether the call may change something.
         voids_answers: whether its toolset has answers that may be given again, until it has changed something.
         rate_key: the record whose changes are counted when the call begins; empty where none is.
         waits_for_rate: whether the call is tried again, rather than refused, where that was changed too often.
@@ -63,10 +62,8 @@ class LoggedCall:
 
 @dataclass(frozen=True)
 class ToolExecution:
-    """A call as it is on record.
-
-    `status` is None as long as nobody knows what came of it; `finished_at` also while side effects may not have run.
-    """
+    """A call as it is on record. `status` is None as long as nobody knows what came of it, `finished_at` also while
+    side effects may not have run."""
 
     status: ToolStatus | None
     result: Any
@@ -92,18 +89,10 @@ class ToolExecutionStore(Store):
     """`now` and `before` are in seconds since 1970."""
 
     async def intend(self, call: LoggedCall, seconds: float | None = None) -> ToolExecution | None:
-        """Write down that a call which changes something is about to be made; commit that before it is made.
-
-        Args:
-            seconds: after which Postgres ends the transaction that makes the call; None for no such limit.
-
-        Returns:
-            None: nobody has tried, so make it. Else do not: it is on record, and where its outcome is unknown, the
-            effect may be found by the operation's key.
-
-        Raises:
-            CallIdReused: the operation stands for a call of another tool or with other arguments.
-        """
+        """Write down that a call which changes something is about to be made; commit that before it is made. Returns
+        None where nobody has tried, so make it; else do not: it is on record. Raises `CallIdReused`: the operation
+        stands for a call of another tool or with other arguments. `seconds`: after which Postgres ends the transaction
+        that makes the call; None for no such limit."""
         new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
         row = agent_tool_executions.c
         if (await self._tx.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
@@ -133,19 +122,9 @@ class ToolExecutionStore(Store):
         over_intent: bool = True,
         done: bool = True,
     ) -> ToolExecution | None:
-        """Keep what came of a call. The first word stands.
-
-        Args:
-            result: JSON without what Postgres cannot hold.
-            over_intent: in the place of an intent, if there is one.
-            done: whether no side effect is left to run.
-
-        Returns:
-            None, or the call as another attempt has recorded it before.
-
-        Raises:
-            CallIdReused: as in `intend`.
-        """
+        """Keep what came of a call. The first word stands: returns None, or what another attempt has recorded before.
+        `over_intent`: in the place of an intent, if there is one. `done`: whether no side effect is left to run. Raises
+        `CallIdReused`: as in `intend`."""
         outcome = {
             "status": status,
             "result": result,
@@ -169,8 +148,7 @@ class ToolExecutionStore(Store):
         return await self.finish(call, status, result, execution_time_ms, now, over_intent=over_intent, done=done)
 
     async def record_groups(self, thread: Thread, turn: int) -> list[Any]:
-        """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
-        their results this part alone, since a turn may have a hundred of two megabytes."""
+        """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun."""
         return await self._parts(thread, turn, "structured")
 
     async def sources(self, thread: Thread, turn: int) -> list[str]:
@@ -198,13 +176,13 @@ class ToolExecutionStore(Store):
         return int(well), int(ill)
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
-        """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
+        """Forget at most `limit` calls from before a moment; returns how many."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
         return (await self._tx.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
 
     async def _parts(self, thread: Thread, turn: int, name: str) -> list[Any]:
-        """One part of the results of the calls that went well; None where a result has none."""
+        """One part of the results of the calls that went well, since a turn may have a hundred of two megabytes."""
         row = agent_tool_executions.c
         part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
         return list((await self._tx.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
@@ -242,7 +220,6 @@ def _place(operation: Operation) -> tuple[ColumnElement[bool], ...]:
 
 
 def _of_toolset(executions: FromClause, call: LoggedCall) -> tuple[ColumnElement[bool], ...]:
-    """Calls of the same toolset, in the same team."""
     row = executions.c
     return row.team == call.operation.thread.team, func.split_part(row.tool_name, ".", 1) == call.toolset
 
@@ -282,9 +259,7 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class CallIntent:
     """The call is to be made. `at`: seconds since 1970, since when; `new`: no earlier attempt was about to make it.
-
-    With a `result`, the call was made, and only its side effects are to be run.
-    """
+    With a `result`, the call was made, and only its side effects are to be run."""
 
     at: float
     new: bool
@@ -292,11 +267,8 @@ class CallIntent:
 
 
 def too_many_changes(call: LoggedCall, rate: Rate) -> ToolResult:
-    """The refusal of a change whose record has reached its rate.
-
-    Raises:
-        Transient: the call waits. Nothing of it is recorded, since its transaction is rolled back.
-    """
+    """The refusal of a change whose record has reached its rate. Raises `Transient`: the call waits. Nothing of it is
+    recorded, since its transaction is rolled back."""
     if call.waits_for_rate:
         raise Transient("This record was changed too often in a short time.", retry_after=rate.seconds)
     return error_result(ErrorCode.TOO_MANY_CHANGES)
@@ -304,11 +276,8 @@ def too_many_changes(call: LoggedCall, rate: Rate) -> ToolResult:
 
 class ToolLedger:
     """Its methods raise `Transient` when Postgres cannot be reached, and `CallIdReused` when the operation stands for a
-    call of another tool or with other arguments.
-
-    Args:
-        rate: how often one record may be changed, in all threads of a team together; None for as often as one likes.
-    """
+    call of another tool or with other arguments. `rate`: how often one record may be changed, in all threads of a team
+    together; None for as often as one likes."""
 
     def __init__(self, database: Database, rate: Rate | None = MUTATION_RATE) -> None:
         self._database = database
@@ -365,13 +334,9 @@ class ToolLedger:
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
     ) -> ToolResult:
-        """Record the result, and void the cached answers of a toolset that may have changed something.
-
-        A success of a call with side effects stays open until `complete`.
-
-        Returns:
-            the result on record: that of another attempt, if it was first.
-        """
+        """Record the result, and void the cached answers of a toolset that may have changed something. A success of a
+        call with side effects stays open until `complete`. Returns the result on record: that of another attempt, if it
+        was first."""
         kept = asdict(result) if call.keep_result or not result.success else None
         done = not (call.has_side_effects and result.success)
         earlier = await ToolExecutionStore(tx).finish(call, result.status, kept, milliseconds, now, done=done)

@@ -1,7 +1,5 @@
-"""Jira Cloud as one account sees it: the calls of its REST API, the searches, and the errors.
-
-Version 2 of the API, whose texts are plain: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/.
-"""
+"""Jira Cloud as one account sees it: the calls of its REST API, the searches, and the errors. Version 2 of the API,
+whose texts are plain: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/."""
 
 import base64
 import json
@@ -113,23 +111,15 @@ class NewTicket(BaseModel):
     labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
 
 
-# ---- Calls -----------------------------------------------------------------------------------------------------------
-
-
 class JiraClient:
     """Sends each change once: retries belong to whoever calls. A call that is cancelled ends its request at once.
-
     aiohttp alone repeats a read whose connection the other side has closed.
 
-    A `mark` names one operation for ever. What the operation makes carries it, so that it can be found again.
+    A `mark` names one operation for ever. What the operation makes carries it, so that it can be found again. Every
+    method raises `Permanent` when Jira refuses, and `Transient` when it is away or asks to wait.
 
-    Every method raises `Permanent` when Jira refuses, and `Transient` when it is away or asks to wait.
-
-    Args:
-        session: belongs to the caller, who closes it.
-        url: of the site, such as `https://acme.atlassian.net`.
-        token: goes to this site alone, and into no message.
-        timeout: seconds for one request, until its answer is read.
+    `session` belongs to the caller, who closes it. `url`: of the site, such as `https://acme.atlassian.net`. `token`
+    goes to this site alone, and into no message. `timeout`: seconds for one request, until its answer is read.
     """
 
     setup_hint = (
@@ -169,9 +159,7 @@ class JiraClient:
 
     async def create(self, new: NewTicket, mark: str) -> Ticket:
         """Create a ticket that carries its mark from the first moment.
-
-        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issues/#api-rest-api-2-issue-post
-        """
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issues/#api-rest-api-2-issue-post"""
         fields: Json = {"project": {"key": new.project}, "issuetype": {"name": new.type}, "summary": new.summary}
         if new.description:
             fields["description"] = new.description
@@ -184,10 +172,8 @@ class JiraClient:
             return self._ticket({"key": created["key"], "fields": fields})
 
     async def find_created(self, project: str, mark: str) -> Ticket | None:
-        """Return the ticket that carries this mark. None proves nothing: the account may not see it.
-
-        Jira's search lags, so the numbers after the newest ticket that it knows are read one by one.
-        """
+        """Return the ticket that carries this mark. None proves nothing: the account may not see it. Jira's search
+        lags, so the numbers after the newest ticket that it knows are read one by one."""
         with translate_errors(f"The project {project}"):
             for candidates in (self._own_tickets(project), self._tickets_after_newest(project)):
                 async for issue in candidates:
@@ -197,9 +183,7 @@ class JiraClient:
 
     async def comment(self, key: str, text: str, mark: str) -> TicketComment:
         """Write a comment that carries its mark from the first moment.
-
-        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/
-        """
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/"""
         with translate_errors(key):
             written = await self._post(f"issue/{key}/comment", {"body": text, "properties": [_property(mark)]})
             return _comment(key, written)
@@ -212,11 +196,8 @@ class JiraClient:
             return next((_comment(key, each) for each in ours), None)
 
     async def move(self, key: str, status: str) -> Ticket:
-        """Move a ticket to a status by the first transition that leads there; a ticket that has it stays.
-
-        Raises:
-            Permanent: no transition does; the sentence names the statuses that can be reached.
-        """
+        """Move a ticket to a status by the first transition that leads there; a ticket that has it stays. Raises
+        `Permanent` where no transition does, and names the statuses that can be reached."""
         with before_a_change(), translate_errors(key):
             ticket = self._ticket(await self._issue(key, _SHOWN))
             wanted = status.strip().casefold()
@@ -282,12 +263,8 @@ class JiraClient:
         return await self._request("POST", path, json=body)
 
     async def _request(self, method: str, path: str, **sent: Any) -> Any:
-        """Send one request; returns the answer's JSON, or None for an empty answer.
-
-        Raises:
-            Permanent: the address is not that of Jira's API.
-            ErrorResponse | aiohttp.ClientError | TimeoutError | ValueError: see `translate_errors`.
-        """
+        """Send one request; returns the answer's JSON, or None for an empty answer. Raises `Permanent` when the address
+        is not that of Jira's API, and what `translate_errors` translates."""
         login = base64.b64encode(f"{self._email}:{self._token.get_secret_value()}".encode()).decode()
         headers = {
             "Authorization": f"Basic {login}",
@@ -297,8 +274,12 @@ class JiraClient:
             "X-Atlassian-Token": "no-check",  # Jira refuses changes whose origin it doubts without it
         }
         url = f"{self._url}/rest/api/2/{path}"
+        content = bytearray()
         async with self._session.request(method, url, headers=headers, timeout=self._timeout, **sent) as response:
-            content = await _read(response)
+            async for chunk in response.content.iter_chunked(_CHUNK):
+                content += chunk
+                if len(content) > _MAX_ANSWER:
+                    raise ValueError("the answer is too large")
         if response.status >= 400:
             raise ErrorResponse(response.status, response.headers, _quote(response, content))
         if content and "html" in response.content_type:
@@ -373,6 +354,8 @@ def quote(text: str) -> str:
 # ---- Errors, in sentences that name no host and no token -------------------------------------------------------------
 # Statuses: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/#status-codes.
 
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+"""Of an answer that has another form than Jira's."""
 _ACCOUNT = "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
 _ADDRESS = "No Jira was found at the address: check THREADLINE_JIRA_URL."
 _PAGE = (
@@ -382,11 +365,7 @@ _PAGE = (
 
 
 class ErrorResponse(Exception):
-    """Jira answered with a status of 400 or more.
-
-    Args:
-        quoted: Jira's own words, where they may be repeated.
-    """
+    """Jira answered with a status of 400 or more. `quoted`: its own words, where they may be repeated."""
 
     def __init__(self, status: int, headers: Mapping[str, str], quoted: str) -> None:
         super().__init__(status)
@@ -395,34 +374,31 @@ class ErrorResponse(Exception):
 
 @contextmanager
 def translate_errors(about: str) -> Iterator[None]:
-    """Goes around requests to Jira and the reading of their answers.
-
-    Args:
-        about: what they are about, as a sentence begins with it ("SHOP-12").
-
-    Raises:
-        Permanent | Transient: without a cause, since aiohttp's own text repeats addresses and headers.
-    """
+    """Goes around requests to Jira and the reading of their answers; `about` is what they are about ("SHOP-12"). Raises
+    `Permanent` or `Transient`, without a cause, since aiohttp's own text repeats addresses and headers."""
     try:
         yield
-    except (
-        ErrorResponse,
-        aiohttp.ClientError,
-        TimeoutError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:
+    except (ErrorResponse, aiohttp.ClientError, TimeoutError, *_UNREADABLE) as error:
         status = error.status if isinstance(error, ErrorResponse) else None
         structlog.get_logger().info("jira_call_failed", cause=type(error).__name__, status=status)
         raise _translate(error, about) from None
 
 
 def _translate(error: Exception, about: str) -> Permanent | Transient:
+    if isinstance(error, ErrorResponse):
+        status, pause = error.status, parse_retry_after(error.headers, datetime.now(UTC))
+        if status == 429:
+            return NotDone("Jira's rate limit is reached.", retry_after=pause)
+        if status in (408, 409, 425) or status >= 500:
+            return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
+        known = {
+            400: f"Jira refused it: {error.quoted or 'check the project, the type and the other fields'}",
+            401: _ACCOUNT,
+            403: f"The account may not do this in Jira: {error.quoted or 'ask for the permission in the project'}",
+            404: f"{about} is not in Jira, or the account may not see it.",
+        }
+        return Permanent(known.get(status, f"Jira refused it (HTTP {status}). {error.quoted}".strip()))
     match error:
-        case ErrorResponse():
-            return _refusal(error, about)
         case TimeoutError():
             return Transient("Jira did not answer in time.")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | aiohttp.TooManyRedirects():
@@ -433,37 +409,7 @@ def _translate(error: Exception, about: str) -> Permanent | Transient:
             return Transient("Jira's answer could not be read.")
 
 
-def _refusal(error: ErrorResponse, about: str) -> Permanent | Transient:
-    status = error.status
-    pause = parse_retry_after(error.headers, datetime.now(UTC))
-    if status == 429:
-        return NotDone("Jira's rate limit is reached.", retry_after=pause)
-    if status in (408, 409, 425) or status >= 500:
-        return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
-    match status:
-        case 401:
-            said = _ACCOUNT
-        case 403:
-            said = f"The account may not do this in Jira: {error.quoted or 'ask for the permission in the project'}"
-        case 404:
-            said = f"{about} is not in Jira, or the account may not see it."
-        case 400:
-            said = f"Jira refused it: {error.quoted or 'check the project, the type and the other fields'}"
-        case _:
-            said = f"Jira refused it (HTTP {status}). {error.quoted}".strip()
-    return Permanent(said)
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    content = bytearray()
-    async for chunk in response.content.iter_chunked(_CHUNK):
-        content += chunk
-        if len(content) > _MAX_ANSWER:
-            raise ValueError("the answer is too large")
-    return bytes(content)
-
-
-def _quote(response: aiohttp.ClientResponse, content: bytes) -> str:
+def _quote(response: aiohttp.ClientResponse, content: bytearray) -> str:
     """Jira's own words about what it refuses, where they may be repeated."""
     denied = response.headers.get("X-Authentication-Denied-Reason")
     if response.status == 403 and denied:

@@ -1,7 +1,5 @@
-"""Tickets in Jira: found, read, created, commented and moved.
-
-What is made carries a mark of its operation, so that a call which is tried again finds it.
-"""
+"""Tickets in Jira: found, read, created, commented and moved. What is made carries a mark of its operation, so that a
+call which is tried again finds it."""
 
 import hashlib
 from dataclasses import asdict
@@ -17,8 +15,6 @@ from threadline.trackers.jira import MAX_TEXT, JiraClient, NewTicket, Ticket, Ti
 
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
-
-
 Key = Annotated[
     str,
     StringConstraints(to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}-[0-9]{1,10}$"),
@@ -41,7 +37,9 @@ class MoveTicket(BaseModel):
 async def search(context: ToolContext, given: TicketQuery) -> ToolResult:
     found = await context.services[JiraClient].search(given)
     shown = [_record(each) for each in found]
-    text = _counted(len(found), at_most=given.limit)
+    more = " or more" if len(found) == given.limit else ""
+    tickets = "ticket was" if len(found) == 1 and not more else "tickets were"
+    text = f"{len(found)}{more} {tickets} found." if found else "No ticket was found."
     return ToolResult(data={"tickets": shown}, display_text=text, structured=record_group("tickets", shown))
 
 
@@ -165,10 +163,3 @@ def _ticket_result(ticket: Ticket, state: str) -> ToolResult:
 
 def _said(comment: TicketComment) -> ToolResult:
     return ToolResult(data=asdict(comment), display_text=f"The comment is on {comment.ticket}.")
-
-
-def _counted(count: int, at_most: int) -> str:
-    if not count:
-        return "No ticket was found."
-    more = " or more" if count == at_most else ""
-    return f"{count}{more} {'ticket was' if count == 1 and not more else 'tickets were'} found."
