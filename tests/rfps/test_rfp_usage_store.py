@@ -14,7 +14,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
 from threadline.threads.store import ThreadBindingStore
@@ -24,7 +24,7 @@ ID = "rfp_abc123"
 
 
 async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
-    new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
+    new = Memory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
     async with database.begin() as tx:
         await MemoryStore(tx).remember(team, [(f"of {rfp_id}", new)], NOW)
 

@@ -184,7 +184,7 @@ async def _route_by_rules(
     words = said.answer if resumes else said.words
     chosen = TurnRoute(Agent.COPILOT, Branch.A)  # overheard: the agent may be silent about it
     if said.addressed:
-        chosen = choose_route(words, thread, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
+        chosen = choose_route(words, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
     if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
         told = help_text(available_tools(deps.registry, deps.services))
         return replace(_reply_by_rule(told), missing=chosen.missing)
