@@ -188,8 +188,8 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
             schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
             rfp_id=rfp.rfp_id,
         )
-        await JobStore(tx).schedule(change("job"), job, AUTHOR)
-        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)
+        await JobStore(tx).schedule(change("job"), job)
+        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, rfp.rfp_id)
         await ApprovalStore(tx).propose(change("action"), action, ApprovalRules(("U2",)))
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
+from tests.support.recording import HASH, create, create_from, until_waited_for
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
@@ -38,7 +38,7 @@ async def write(database: Database, rfp_id: str) -> None:
     """All that may be kept of a request."""
     for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
         await remember(database, each, rfp_id)
-    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
+    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, rfp_id)
     async with database.begin() as tx:
         await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision")
         await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {})
@@ -49,7 +49,7 @@ async def write(database: Database, rfp_id: str) -> None:
             schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
             rfp_id=rfp_id,
         )
-        await JobStore(tx).schedule(change("job"), job, AUTHOR)
+        await JobStore(tx).schedule(change("job"), job)
         await ApprovalStore(tx).propose(change("act"), wait, ApprovalRules(("U2",)))
 
 

@@ -10,18 +10,12 @@ from threadline.rfps.model import status_words
 _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
 
-def digest(lines: Sequence[str], *, more: bool) -> str:
-    """The open RFPs, one a line."""
-    if not lines:
-        return "No RFP is open."
-    listed = "\n".join(f"- {each}" for each in lines)
-    return f"{listed}\n\nThere are more: ask me for the list." if more else listed
-
-
-def digest_footer(job_id: str, name: str) -> str:
-    """The last line of what somebody has asked for once and others read; without a `name` it says none."""
+def digest(lines: Sequence[str], job_id: str, name: str, *, more: bool) -> str:
+    """The open RFPs, one a line, and who has asked once for what others read; without a `name` it says nobody."""
+    listed = "\n".join(f"- {each}" for each in lines) or "No RFP is open."
+    rest = "\n\nThere are more: ask me for the list." if more else ""
     by = f", asked for by {escape_inline(name)}" if escape_inline(name) else ""
-    return f"_{job_id}{by}. To end it, ask me to cancel {job_id}._"
+    return f"{listed}{rest}\n\n_{job_id}{by}. To end it, ask me to cancel {job_id}._"
 
 
 def deadline(line: str, job_id: str) -> str:
