@@ -38,10 +38,8 @@ def cancelled_by(job: AgentJob, name: str) -> str:
     at_work = " The current run still finishes." if job.is_running else ""
     who = escape_inline(name) or "Somebody"
     named = f"**{job.job_id}** ({status_words(job.job_type)})"
-    return (
-        f"{who} has cancelled {named}, which you asked for. It will not run again."
-        f"{at_work} Ask me to schedule it again if you still need it."
-    )
+    said = f"{who} has cancelled {named}, which you asked for. It will not run again.{at_work}"
+    return f"{said} Ask me to schedule it again if you still need it."
 
 
 def due_text(day: date | None, today: date) -> str:

@@ -70,8 +70,7 @@ class PlanJob(BaseModel):
     remote=True,
 )
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
-    now = context.clock()
-    data = _planned(await _checked(context, given), now)
+    data = _planned(await _checked(context, given), context.clock())
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import date
@@ -115,11 +116,14 @@ class RfpFiles:
         shared = await files.file_info(self.slack.client, file_id)
         # Everybody who reads the thread must be able to open it: the bot itself sees files of other channels too. Slack
         # may tell of a fresh file without saying where it is shared.
-        if thread.channel not in shared.channels and not await self._messages_with_file(thread, shared):
-            # Not its name either: who asks may not know that there is such a file.
-            raise Permanent("This file is not shared in this channel: upload it in this thread, and ask again.")
+        if thread.channel not in shared.channels:
+            async with aclosing(self._messages_with_file(thread, shared)) as shown:
+                if await anext(shown, None) is None:
+                    # Not its name either: who asks may not know that there is such a file.
+                    raise Permanent("This file is not shared in this channel: upload it in this thread, and ask again.")
         if not await self.authors.allows(thread, shared.user):  # somebody whose words count may have shared it
-            counted, _ = await self.authors.filter_messages(thread, await self._messages_with_file(thread, shared))
+            async with aclosing(self._messages_with_file(thread, shared)) as shown:
+                counted, _ = await self.authors.filter_messages(thread, [message async for message in shown])
             if not counted:
                 raise Permanent(_EXTERNAL)
         content = await files.fetch(self.slack.client, shared, max_bytes=MAX_FILE, seconds=_LOADING)
@@ -131,10 +135,11 @@ class RfpFiles:
         info = {"name": source.name, "kind": document.kind.value, "pages": document.pages}
         return info | {"characters": len(text), "cut": document.cut}, source
 
-    async def _messages_with_file(self, thread: Thread, file: SharedFile) -> list[RawMessage]:
+    async def _messages_with_file(self, thread: Thread, file: SharedFile) -> AsyncGenerator[RawMessage, None]:
         async with aclosing(self.history.thread_messages(thread.channel, thread.ts, "0")) as shown:
-            with_files = [message async for message in shown if message.get("files")]
-        return [each for each in with_files if any(attached.get("id") == file.id for attached in each["files"])]
+            async for message in shown:
+                if any(each.get("id") == file.id for each in message.get("files") or ()):
+                    yield message
 
     async def _store(
         self, tx: Transaction, change: Change, facts: RfpFacts, source: SourceFile, told: JsonObject
