@@ -13,7 +13,7 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
+from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.tools import propose_action
@@ -178,7 +178,7 @@ class ApprovalScene:
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
-        deps = ApprovalDeps(
+        return LiveApprovalActivities(
             self.talk.database,
             self.slack,
             self.posts,
@@ -191,7 +191,6 @@ class ApprovalScene:
             settings or self.settings,
             clock,
         )
-        return LiveApprovalActivities(deps)
 
     async def propose(
         self,

@@ -40,7 +40,7 @@ async def propose(
     approvers: tuple[str, ...] = APPROVERS,
     **more: Any,
 ) -> ProposedAction:
-    new = NewAction(more.pop("action", ACTION), risk, AUTHOR, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
+    new = NewAction(more.pop("action", ACTION), risk, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
     proposed, rules = change(call_id, now=more.pop("now", NOW)), ApprovalRules(approvers, more.pop("expiry", 3600.0))
     async with database.begin() as tx:
         return await ApprovalStore(tx).propose(proposed, new, rules)

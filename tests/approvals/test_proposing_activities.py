@@ -82,7 +82,7 @@ async def test_risk_on_record_decides_whether_a_repeated_proposal_waits(
     change = Change(Operation(desk.talk.thread, 1, 1, "call_1"), Author(ASKER, "corr-1"), time.time())
     started = []
     for risk in (before, now):
-        new = NewAction({"tool": "jira.create", "arguments": {"title": "new"}}, risk, Author(ASKER, "corr-1"))
+        new = NewAction({"tool": "jira.create", "arguments": {"title": "new"}}, risk)
         assert (await desk.services[Proposals].propose(change, new)).risk is before
         started.append(len(desk.started))
     assert started == ([0, 0] if before is Risk.LOW else [1, 2])

@@ -15,7 +15,7 @@ from threadline.db.engine import Database
 from threadline.estimates.store import EstimateStore
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.model import Author, Risk
@@ -180,7 +180,7 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
     async with database.begin() as tx:
         await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, "A decision")
         await RfpStore(tx).bind(THREAD, rfp.rfp_id, "U1")
-        fact = NewMemory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
+        fact = Memory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
         await MemoryStore(tx).remember("T1", [("turn-1", fact)], NOW)
         job = NewJob(
             job_type="deadline_reminder",
@@ -188,8 +188,8 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
             schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
             rfp_id=rfp.rfp_id,
         )
-        await JobStore(tx).schedule(change("job"), job, AUTHOR)
-        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)
+        await JobStore(tx).schedule(change("job"), job)
+        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, rfp.rfp_id)
         await ApprovalStore(tx).propose(change("action"), action, ApprovalRules(("U2",)))
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
-from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleState
+from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, ScheduleRange, ScheduleState
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import real_time
@@ -51,6 +51,14 @@ def plain(moments: Sequence[datetime], zone: str) -> list[datetime]:
 def shown(moments: Sequence[datetime], zone: str) -> set[datetime]:
     """What the clocks show then."""
     return {each.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for each in moments}
+
+
+def test_consecutive_numbers_are_one_range() -> None:
+    """Temporal's UI shows each range as an entry of its own."""
+    (calendar,) = spec_of(parse_cron("0 9-17 * * 1-3,5"), "UTC").calendars
+    assert (calendar.minute, calendar.hour) == ([ScheduleRange(0)], [ScheduleRange(9, 17)])
+    assert (calendar.day_of_month, calendar.month) == ([ScheduleRange(1, 31)], [ScheduleRange(1, 12)])
+    assert calendar.day_of_week == [ScheduleRange(1, 3), ScheduleRange(5)]
 
 
 @pytest.mark.parametrize("begin", [datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 23, 5, 7, tzinfo=UTC)])

@@ -160,7 +160,7 @@ async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) 
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, when: dict[str, Any]) -> None:
     posting, go_on = asyncio.Event(), asyncio.Event()
-    outbox = scene.activities._outbox
+    outbox = scene.activities.outbox
     publish = outbox.publish
 
     async def slowly(post: object) -> str:
@@ -191,7 +191,7 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
 async def test_worker_that_dies_amid_a_run_leaves_one_post(scene: JobScene) -> None:
     """The post was sent, and the worker was gone before it reported so."""
     posted = asyncio.Event()
-    outbox = scene.activities._outbox
+    outbox = scene.activities.outbox
     publish = outbox.publish
 
     async def lost(post: object) -> str:

@@ -27,7 +27,7 @@ async def schedule(database: Database, call_id: str = "s1", when: JobSchedule = 
         rfp_id=more.get("rfp_id", ""),
     )
     async with database.begin() as tx:
-        return await JobStore(tx).schedule(change(call_id), new, AUTHOR)
+        return await JobStore(tx).schedule(change(call_id), new)
 
 
 async def cancel(database: Database, job_id: str, team: str = "T1") -> AgentJob:

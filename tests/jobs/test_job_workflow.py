@@ -150,7 +150,7 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
             UserDirectory(SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session)).user)
         )
         router = EventRouter(RoutingConfig(), scene.environment.client, ThreadLookup(scene.database), authors)
-        scene.activities._asker = router
+        scene.activities.asker = router
         assert reason in await scene.result(job)
     (said,) = scene.said()
     assert "failed: " in said
@@ -161,17 +161,17 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
 async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: JobScene) -> None:
     """It has posted that it asks; so it does ask."""
     work = scene.activities
-    asking = work._asker
+    asking = work.asker
 
     class CancelledFirst:
         may_ask = asking.may_ask
 
         async def ask(self, *given: Any) -> None:
-            work._asker = asking
+            work.asker = asking
             await scene.cancel("JOB-1", "x")
             raise Transient("Temporal is away.")
 
-    work._asker = CancelledFirst()
+    work.asker = CancelledFirst()
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=0)
     with contextlib.suppress(WorkflowFailureError):
         await scene.result(job)
@@ -184,7 +184,7 @@ async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: Job
 async def test_run_cancelled_as_it_began_is_at_work_and_comes_to_its_end(scene: JobScene) -> None:
     """The worker is lost right after it recorded the run: whoever cancels the job is told that it is at work."""
     activities = scene.activities
-    database = activities._database
+    database = activities.database
 
     class Lossy:
         @contextlib.asynccontextmanager
@@ -192,11 +192,11 @@ async def test_run_cancelled_as_it_began_is_at_work_and_comes_to_its_end(scene: 
             async with database.begin() as tx:
                 yield tx
             if (await scene.job()).status is JobStatus.RUNNING:
-                activities._database = database
+                activities.database = database
                 assert (await scene.cancel("JOB-1", "x")).is_running
                 raise Transient("The worker is lost.")
 
-    activities._database = cast(Database, Lossy())
+    activities.database = cast(Database, Lossy())
     job = await scene.schedule(after_minutes=60)
     with contextlib.suppress(WorkflowFailureError):
         await scene.result(job)
@@ -265,14 +265,14 @@ async def test_failed_job_tells_why_in_its_thread(scene: JobScene) -> None:
 
 async def test_run_fails_once_slack_was_away_for_too_long(scene: JobScene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.jobs.activities.RUN_SECONDS", 0.0)
-    publish = scene.activities._outbox.publish
+    publish = scene.activities.outbox.publish
 
     async def away(post: Post) -> str:
         if post.key.endswith(":trouble"):
             return await publish(post)
         raise Transient("Slack is away.")
 
-    scene.activities._outbox.publish = away  # type: ignore[method-assign]
+    scene.activities.outbox.publish = away  # type: ignore[method-assign]
     assert await scene.result(await scene.schedule(after_minutes=0)) == "Slack is away."
     assert (await scene.job()).status is JobStatus.FAILED
     (said,) = scene.said()

@@ -13,7 +13,6 @@ from threadline.operator.context import (
     ContextRequest,
     Layer,
     LayerName,
-    PriorMessage,
     Records,
     RelatedThread,
     SlackContext,
@@ -27,9 +26,10 @@ from threadline.operator.context import (
     rfp_layer,
     team_layer,
 )
-from threadline.operator.store import Memory, MemoryKind
+from threadline.operator.store import MemoryKind, StoredMemory
 from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
-from threadline.slack.model import Thread, UserProfile
+from threadline.slack.history import RawMessage
+from threadline.slack.model import Thread, User, UserProfile
 from threadline.tools.model import Author
 from threadline.wiring import toolsets
 
@@ -55,8 +55,8 @@ def rfp(rfp_id: str = "rfp_abc123", title: str = "Website relaunch") -> Rfp:
     )
 
 
-def remembered(kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = "") -> Memory:
-    return Memory(kind, search_text, text, "U1", "C1", "rfp_abc123", failure, created_at=AT)
+def remembered(kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = "") -> StoredMemory:
+    return StoredMemory(kind, search_text, text, "U1", "C1", "rfp_abc123", failure, created_at=AT)
 
 
 class Told(SlackContext):
@@ -88,9 +88,13 @@ class Told(SlackContext):
         await self._wait(LayerName.USER)
         return UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0)
 
-    async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
+    async def messages_before(self, request: ContextRequest) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
         await self._wait(LayerName.THREAD)
-        return [PriorMessage(f"Bob (U{n})", WHEN, f"{self._words} said {n}", ("a.pdf",)) for n in range(self._rows)]
+        said = [(f"{WHEN.timestamp():.6f}", f"U{n}", f"{self._words} said {n}") for n in range(self._rows)]
+        files = [{"id": "F1", "name": "a.pdf"}]
+        return [{"ts": ts, "user": user, "text": text, "files": files} for ts, user, text in said], {
+            user: User(name="Bob") for _, user, _ in said
+        }
 
 
 def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Records:
@@ -119,7 +123,7 @@ def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Rec
     return Records(layers, TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12))
 
 
-def memories(rows: int = 3, words: str = "words") -> Mapping[MemoryKind, Sequence[Memory]]:
+def memories(rows: int = 3, words: str = "words") -> Mapping[MemoryKind, Sequence[StoredMemory]]:
     return {
         kind: [remembered(kind, f"{words} {kind} {n}", failure="external") for n in range(rows)] for kind in MemoryKind
     }

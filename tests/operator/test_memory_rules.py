@@ -20,7 +20,7 @@ from threadline.operator.memory import (
     format_tool_patterns,
     request_kind,
 )
-from threadline.operator.store import MemoryKind, NewMemory
+from threadline.operator.store import Memory, MemoryKind
 from threadline.tools.model import ErrorCategory, ErrorCode
 
 OK, ERROR = ExecutionStatus.OK, ExecutionStatus.ERROR
@@ -34,7 +34,7 @@ DONE = (
 END = EndedTurn(THREAD, 3, "U1", [("U1", REQUEST)], OutcomeKind.ANSWERED, "It is submitted now.", DONE, "rfp_abc123")
 
 
-def of(end: EndedTurn, kind: MemoryKind) -> list[NewMemory]:
+def of(end: EndedTurn, kind: MemoryKind) -> list[Memory]:
     return [each for _, each in extract_memories(end) if each.kind is kind]
 
 

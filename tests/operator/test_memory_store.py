@@ -7,15 +7,13 @@ from sqlalchemy import text
 from tests.support.recording import explained
 from tests.support.tool_store import NOW
 from threadline.db.engine import Database
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 
 EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
-DONE = NewMemory(
-    PROCEDURAL, "Update the status to won", "opportunity_load, opportunity_patch, slack_post_summary", "U1"
-)
+DONE = Memory(PROCEDURAL, "Update the status to won", "opportunity_load, opportunity_patch, slack_post_summary", "U1")
 
 
-async def keep(database: Database, *memories: NewMemory) -> None:
+async def keep(database: Database, *memories: Memory) -> None:
     async with database.begin() as tx:
         for number, memory in enumerate(memories):
             await MemoryStore(tx).remember("T1", [(f"k{number}", memory)], NOW + number)
@@ -24,7 +22,7 @@ async def keep(database: Database, *memories: NewMemory) -> None:
 async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
     await keep(database, DONE)
     await keep(database, DONE)
-    failed = NewMemory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
+    failed = Memory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
     async with database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("other", failed)], NOW)
         found = (await MemoryStore(tx).recall("T1", "what updates a status to be won"))[PROCEDURAL]
@@ -53,10 +51,8 @@ async def test_recall_for_a_turn_gives_the_users_patterns_those_of_others_and_fa
 
 
 async def test_recall_finds_the_most_similar_of_each_kind(database: Database) -> None:
-    likely = [NewMemory(EPISODIC, f"bridge {number}", "The budget was told.") for number in range(8)]
-    await keep(
-        database, *likely, NewMemory(EPISODIC, "bridge budget", "."), NewMemory(SEMANTIC, "bridge", "Made of steel.")
-    )
+    likely = [Memory(EPISODIC, f"bridge {number}", "The budget was told.") for number in range(8)]
+    await keep(database, *likely, Memory(EPISODIC, "bridge budget", "."), Memory(SEMANTIC, "bridge", "Made of steel."))
     async with database.begin() as tx:
         found = await MemoryStore(tx).recall("T1", "What is the bridge's budget?", limit=3)
         assert set(found) == set(MemoryKind)
@@ -71,8 +67,8 @@ async def test_recall_finds_the_most_similar_of_each_kind(database: Database) ->
 async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Database) -> None:
     await keep(
         database,
-        NewMemory(EPISODIC, "bridge", "Everywhere.", "U1"),
-        NewMemory(EPISODIC, "bridge", "In C1.", "U2", channel="C1"),
+        Memory(EPISODIC, "bridge", "Everywhere.", "U1"),
+        Memory(EPISODIC, "bridge", "In C1.", "U2", channel="C1"),
     )
     async with database.begin() as tx:
 
@@ -87,14 +83,14 @@ async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Databa
 
 
 async def test_long_or_odd_words_are_stored_cut(database: Database) -> None:
-    await keep(database, NewMemory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), NewMemory(EPISODIC, "", " "))
+    await keep(database, Memory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), Memory(EPISODIC, "", " "))
     async with database.begin() as tx:
         [found] = (await MemoryStore(tx).recall("T1", "bridge"))[EPISODIC]
     assert (len(found.search_text), len(found.text)) == (1_000, 4_000)
 
 
 async def test_old_memories_are_pruned(database: Database) -> None:
-    await keep(database, NewMemory(EPISODIC, "bridge", "Old."), NewMemory(EPISODIC, "bridge", "New."))
+    await keep(database, Memory(EPISODIC, "bridge", "Old."), Memory(EPISODIC, "bridge", "New."))
     async with database.begin() as tx:
         assert await MemoryStore(tx).prune(NOW + 1) == 1
         assert await MemoryStore(tx).prune(NOW + 1) == 0
@@ -121,7 +117,7 @@ async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Datab
     async with database.begin() as tx:
         for kind in MemoryKind:
             for key in ("mine", "other", "x" * 300):
-                await MemoryStore(tx).remember("T1", [(key, NewMemory(kind, "bridge", "It was told."))], NOW)
+                await MemoryStore(tx).remember("T1", [(key, Memory(kind, "bridge", "It was told."))], NOW)
         assert await MemoryStore(tx).forget_user_content("T2", ["mine"]) == 0
         assert await MemoryStore(tx).forget_user_content("T1", ["mine", "x" * 300]) == 4
         assert await MemoryStore(tx).forget_user_content("T1", []) == 0

@@ -10,23 +10,19 @@ from threadline.operator.memory import fact_to_remember
 from threadline.operator.model.routing import (
     MAX_QUESTION,
     LinkCommand,
-    MissingInput,
     WhereCommand,
+    choose_route,
     is_new_request,
     normalise_question,
     parse_thread_command,
+    truncate_question,
     truncation_notice,
-    validate_question,
 )
 from threadline.threads.model import message_id, stop_id
 
-HERE = ("C1", "1700000000.000100")
-
 
 def question(text: str) -> str:
-    found = validate_question(text, *HERE)
-    assert not isinstance(found, MissingInput)
-    return found
+    return truncate_question(normalise_question(text))
 
 
 @pytest.mark.parametrize(
@@ -42,21 +38,9 @@ def test_white_space_is_normalised_and_a_list_stays_a_list(text: str, kept: str)
     assert question(text) == kept
 
 
-@pytest.mark.parametrize(
-    ("text", "channel", "thread_ts", "missing"),
-    [
-        (None, *HERE, MissingInput.QUESTION),
-        (" \n\u200b\t", *HERE, MissingInput.QUESTION),
-        ("<@U0BOT> <@U1|ada>", *HERE, MissingInput.QUESTION),
-        ("Hello", None, None, MissingInput.CHANNEL),
-        ("Hello", HERE[0], None, MissingInput.THREAD),
-        ("Hello", HERE[0], " ", MissingInput.THREAD),
-    ],
-)
-def test_what_a_question_lacks_is_named(
-    text: str | None, channel: str | None, thread_ts: str | None, missing: MissingInput
-) -> None:
-    assert validate_question(text, channel, thread_ts) is missing
+@pytest.mark.parametrize("text", ["", " \n\u200b\t", "<@U0BOT> <@U1|ada>"])
+def test_turn_is_told_that_nothing_was_asked(text: str) -> None:
+    assert choose_route(text).missing == "missing_question"
 
 
 def test_long_question_is_cut_at_a_word() -> None:
@@ -76,12 +60,10 @@ def test_link_is_left_out_rather_than_cut_in_two() -> None:
 
 @given(st.text() | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * MAX_QUESTION))
 def test_any_text_becomes_a_bounded_beginning_of_itself(text: str) -> None:
-    found = validate_question(text, *HERE)
-    if found is MissingInput.QUESTION:
-        return
-    assert not isinstance(found, MissingInput)
+    found = question(text)
     whole = normalise_question(text)
-    assert 0 < len(found) <= MAX_QUESTION
+    assert bool(whole) == bool(found)
+    assert len(found) <= MAX_QUESTION
     assert whole.startswith(found)
     assert normalise_question(found) == found
 

@@ -27,7 +27,7 @@ from threadline.operator.context import (
 )
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
@@ -90,7 +90,7 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
             await RfpStore(tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
-                new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
+                new = Memory(kind, "website relaunch status", "opportunity_load", "U1")
                 await MemoryStore(tx).remember("T1", [(f"{kind}{n}", new)], NOW + n)
 
 
@@ -263,7 +263,7 @@ async def begun(talk: ConversationActivityScene) -> IncomingMessage:
     await talk.said(said)
     await talk.begin()
     key = turn_id(talk.thread, 1)
-    words = NewMemory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
+    words = Memory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember(talk.thread.team, [(key, words)], NOW)
     return said
@@ -280,7 +280,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         talk = StoredConversation(database, thread)
         await talk.hear(mention(1, id=f"{channel}{ts}", channel=channel))
         await talk.turn(1, words)
-        remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
+        remembered = Memory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
         async with database.begin() as tx:
             await RfpStore(tx).bind(thread, "rfp_abc123", "U1")
             await MemoryStore(tx).remember("T1", [(channel, remembered)], NOW)
@@ -293,7 +293,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
 async def test_own_patterns_come_first(database: Database) -> None:
     async with database.begin() as tx:
         for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
-            new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
+            new = Memory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
             await MemoryStore(tx).remember("T1", [(user, new)], NOW - 60 * (user == "U1"))
     told = (await prepare(database, "update the status")).patterns
     assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
@@ -350,7 +350,7 @@ async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> N
     async with database.begin() as tx:
         for n in range(9):
             kind = "validation" if n == 0 else ""
-            new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
+            new = Memory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
             await MemoryStore(tx).remember("T1", [(f"k{n}", new)], NOW + n)
     prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

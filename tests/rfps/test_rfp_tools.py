@@ -11,7 +11,7 @@ from tests.support.tool_scene import ToolScene
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import RfpFacts, RfpStatus, SourceFile, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -106,9 +106,9 @@ async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> N
 async def test_memories_are_found_by_channel_and_kind(desk: ToolScene, database: Database) -> None:
     async with database.begin() as tx:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
-            new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
+            new = Memory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
             await MemoryStore(tx).remember("T1", [(key, new)], NOW)
-        failed = NewMemory(MemoryKind.PROCEDURAL, "harbour", "opportunity_patch", error_class="REFUSED")
+        failed = Memory(MemoryKind.PROCEDURAL, "harbour", "opportunity_patch", error_class="REFUSED")
         await MemoryStore(tx).remember("T1", [("d", failed)], NOW)
     result = await desk.ask("memory.search", question="How is the harbour?")
     assert sorted(each["text"] for each in result.data["episodic"]) == ["said a", "said c"]

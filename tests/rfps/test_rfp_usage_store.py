@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
+from tests.support.recording import HASH, create, create_from, until_waited_for
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
 from threadline.threads.store import ThreadBindingStore
@@ -24,7 +24,7 @@ ID = "rfp_abc123"
 
 
 async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
-    new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
+    new = Memory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
     async with database.begin() as tx:
         await MemoryStore(tx).remember(team, [(f"of {rfp_id}", new)], NOW)
 
@@ -38,7 +38,7 @@ async def write(database: Database, rfp_id: str) -> None:
     """All that may be kept of a request."""
     for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
         await remember(database, each, rfp_id)
-    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
+    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, rfp_id)
     async with database.begin() as tx:
         await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision")
         await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {})
@@ -49,7 +49,7 @@ async def write(database: Database, rfp_id: str) -> None:
             schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
             rfp_id=rfp_id,
         )
-        await JobStore(tx).schedule(change("job"), job, AUTHOR)
+        await JobStore(tx).schedule(change("job"), job)
         await ApprovalStore(tx).propose(change("act"), wait, ApprovalRules(("U2",)))
 
 

@@ -14,7 +14,7 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
+from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.contract import ApprovalRef, DecideAction
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalStage, Proposals, button_value
@@ -70,7 +70,7 @@ class Office:
     @property
     def approval(self) -> LiveApprovalActivities:
         speaking = self.talk.activities
-        deps = ApprovalDeps(
+        return LiveApprovalActivities(
             self.talk.database,
             speaking.deps.slack,
             speaking.deps.outbox,
@@ -82,7 +82,6 @@ class Office:
             answer_of,
             SETTINGS,
         )
-        return LiveApprovalActivities(deps)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""

@@ -16,7 +16,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.sales.model import NewEmail
 from threadline.sales.store import EmailDraftStore
 from threadline.slack.history import History
@@ -117,16 +117,16 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     def change(call_id: str) -> Change:
         return Change(Operation(talk.thread, 1, 1, call_id), author, now)
 
-    action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW, author)
+    action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW)
     weekly = NewJob(job_type="status_digest", arguments={}, schedule=JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
-        await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
+        await MemoryStore(tx).remember("T1", [("key", Memory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules())
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
-        over = await JobStore(tx).schedule(change("over"), weekly, author)
-        await JobStore(tx).schedule(change("open"), weekly, author)
+        over = await JobStore(tx).schedule(change("over"), weekly)
+        await JobStore(tx).schedule(change("open"), weekly)
         await JobStore(tx).cancel(talk.thread.team, over.job_id, now)
 
     async def left() -> dict[str, int]:

@@ -48,7 +48,7 @@ from threadline.tools.model import Change, Operation, Risk, ToolResult
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolPolicy, ToolRunner
-from threadline.tools.store import ToolExecution, ToolExecutionStore, ToolLedger
+from threadline.tools.store import ToolExecutionStore, ToolLedger
 
 _NOT_FOUND = "This action is no longer on record, so nothing was decided. Please ask for it again."
 _UNKNOWN = "It is not known whether it took effect. Please check before you ask for it again."
@@ -65,16 +65,27 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class ApprovalDeps:
-    """What the activities need.
+class PostgresProposals(Proposals):
+    database: Database
+    rules: ApprovalRules
+    workflows: WorkflowClient
 
-    Args:
-        registry, services, ledger: an approved call may use every tool that is set up.
-        policy: what an approved call has to obey, for the RFP that it is about (or "").
-        find_part, render: how conversations post answers.
-        rules: who may decide now.
-        clock: seconds since 1970.
-    """
+    async def propose(self, change: Change, new: NewAction) -> ProposedAction:
+        if new.risk is not Risk.LOW and not fits_on_card(new.action.get("arguments") or {}):
+            raise Permanent(
+                "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
+            )
+        async with self.database.begin() as tx:
+            proposed = await ApprovalStore(tx).propose(change, new, self.rules)
+        if proposed.risk is not Risk.LOW:  # what is on record counts, also where the risk has changed since
+            await self.workflows.start(approval_start(change.team, proposed.action_id))
+        return proposed
+
+
+@dataclass(eq=False)
+class LiveApprovalActivities(ApprovalActivities):
+    """An approved call may use every tool of `registry` that is set up, under the `policy` for its RFP (or "").
+    `find_part`, `render`: how conversations post answers. `rules`: of now. `clock`: seconds since 1970."""
 
     database: Database
     slack: SlackClient
@@ -88,61 +99,37 @@ class ApprovalDeps:
     rules: ApprovalRules
     clock: Callable[[], float] = time.time
 
-
-class PostgresProposals(Proposals):
-    def __init__(self, database: Database, rules: ApprovalRules, workflows: WorkflowClient) -> None:
-        self._database = database
-        self._rules = rules
-        self._workflows = workflows
-
-    async def propose(self, change: Change, new: NewAction) -> ProposedAction:
-        if new.risk is not Risk.LOW and not fits_on_card(new.action.get("arguments") or {}):
-            raise Permanent(
-                "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
-            )
-        async with self._database.begin() as tx:
-            proposed = await ApprovalStore(tx).propose(change, new, self._rules)
-        if proposed.risk is not Risk.LOW:  # what is on record counts, also where the risk has changed since
-            await self._workflows.start(approval_start(change.team, proposed.action_id))
-        return proposed
-
-
-class LiveApprovalActivities(ApprovalActivities):
-    def __init__(self, deps: ApprovalDeps) -> None:
-        self._deps = deps
-        self._database = deps.database
-
     async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             try:
                 action = await ApprovalStore(tx).get(ref.team, ref.action_id)
             except ActionNotFound:
                 return ApprovalState(ApprovalStage.UNKNOWN)
-            return await _state(tx, action, self._deps.clock())
+            return await _state(tx, action, self.clock())
 
     async def decide_action(self, request: DecideAction) -> ApprovalState:
-        ref, press, now = request.ref, request.press, self._deps.clock()
+        ref, press, now = request.ref, request.press, self.clock()
         at = min(press.at or now, now)
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = ApprovalStore(tx)
             try:
-                action = await store.decide(ref.team, ref.action_id, press, self._deps.rules, at)
+                action = await store.decide(ref.team, ref.action_id, press, self.rules, at)
             except ActionNotFound:
                 return ApprovalState(ApprovalStage.UNKNOWN, reply=_NOT_FOUND)
             except DecisionRefused as refused:
                 _log.info("decision_refused", action=ref.action_id, user=press.user_id)
-                state = await _state(tx, await store.get(ref.team, ref.action_id), self._deps.clock())
+                state = await _state(tx, await store.get(ref.team, ref.action_id), self.clock())
                 return replace(state, reply=f"{refused}. Your click changed nothing.")
-            state = await _state(tx, action, self._deps.clock())
+            state = await _state(tx, action, self.clock())
         decided_now = is_decided_by(action, press)
         _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
         already = f"{action.action_id} was already decided, so your click changes nothing. {verdict_text(action)}"
         return state if decided_now else replace(state, reply=already)
 
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             action = await ApprovalStore(tx).expire(request.ref.team, request.ref.action_id, request.now)
-            return await _state(tx, action, self._deps.clock())
+            return await _state(tx, action, self.clock())
 
     async def show_decision(self, ref: ApprovalRef) -> None:
         def is_card(part: Rendered) -> bool:
@@ -150,10 +137,12 @@ class LiveApprovalActivities(ApprovalActivities):
 
         shown = None
         while True:  # until nothing was decided during the update: of two updates, Slack may get the older one last
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 store = ApprovalStore(tx)
                 action = await store.get(ref.team, ref.action_id)
-                card = await self._deps.find_part(tx, action.thread, _turn_of(action), is_card)
+                thread_key, _, turn = action.correlation_id.rpartition(":")
+                known = int(turn) if thread_key == action.thread.key and turn.isdecimal() else 0
+                card = await self.find_part(tx, action.thread, known, is_card)
                 if card is None:
                     return
                 ts, rendered = card
@@ -161,13 +150,12 @@ class LiveApprovalActivities(ApprovalActivities):
                     rendered = blocks.with_decision(rendered, await store.get(ref.team, each))
             if rendered == shown:
                 return
-            found = await self._deps.slack.update(action.channel, ts, rendered.text, rendered.blocks)
+            found = await self.slack.update(action.channel, ts, rendered.text, rendered.blocks)
             _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
             shown = rendered
 
     async def execute_action(self, ref: ApprovalRef) -> None:
-        deps = self._deps
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             action = await ApprovalStore(tx).get(ref.team, ref.action_id)
         if action.decision is not ApprovalStage.APPROVED or action.risk is Risk.LOW:
             raise Permanent("This action was not approved, so it is not carried out.")
@@ -179,8 +167,8 @@ class LiveApprovalActivities(ApprovalActivities):
             user_id=action.requested_by,
             request_id=action.action_id,
             correlation_id=action.correlation_id,
-            clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
-            services=deps.services,
+            clock=lambda: datetime.fromtimestamp(self.clock(), UTC),
+            services=self.services,
             actor=action.actor,
             turn=operation.turn,
             step=operation.step,
@@ -189,29 +177,36 @@ class LiveApprovalActivities(ApprovalActivities):
             co_requesters=action.co_requesters,
             approved_action_id=action.action_id,
         )
-        offered = {each.name for each in available_tools(deps.registry, deps.services)}
+        offered = {each.name for each in available_tools(self.registry, self.services)}
         allowed = AllowedTools(frozenset(offered & {action.tool}))
-        runner = ToolRunner(deps.registry, allowed, deps.ledger, deps.policy(action.rfp_id))
+        runner = ToolRunner(self.registry, allowed, self.ledger, self.policy(action.rfp_id))
         async with heartbeating():
             result = await runner.run(action.call(context.call_id), context)
         correlation = action.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
     async def post_outcome(self, ref: ApprovalRef) -> None:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = ApprovalStore(tx)
             action = await store.get(ref.team, ref.action_id)
             record = await ToolExecutionStore(tx).get(_operation_of(action))
-            await store.record_execution(action, (record and record.status) or "unknown", self._deps.clock())
+            await store.record_execution(action, (record and record.status) or "unknown", self.clock())
         result = (record and record.tool_result) or ToolResult()
+        if record is None:  # an intent is written down before anything is done
+            said = "but could not be started. Nothing was done. Please ask for it again."
+        elif record.status is None:
+            said = f"and started. {_UNKNOWN}"
+        elif result.error:
+            said = f"but could not be carried out: {result.error.text}"
+        else:
+            said = f"and carried out: {public_sentence(result.display_text, 'Done.')}"
         groups = [(each.kind, each.records) for each in result.structured]
-        rendered = self._deps.render(_outcome_text(action, record, result), groups)
-        await self._deps.outbox.publish(Post(outcome_key(action), action.channel, action.thread_ts, rendered))
+        rendered = self.render(f"{action.action_id} was approved {said}", groups)
+        await self.outbox.publish(Post(outcome_key(action), action.channel, action.thread_ts, rendered))
 
 
 def _operation_of(action: ProposedAction) -> Operation:
-    """Return the operation under which an approved action is executed once. It belongs to no turn: its outcome is a
-    post of its own."""
+    """What an approved action is executed under, once. It belongs to no turn: its outcome is a post of its own."""
     return Operation(action.thread, 0, 0, f"approved:{action.action_id}")
 
 
@@ -220,19 +215,3 @@ async def _state(tx: Transaction, action: ProposedAction, now: float) -> Approva
     posted = action.risk is Risk.LOW or overdue or await PostStore(tx).ts_of(outcome_key(action))
     stage = action.decision or ApprovalStage.OPEN
     return ApprovalState(stage, action.expires_at.timestamp(), action.correlation_id, bool(posted))
-
-
-def _turn_of(action: ProposedAction) -> int:
-    """Return the turn whose answer shows the card; 0 if the correlation id names none."""
-    thread, _, turn = action.correlation_id.rpartition(":")
-    return int(turn) if thread == action.thread.key and turn.isdecimal() else 0
-
-
-def _outcome_text(action: ProposedAction, record: ToolExecution | None, result: ToolResult) -> str:
-    if record is None:  # an intent is written down before anything is done
-        return f"{action.action_id} was approved but could not be started. Nothing was done. Please ask for it again."
-    if record.status is None:
-        return f"{action.action_id} was approved and started. {_UNKNOWN}"
-    if result.error:
-        return f"{action.action_id} was approved but could not be carried out: {result.error.text}"
-    return f"{action.action_id} was approved and carried out: {public_sentence(result.display_text, 'Done.')}"

@@ -7,18 +7,18 @@ https://docs.slack.dev/reference/block-kit/block-elements/button-element (75 cha
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals.model import APPROVE, CARD_KIND, REJECT, ApprovalStage, ProposedAction, button_value
 from threadline.slack.formatting import Block, Rendered, context, escape_all, mention, section
+from threadline.threads.model import format_utc
 from threadline.tools.blocks import EMPTY, MAX_LABEL, RenderedRecords, fits_whole, format_cell, format_label
 
 MAX_LINES = 30
 """Lines of arguments on a card; of further ones it says how many."""
-_MAX_VALUE = 1_500
-"""Characters of one argument."""
+_MAX_VALUE = 1_500  # characters of one argument
 _MAX_PEOPLE = 10
 _MAX_CHARACTERS = 1_800
 """Of the arguments, as Slack counts them; what the tool does and the reason take at most half as much."""
@@ -67,8 +67,7 @@ def verdict_text(action: ProposedAction) -> str:
 
 def format_moment(at: float) -> str:
     """Format seconds since 1970 in the reader's time zone: https://docs.slack.dev/messaging/formatting-message-text."""
-    written = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"<!date^{int(at)}^{{date_num}} {{time}}|{written}>"
+    return f"<!date^{int(at)}^{{date_num}} {{time}}|{format_utc(at)}>"
 
 
 def fits_on_card(arguments: Mapping[str, Any]) -> bool:
@@ -81,7 +80,12 @@ def fits_on_card(arguments: Mapping[str, Any]) -> bool:
 def _card(record: Mapping[str, Any]) -> RenderedRecords:
     action_id, risk = str(record.get("action_id", "")), str(record.get("risk", ""))
     does, reason = format_cell(record.get("does")), format_cell(record.get("reason"))
-    lines = _lines(record.get("arguments"))
+    given = [line for *_, line in _fields(record.get("arguments")) if line]
+    lines = given[:MAX_LINES]
+    while _room_left(lines) < 0:
+        lines.pop()
+    if more := len(given) - len(lines):
+        lines.append(f"and {more} more that are not shown here")
     until = float(record.get("expires_at") or 0.0)
     head = f"*Proposed: {escape_all(does)}* ({escape_all(action_id)}, {escape_all(risk)} risk)"
     what = "\n".join([head, *(f"• {escape_all(each)}" for each in lines), f"*Why:* {escape_all(reason)}"])
@@ -96,19 +100,8 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
         context(terms) | {"block_id": f"{CARD_KIND}:{action_id}:terms"},
         {"type": "actions", "block_id": _buttons_id(action_id), "elements": buttons},
     )
-    return RenderedRecords(
-        "\n".join([f"Proposed: {does} ({action_id}, {risk} risk)", *lines, f"Why: {reason}"]), blocks
-    )
-
-
-def _lines(arguments: object) -> list[str]:
-    """Return the arguments, a line each; a cut value ends in an ellipsis, and lines without room are counted."""
-    lines = [line for *_, line in _fields(arguments) if line]
-    shown = lines[:MAX_LINES]
-    while _room_left(shown) < 0:
-        shown.pop()
-    more = len(lines) - len(shown)
-    return [*shown, f"and {more} more that are not shown here"] if more else shown
+    plain = [f"Proposed: {does} ({action_id}, {risk} risk)", *lines, f"Why: {reason}"]
+    return RenderedRecords("\n".join(plain), blocks)
 
 
 def _room_left(lines: Iterable[str]) -> int:
@@ -116,13 +109,14 @@ def _room_left(lines: Iterable[str]) -> int:
 
 
 def _fields(arguments: object) -> list[tuple[str, object, str]]:
-    """Return each argument as its name, its value, and its line, which is empty where nothing is given.
-
-    An object, such as a patch, is shown by its own fields, also if it is given as JSON text.
-    """
+    """Return each argument as its name, its value, and its line, which is empty where nothing is given. An object, such
+    as a patch, is shown by its own fields, also if it is given as JSON text."""
     found = list[tuple[str, object, str]]()
     for name, given in arguments.items() if isinstance(arguments, Mapping) else ():
-        value = _parse_object(given)
+        value = given
+        if isinstance(given, str) and given.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(given)
         if isinstance(value, Mapping):
             texts = {each: "removed" if what is None else format_cell(what, _MAX_VALUE) for each, what in value.items()}
             found += [(str(each), value[each], f"{format_label(each)}: {text}") for each, text in texts.items()]
@@ -131,15 +125,6 @@ def _fields(arguments: object) -> list[tuple[str, object, str]]:
             is_empty = value in (None, "", [], {}) or text == EMPTY
             found.append((str(name), value, "" if is_empty else f"{format_label(name)}: {text}"))
     return found
-
-
-def _parse_object(value: object) -> object:
-    if not (isinstance(value, str) and value.lstrip().startswith("{")):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _button(label: str, action_id: str, style: str, value: str) -> Block:

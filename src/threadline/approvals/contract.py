@@ -25,12 +25,9 @@ class ApprovalRef:
 
 @dataclass(frozen=True)
 class ApprovalState:
-    """How far a proposed action is.
-
-    `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it. `finished`: the outcome of an
-    approved action is in the thread, or too old to be executed now, so nothing is left to do. `reply`: what the person
-    who pressed is told privately; empty where the card itself says it.
-    """
+    """How far a proposed action is. `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it.
+    `finished`: the outcome of an approved action is in the thread, or too old to be executed now, so nothing is left to
+    do. `reply`: what the person who pressed is told privately; empty where the card itself says it."""
 
     stage: ApprovalStage
     expires_at: float = 0.0

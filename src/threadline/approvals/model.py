@@ -14,7 +14,7 @@ from threadline.errors import Permanent
 from threadline.models.model import ToolCall
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress, ButtonState
-from threadline.tools.model import Author, Change, Risk, ToolResult, record_group
+from threadline.tools.model import Change, Risk, ToolResult, record_group
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """`action_id` of the two buttons."""
@@ -46,18 +46,12 @@ class ApprovalRules:
 
 @dataclass(frozen=True)
 class NewAction:
-    """What is proposed, and by whom.
-
-    Args:
-        action: the tool's name and its arguments.
-        author: the person who asked last; `actor` is their name.
-        rfp_id: the RFP that it is about, or empty.
-        co_requesters: everybody else who wrote in the turn, id to label.
-    """
+    """What is proposed. `action`: the tool's name and its arguments. `rfp_id`: the RFP that it is about, or empty.
+    `actor`: the name of the person who asked last; `co_requesters`: everybody else who wrote in the turn, id to
+    label."""
 
     action: Mapping[str, Any]
     risk: Risk
-    author: Author
     rfp_id: str = ""
     actor: str = ""
     co_requesters: Mapping[str, str] = field(default_factory=dict)
@@ -128,11 +122,8 @@ class Proposals(ABC):
 
     @abstractmethod
     async def propose(self, change: Change, new: NewAction) -> ProposedAction:
-        """Put an action on record, once for each operation. One that waits has its workflow when this returns.
-
-        Raises:
-            Permanent: nobody may decide it here, or it is too large.
-        """
+        """Put an action on record, once for each operation. One that waits has its workflow when this returns. Raises
+        `Permanent`: nobody may decide it here, or it is too large."""
 
 
 def action_hash(action: Mapping[str, Any]) -> str:
@@ -142,7 +133,6 @@ def action_hash(action: Mapping[str, Any]) -> str:
 
 
 def button_value(action_id: str, action_hash: str) -> str:
-    """Return the value of a button: the action's id and hash."""
     return f"{action_id}:{action_hash}"
 
 
@@ -152,12 +142,9 @@ def parse_button(value: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def eligible_approvers(new: NewAction, approvers: Collection[str]) -> tuple[str, ...]:
-    """Return who may decide an action: of a high risk nobody who asked for it, and of a low one nobody, as it is done.
-
-    Raises:
-        Permanent: nobody may decide it.
-    """
+def eligible_approvers(new: NewAction, user_id: str, approvers: Collection[str]) -> tuple[str, ...]:
+    """Return who may decide what a user proposes: of a high risk nobody who asked, and of a low one nobody at all.
+    Raises `Permanent`: nobody may decide it."""
     if new.risk is Risk.LOW:
         return ()
     if not approvers:
@@ -165,7 +152,7 @@ def eligible_approvers(new: NewAction, approvers: Collection[str]) -> tuple[str,
             f"This has {new.risk} risk, and no approvers are set: the administrator must set THREADLINE_APPROVERS. "
             "Nothing was proposed."
         )
-    requesters = {new.author.user_id, *new.co_requesters} if new.risk is Risk.HIGH else set[str]()
+    requesters = {user_id, *new.co_requesters} if new.risk is Risk.HIGH else set[str]()
     if found := tuple(each for each in dict.fromkeys(approvers) if each not in requesters):
         return found
     raise Permanent(
@@ -176,10 +163,7 @@ def eligible_approvers(new: NewAction, approvers: Collection[str]) -> tuple[str,
 
 def check_press(action: ProposedAction, press: ButtonPress, approvers_now: Collection[str]) -> None:
     """Check that a press may decide: by an approver of when the action was proposed and of now, on its own button.
-
-    Raises:
-        DecisionRefused: it may not.
-    """
+    Raises `DecisionRefused`."""
     made_for = parse_button(press.value) if press.action_id in (APPROVE, REJECT) else None
     if made_for != (action.action_id, action.action_hash):
         raise DecisionRefused(f"This button is not for what {action.action_id} proposes: nothing was decided")
@@ -193,11 +177,7 @@ def check_press(action: ProposedAction, press: ButtonPress, approvers_now: Colle
 
 
 def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedAction, reason: str) -> ToolResult:
-    """Return the result of a tool whose action waits for a decision, with the card that shows it.
-
-    Args:
-        summary: what the call does, in a few words.
-    """
+    """Return the result of a tool whose action waits for a decision, with its card; `summary`: what the call does."""
     data = {
         "action_id": action.action_id,
         "risk": action.risk.value,

@@ -50,24 +50,20 @@ class ApprovalStore(Store):
             raise Permanent(f"an action {problem}")
         if rules.expiry <= 0:
             raise Permanent("the action would expire before anybody could decide")
-        action, created = cast(dict[str, Any], storable_json(new.action)), _moment(change.now)
-        approved = {"decision": ApprovalStage.APPROVED, "decided_at": created, "decision_key": "low risk"}
-        row = {
-            "team": change.team,
-            **audit_values(change),
+        action = cast(dict[str, Any], storable_json(new.action))
+        row = audit_values(change) | {
             "rfp_id": new.rfp_id,
             "action": action,
             "action_hash": action_hash(action),
             "risk": new.risk,
-            "requested_by": new.author.user_id,
+            "requested_by": change.author.user_id,
             "actor": storable_key(new.actor),
             "co_requesters": storable_json(dict(new.co_requesters)),
-            "approvers": list(eligible_approvers(new, rules.approvers)),
-            "correlation_id": new.author.correlation_id,
-            "created_at": created,
+            "approvers": list(eligible_approvers(new, change.author.user_id, rules.approvers)),
             "expires_at": _moment(change.now + rules.expiry),
-            **(approved if new.risk is Risk.LOW else {}),
         }
+        if new.risk is Risk.LOW:
+            row |= {"decision": ApprovalStage.APPROVED, "decided_at": row["created_at"], "decision_key": "low risk"}
         await self._tx.execute(insert(proposed_actions).values(row).on_conflict_do_nothing())
         query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
         recorded = _action((await self._tx.execute(query)).mappings().one())
@@ -111,14 +107,9 @@ class ApprovalStore(Store):
     async def decide(
         self, team: str, action_id: str, press: ButtonPress, rules: ApprovalRules, now: float
     ) -> ProposedAction:
-        """Return the action as it is decided: by this press, an earlier one, or its expiry.
-
-        Args:
-            now: when it was pressed, in seconds since 1970.
-
-        Raises:
-            ActionNotFound, DecisionRefused: this press decided nothing; the message says why.
-        """
+        """Return the action as it is decided: by this press, an earlier one, or its expiry. `now`: when it was pressed,
+        in seconds since 1970. Raises `ActionNotFound`, `DecisionRefused`: the press decided nothing; the message says
+        why."""
         action = await self.get(team, action_id)
         if action.decision is None:
             check_press(action, press, rules.approvers)
@@ -142,12 +133,8 @@ class ApprovalStore(Store):
         return (await self._tx.execute(delete(proposed_actions).where(row.id.in_(old)))).rowcount
 
     async def record_execution(self, action: ProposedAction, status: str, now: float) -> None:
-        """Write the event `action_executed`, once.
-
-        Args:
-            status: that of the tool call; `unknown` where nobody knows whether it took effect.
-            now: seconds since 1970.
-        """
+        """Write the event `action_executed`, once. `now`: seconds since 1970. `status`: that of the tool call;
+        `unknown` where nobody knows whether it took effect."""
         data = {"status": status, "tool": action.tool}
         await self._append_event(action, "action_executed", data, action.requested_by, _moment(now))
 

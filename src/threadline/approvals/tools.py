@@ -75,14 +75,8 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     risk = checked.tool.risk_of(checked.arguments)
     if given.risk and given.risk.exceeds(risk):  # a proposal may raise the risk of its tool, never lower it
         risk = given.risk
-    new = NewAction(
-        {"tool": checked.tool.name, "arguments": arguments},
-        risk,
-        context.author,
-        given.rfp_id or rfp_id,
-        context.actor,
-        context.co_requesters,
-    )
+    proposal = {"tool": checked.tool.name, "arguments": arguments}
+    new = NewAction(proposal, risk, given.rfp_id or rfp_id, context.actor, context.co_requesters)
     action = await context.services[Proposals].propose(context.change, new)
     if action.risk is not Risk.LOW:
         summary = checked.tool.description.split(". ")[0].rstrip(".")
@@ -101,7 +95,6 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
 
 
 def _refuse_proposal(tool: Tool) -> ToolResult | None:
-    """Return why a tool cannot be proposed at all."""
     if tool.kind in (ToolKind.SPEAK, ToolKind.PROPOSE):
         text, suggestion = f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something."
     elif tool.needs_approval:

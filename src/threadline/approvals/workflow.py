@@ -24,9 +24,7 @@ from threadline.threads.calls import attempt, call_until_done
 @workflow.defn(name=APPROVAL_WORKFLOW)
 class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
     """One run for each proposed action. It ends when the decision is shown and an approved action's outcome is posted.
-
-    A later press starts another run, which answers it from the record.
-    """
+    A later press starts another run, which answers it from the record."""
 
     @workflow.init
     def __init__(self, given: ApprovalRun) -> None:

@@ -38,7 +38,7 @@ from threadline.operator.model.routing import (
     truncate_question,
     truncation_notice,
 )
-from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound, Scope, ScopeSource, find_rfp_ids
+from threadline.rfps.model import Rfp, RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads import phrases
@@ -184,7 +184,7 @@ async def _route_by_rules(
     words = said.answer if resumes else said.words
     chosen = TurnRoute(Agent.COPILOT, Branch.A)  # overheard: the agent may be silent about it
     if said.addressed:
-        chosen = choose_route(words, thread, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
+        chosen = choose_route(words, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
     if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
         told = help_text(available_tools(deps.registry, deps.services))
         return replace(_reply_by_rule(told), missing=chosen.missing)
@@ -227,12 +227,12 @@ async def _run_thread_commands(
                 done.notes.append(no_rfp_id_text(deps.bot_name))
                 continue
             try:
-                made = await RfpStore(tx).bind(thread, part.command.rfp_id, part.author_id)
+                rfp, before = await RfpStore(tx).bind(thread, part.command.rfp_id, part.author_id)
             except RfpNotFound as error:
                 done.notes.append(unknown_rfp_text(error))
                 continue
-            done.notes.append(bound_text(made))
-            done.bound, done.linked = made.rfp.rfp_id, True
+            done.notes.append(bound_text(rfp, before))
+            done.bound, done.linked = rfp.rfp_id, True
         elif part.command:
             now, trouble = await _bound(tx, thread)
             done.notes.append(binding_text(now) if now else trouble or unbound_text(deps.bot_name))
@@ -363,12 +363,12 @@ def _joined(parts: Sequence[InputPart]) -> str:
     return "\n".join(filter(None, (each.words for each in parts)))
 
 
-def bound_text(made: RfpBinding) -> str:
+def bound_text(rfp: Rfp, before: str | None) -> str:
     """A binding is confirmed, with what it replaced."""
-    named = _rfp_name(made.rfp)
-    if made.before == made.rfp.rfp_id:
+    named = _rfp_name(rfp)
+    if before == rfp.rfp_id:
         return f"This thread is already bound to {named}."
-    was = f" It was bound to `{made.before}` before." if made.before else ""
+    was = f" It was bound to `{before}` before." if before else ""
     return f"This thread is now bound to {named}.{was}"
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -13,7 +14,7 @@ from temporalio import activity
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.jobs import blocks
-from threadline.jobs.contract import ATTEMPT_SECONDS, RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
+from threadline.jobs.contract import ATTEMPT_SECONDS, OVER, RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
 from threadline.jobs.model import (
     DEADLINE_REMINDER,
     FOLLOW_UP,
@@ -22,7 +23,6 @@ from threadline.jobs.model import (
     ChannelAdmission,
     DeadlineReminder,
     FollowUp,
-    JobArguments,
     JobRunner,
     JobStatus,
     StatusDigest,
@@ -46,9 +46,7 @@ CHECK_SECONDS = 6 * 3600.0
 """Between two looks at the date that a reminder is about: it may have moved."""
 MAX_LISTED = 50
 """RFPs of one digest; it says that there are more."""
-_OVER = "It is over, or was cancelled."
-_REPEATED = "repeated"
-"""In the result of a run that failed: whether the run before it failed for the same reason."""
+_REPEATED = "repeated"  # in the result of a run that failed: whether the run before it failed for the same reason
 
 _log = structlog.get_logger(__name__)
 
@@ -65,32 +63,20 @@ class ThreadAsker(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class LiveJobActivities(JobActivities):
     """Every post has a key of the job, the run and its kind, so that a run which is repeated says nothing twice.
+    `asker`: where a follow-up's question goes; `clock`: seconds since 1970."""
 
-    Args:
-        asker: where a follow-up's question goes.
-        clock: seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        outbox: Outbox,
-        channels: ChannelAdmission,
-        asker: ThreadAsker,
-        runner: JobRunner,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._outbox = outbox
-        self._channels = channels
-        self._asker = asker
-        self._runner = runner
-        self._clock = clock
+    database: Database
+    outbox: Outbox
+    channels: ChannelAdmission
+    asker: ThreadAsker
+    runner: JobRunner
+    clock: Callable[[], float] = time.time
 
     async def look_at_job(self, ref: JobRef) -> NextRun:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)
             if job and not job.is_finished:
                 given = read_arguments(find_job_type(job.job_type), job.arguments)
@@ -99,7 +85,7 @@ class LiveJobActivities(JobActivities):
                 return NextRun(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
         own = job_workflow_id(ref.team, ref.job_id)
         if ref.run_key != own:  # a schedule has started it, and has outlived its job
-            await self._runner.end_schedule(own)
+            await self.runner.end_schedule(own)
         return NextRun(over=True)
 
     async def _next_reminder(self, tx: Transaction, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> NextRun:
@@ -109,36 +95,32 @@ class LiveJobActivities(JobActivities):
         except RfpNotFound:
             return NextRun(run_at=0.0)
         if due is None:
-            expired = datetime.fromtimestamp(self._clock(), UTC) > job.created_at + FARTHEST
+            expired = datetime.fromtimestamp(self.clock(), UTC) > job.created_at + FARTHEST
             return NextRun(run_at=0.0) if expired else NextRun(check_again_in=CHECK_SECONDS)
         moment = morning(due - timedelta(days=given.days_before), job.schedule.time_zone)
         await JobStore(tx).postpone(ref.team, ref.job_id, moment)
         return NextRun(run_at=moment.timestamp(), check_again_in=CHECK_SECONDS)
 
     async def run_job(self, ref: JobRef) -> str:
-        async with self._database.begin() as tx:
-            job = await JobStore(tx).begin(ref.team, ref.job_id, ref.run_key, self._clock())
-        if job is None or not (job.is_running and job.run_key == ref.run_key):
-            return _last_result(job, ref) or _OVER
-        _log.info(
-            "job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
-        )
+        async with self.database.begin() as tx:
+            job = await JobStore(tx).begin(ref.team, ref.job_id, ref.run_key, self.clock())
+        if job is None or job.run_key != ref.run_key:
+            return OVER
+        if not job.is_running:  # this very run is on record, and its answer was lost
+            return str(job.result.get("said") or OVER) if isinstance(job.result, dict) else OVER
+        correlation = job.author.correlation_id
+        _log.info("job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=correlation)
         said = await self._do_in_time(job)
-        async with self._database.begin() as tx:
-            await JobStore(tx).finish(ref.team, ref.job_id, ref.run_key, self._clock(), result={"said": said})
+        async with self.database.begin() as tx:
+            await JobStore(tx).finish(ref.team, ref.job_id, ref.run_key, self.clock(), result={"said": said})
         _log.info("job_run_finished", job=job.job_id, type=job.job_type, run=job.runs)
         return said
 
     async def _do_in_time(self, job: AgentJob) -> str:
         """Return a sentence on what was done. Each attempt tries: its posts have keys, so one whose result was lost is
-        found to be done.
-
-        Raises:
-            Permanent: it cannot be done, or what it needs was away for too long.
-            Transient: what it needs is away.
-        """
+        found to be done. Raises `Permanent` too when what it needs was away for too long."""
         late = time.time() - activity.info().scheduled_time.timestamp() > RUN_SECONDS
-        given: JobArguments = read_arguments(find_job_type(job.job_type), job.arguments)
+        given = read_arguments(find_job_type(job.job_type), job.arguments)
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 match given:
@@ -155,8 +137,8 @@ class LiveJobActivities(JobActivities):
             raise Transient(said, retry_after=getattr(fault, "retry_after", None)) from fault
 
     async def fail_job(self, failure: JobFailure) -> None:
-        ref, now = failure.ref, self._clock()
-        async with self._database.begin() as tx:
+        ref, now = failure.ref, self.clock()
+        async with self.database.begin() as tx:
             store = JobStore(tx)
             job = await store.find(ref.team, ref.job_id, lock=True)
             if job is None or job.run_key != ref.run_key:
@@ -176,40 +158,39 @@ class LiveJobActivities(JobActivities):
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(refused))
 
     async def mark_cancelled(self, ref: JobRef) -> None:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)
             if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
-                await JobStore(tx).cancel(ref.team, ref.job_id, self._clock())
+                await JobStore(tx).cancel(ref.team, ref.job_id, self.clock())
 
     async def _say(self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
         """Post in a channel, or else in the job's thread; returns the `ts`."""
         place, thread_ts = (channel, None) if channel else (job.channel, job.thread_ts)
-        return await self._outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
+        return await self.outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
 
     async def _digest(self, job: AgentJob, given: StatusDigest) -> str:
-        channel = await self._channels.admit(given.channel or job.channel, job.author.user_id)
-        async with self._database.begin() as tx:
+        channel = await self.channels.admit(given.channel or job.channel, job.author.user_id)
+        async with self.database.begin() as tx:
             found = await RfpStore(tx).listed(job.team, open_only=True, limit=MAX_LISTED + 1)
             user = await UserStore(tx).get(job.team, job.author.user_id)
         lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
-        text = blocks.digest(lines, more=len(found) > MAX_LISTED)
-        footer = blocks.digest_footer(job.job_id, user.display_name if user else "")
-        rendered = formatting.notice(f"{text}\n\n{footer}", headline="Open RFPs")
+        name = user.display_name if user else ""
+        text = blocks.digest(lines, job.job_id, name, more=len(found) > MAX_LISTED)
+        rendered = formatting.notice(text, headline="Open RFPs")
         await self._say(job, STATUS_DIGEST, rendered, channel)
         return f"Posted a digest of {len(lines)} open RFPs in {channel}."
 
     async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:
         try:
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 rfp = await RfpStore(tx).get(job.team, given.rfp_id)
         except RfpNotFound as gone:
             return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:
             why = f"is {status_words(rfp.status)}" if rfp.due_date else "has no due date"
             return f"Posted no reminder: {rfp.rfp_id} {why}."
-        user, channel = job.author.user_id, ""
-        if given.channel:
-            channel = await self._channels.admit(given.channel, user)
+        user = job.author.user_id
+        channel = await self.channels.admit(given.channel, user) if given.channel else ""
         text = blocks.deadline(_line(rfp, self._today(job)), job.job_id)
         rendered = formatting.notice(text, mentions=(user,), headline="A deadline is near")
         await self._say(job, DEADLINE_REMINDER, rendered, channel)
@@ -218,38 +199,25 @@ class LiveJobActivities(JobActivities):
     async def _follow_up(self, job: AgentJob, given: FollowUp) -> str:
         """First say what is asked and for whom, then ask: the question stands at that post in the thread."""
         user, thread = job.author.user_id, Thread(job.team, job.channel, job.thread_ts)
-        await self._channels.admit(job.channel, user)  # who has asked may have left since
-        await self._asker.may_ask(thread, user)  # nothing is announced that is then not done
+        await self.channels.admit(job.channel, user)  # who has asked may have left since
+        await self.asker.may_ask(thread, user)  # nothing is announced that is then not done
         text = blocks.follow_up(given.question, job.job_id)
         ts = await self._say(job, FOLLOW_UP, formatting.notice(text, mentions=(user,), headline="A follow-up"))
-        identity = job_question_id(job.team, job.job_id, job.runs)
-        words = clean_text(_question(given))
-        message = IncomingMessage(
-            identity, MessageKind.MESSAGE, SenderType.UNKNOWN, user, words, job.channel, ts, addressed=True
-        )
-        await self._asker.ask(thread, message)
+        identity, words = job_question_id(job.team, job.job_id, job.runs), given.question
+        if given.rfp_id and not find_rfp_ids(words):
+            words = f"{words} ({given.rfp_id})"
+        sender = (MessageKind.MESSAGE, SenderType.UNKNOWN, user)
+        message = IncomingMessage(identity, *sender, clean_text(words), job.channel, ts, addressed=True)
+        await self.asker.ask(thread, message)
         return "Asked the operator in the thread."
 
     def _today(self, job: AgentJob) -> date:
-        return datetime.fromtimestamp(self._clock(), ZoneInfo(job.schedule.time_zone)).date()
-
-
-def _last_result(job: AgentJob | None, ref: JobRef) -> str:
-    """What this very run has come to, where it is on record and its answer was lost."""
-    if job is None or job.run_key != ref.run_key or not isinstance(job.result, dict):
-        return ""
-    return str(job.result.get("said", ""))
-
-
-def _question(given: FollowUp) -> str:
-    """The question, with the RFP that it is about unless it names one."""
-    named = find_rfp_ids(given.question)
-    return given.question if named or not given.rfp_id else f"{given.question} ({given.rfp_id})"
+        return datetime.fromtimestamp(self.clock(), ZoneInfo(job.schedule.time_zone)).date()
 
 
 def _line(rfp: Rfp, today: date) -> str:
-    facts: Sequence[str] = [blocks.due_text(rfp.due_date, today), status_words(rfp.status)]
+    facts = [blocks.due_text(rfp.due_date, today), status_words(rfp.status)]
     if rfp.owner:
-        facts = [*facts, f"owner {blocks.escape_inline(rfp.owner)}"]
+        facts.append(f"owner {blocks.escape_inline(rfp.owner)}")
     client = f" for {blocks.escape_inline(rfp.client)}" if rfp.client else ""
     return f"**{blocks.escape_inline(rfp.title)}**{client} (`{rfp.rfp_id}`): {', '.join(facts)}"

@@ -10,18 +10,12 @@ from threadline.rfps.model import status_words
 _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
 
-def digest(lines: Sequence[str], *, more: bool) -> str:
-    """The open RFPs, one a line."""
-    if not lines:
-        return "No RFP is open."
-    listed = "\n".join(f"- {each}" for each in lines)
-    return f"{listed}\n\nThere are more: ask me for the list." if more else listed
-
-
-def digest_footer(job_id: str, name: str) -> str:
-    """The last line of what somebody has asked for once and others read; without a `name` it says none."""
+def digest(lines: Sequence[str], job_id: str, name: str, *, more: bool) -> str:
+    """The open RFPs, one a line, and who has asked once for what others read; without a `name` it says nobody."""
+    listed = "\n".join(f"- {each}" for each in lines) or "No RFP is open."
+    rest = "\n\nThere are more: ask me for the list." if more else ""
     by = f", asked for by {escape_inline(name)}" if escape_inline(name) else ""
-    return f"_{job_id}{by}. To end it, ask me to cancel {job_id}._"
+    return f"{listed}{rest}\n\n_{job_id}{by}. To end it, ask me to cancel {job_id}._"
 
 
 def deadline(line: str, job_id: str) -> str:
@@ -44,10 +38,8 @@ def cancelled_by(job: AgentJob, name: str) -> str:
     at_work = " The current run still finishes." if job.is_running else ""
     who = escape_inline(name) or "Somebody"
     named = f"**{job.job_id}** ({status_words(job.job_type)})"
-    return (
-        f"{who} has cancelled {named}, which you asked for. It will not run again."
-        f"{at_work} Ask me to schedule it again if you still need it."
-    )
+    said = f"{who} has cancelled {named}, which you asked for. It will not run again.{at_work}"
+    return f"{said} Ask me to schedule it again if you still need it."
 
 
 def due_text(day: date | None, today: date) -> str:

@@ -8,6 +8,7 @@ from threadline.threads.activity_options import STORE, ActivityOptions, activity
 from threadline.threads.workflow_client import WorkflowStart
 
 AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
+OVER = "It is over, or was cancelled."
 
 RUN_SECONDS = 3600.0
 """After so long without Slack, say, a run has failed, which is told as soon as Slack is back."""
@@ -19,10 +20,8 @@ FAIL = ActivityOptions(start_to_close=60, retry=retry_policy(1, 60), never_gives
 
 @dataclass(frozen=True)
 class JobRef:
-    """A job of a team, and what its type is called; `run_key` names one run of it, the same however often it is told.
-
-    A workflow is started with it while no run is named yet.
-    """
+    """A job of a team, and what its type is called. `run_key` names one run of it, the same however often it is told;
+    empty in what a workflow is started with."""
 
     team: str
     job_id: str
@@ -32,11 +31,9 @@ class JobRef:
 
 @dataclass(frozen=True)
 class NextRun:
-    """When a job is to run.
-
-    `run_at`: in seconds since 1970, which may be past; None while nobody knows. `check_again_in`: seconds after which
-    that may have changed; 0 when it does not. `over`: it is not to be run any more.
-    """
+    """When a job is to run. `run_at`: in seconds since 1970, which may be past; None while nobody knows.
+    `check_again_in`: seconds after which that may have changed; 0 when it does not. `over`: it is not to be run any
+    more."""
 
     over: bool = False
     run_at: float | None = None
@@ -45,17 +42,13 @@ class NextRun:
 
 @dataclass(frozen=True)
 class JobFailure:
-    """A run that failed, and why, in a sentence."""
-
     ref: JobRef
     error: str
 
 
 class JobActivities(ABC):
     """Run in the core worker. Each may be repeated: a job's row tells what has begun and ended, a post's key the rest.
-
-    A job that is gone from the database is over.
-    """
+    A job that is gone from the database is over."""
 
     @activity_options(STORE)
     @abstractmethod
@@ -65,10 +58,8 @@ class JobActivities(ABC):
     @activity_options(RUN)
     @abstractmethod
     async def run_job(self, ref: JobRef) -> str:
-        """Record that a run begins, do what it is for, and record that; returns a sentence on what that was.
-
-        A run that has begun goes on when it is tried again, also if its job was cancelled since: its posts have keys.
-        """
+        """Record that a run begins, do what it is for, and record that; returns a sentence on what that was. A run that
+        has begun goes on when it is tried again, also if its job was cancelled since: its posts have keys."""
 
     @activity_options(FAIL)
     @abstractmethod
@@ -84,11 +75,5 @@ class JobActivities(ABC):
 def job_start(job: AgentJob) -> WorkflowStart:
     """The workflow of a job; of a cron, what its schedule starts at each of its times."""
     memo = {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
-    return WorkflowStart(
-        AGENT_JOB_WORKFLOW,
-        job.workflow_id,
-        JobRef(job.team, job.job_id, job.job_type),
-        channel=job.channel,
-        memo=memo,
-        title=f"{job.job_id}: {job.job_type}",
-    )
+    ref, title = JobRef(job.team, job.job_id, job.job_type), f"{job.job_id}: {job.job_type}"
+    return WorkflowStart(AGENT_JOB_WORKFLOW, job.workflow_id, ref, channel=job.channel, memo=memo, title=title)

@@ -57,10 +57,8 @@ class NewJob:
 @dataclass(frozen=True, kw_only=True)
 class AgentJob(NewJob):
     """`author` is who asked. `runs`, `result`, `error` and the last two moments are of the runs so far, the latest one.
-
-    `workflow_id` names the workflow, or of a cron the schedule; `run_key` its latest run; `id` its place among the
-    jobs of all teams.
-    """
+    `workflow_id` names the workflow, or of a cron the schedule; `run_key` its latest run; `id` its place among the jobs
+    of all teams."""
 
     id: int
     team: str
@@ -91,9 +89,7 @@ class AgentJob(NewJob):
 @dataclass(frozen=True)
 class TemporalJobStatus:
     """A job in Temporal. `exists`: as a workflow or a schedule of its own; `state`: Temporal's word for it.
-
-    `next_times`: of a cron, as Temporal will fire it; `running`: workflows of its runs that are under way.
-    """
+    `next_times`: of a cron, as Temporal will fire it; `running`: workflows of its runs that are under way."""
 
     exists: bool
     state: str = ""
@@ -145,7 +141,6 @@ def job_workflow_id(team: str, job_id: str) -> str:
 
 
 def job_question_id(team: str, job_id: str, run: int) -> str:
-    """Of what a job asks in a run of it, in the name of a person."""
     return f"{team}:{job_id}:run:{run}"
 
 
@@ -207,8 +202,6 @@ class FollowUp(JobType):
 
 
 JobArguments = StatusDigest | DeadlineReminder | FollowUp
-
-
 JOB_TYPES: Mapping[str, type[JobArguments]] = {each.name: each for each in (StatusDigest, DeadlineReminder, FollowUp)}
 DESCRIBED_TYPES = "; ".join(f"{each.name} {each.description}" for each in JOB_TYPES.values())
 """All types in words."""
@@ -223,11 +216,7 @@ def find_job_type(name: str) -> type[JobArguments]:
 
 
 def read_arguments(type_: type[JobArguments], arguments: Mapping[str, Any]) -> JobArguments:
-    """The arguments of a type, from JSON.
-
-    Raises:
-        JobRefused: something is missing, unknown to the type, or does not have the form that it needs.
-    """
+    """The arguments of a type, from JSON. Raises `JobRefused`: one is missing, unknown to the type, or not in form."""
     try:
         return type_.model_validate(arguments)
     except ValidationError as invalid:

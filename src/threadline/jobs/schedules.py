@@ -1,5 +1,6 @@
 """Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
@@ -47,24 +48,22 @@ class JobSchedules(JobRunner):
 
     async def start(self, job: AgentJob) -> AgentJob:
         if not job.is_finished:
-            await self._start(job)
+            start = job_start(job)
+            try:
+                if job.schedule.cron:
+                    schedule = schedule_of(start, job.schedule)
+                    await self._client.create_schedule(job.workflow_id, schedule, memo=start.memo)
+                else:
+                    await self._workflows.start(start)
+            except ScheduleAlreadyRunningError:
+                pass
+            except RPCError as error:
+                raise temporal_error(error, f"start {job.job_id}") from error
             async with self._database.begin() as tx:
                 job = await JobStore(tx).get(job.team, job.job_id)
         if job.status is JobStatus.CANCELLED:  # somebody was faster, and found nothing there to stop
             await self.stop(job)
         return job
-
-    async def _start(self, job: AgentJob) -> None:
-        start = job_start(job)
-        if not job.schedule.cron:
-            await self._workflows.start(start)
-            return
-        try:
-            await self._client.create_schedule(job.workflow_id, schedule_of(start, job.schedule), memo=start.memo)
-        except ScheduleAlreadyRunningError:
-            return
-        except RPCError as error:
-            raise temporal_error(error, f"start {job.job_id}") from error
 
     async def stop(self, job: AgentJob) -> None:
         if job.schedule.cron:
@@ -129,13 +128,24 @@ def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
     """The times that a cron was read as: Temporal reads a text differently that names two kinds of days."""
     calendars = [
         ScheduleCalendarSpec(
-            minute=[ScheduleRange(number) for number in each.minutes],
-            hour=[ScheduleRange(number) for number in each.hours],
-            day_of_month=[ScheduleRange(number) for number in each.days],
-            month=[ScheduleRange(number) for number in each.months],
-            day_of_week=[ScheduleRange(number) for number in each.weekdays],
+            minute=_ranges(each.minutes),
+            hour=_ranges(each.hours),
+            day_of_month=_ranges(each.days),
+            month=_ranges(each.months),
+            day_of_week=_ranges(each.weekdays),
             comment=cron.text,
         )
         for each in cron.calendars
     ]
     return ScheduleSpec(calendars=calendars, time_zone_name=time_zone)
+
+
+def _ranges(numbers: Sequence[int]) -> list[ScheduleRange]:
+    """Sorted numbers, consecutive ones as one range."""
+    ranges: list[ScheduleRange] = []
+    for number in numbers:
+        if ranges and ranges[-1].end == number - 1:
+            ranges[-1] = ScheduleRange(ranges[-1].start, number)
+        else:
+            ranges.append(ScheduleRange(number, number))
+    return ranges

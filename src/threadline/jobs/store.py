@@ -32,14 +32,13 @@ _MAX_ERROR = 2_000
 class JobStore(Store):
     """A job belongs to its team: the others' is not found. `now` is in seconds since 1970."""
 
-    async def schedule(self, change: Change, new: NewJob, author: Author) -> AgentJob:
+    async def schedule(self, change: Change, new: NewJob) -> AgentJob:
         """Record a job, once for each operation. What runs it is started under its `workflow_id` afterwards.
 
         Jobs of one team are recorded one after the other, so that no two of them are the last that is allowed.
 
-        Raises:
-            JobRefused: it has no type, its arguments are no object or too large, not exactly one of a time with its
-                zone and a cron is given, or the team has too many open jobs.
+        Raises `JobRefused`: it has no type, its arguments are no object or too large, not exactly one of a time with
+        its zone and a cron is given, or the team has too many open jobs.
         """
         type_ = " ".join(storable(new.job_type).split())
         if not type_ or len(type_) > _MAX_TYPE:
@@ -50,16 +49,13 @@ class JobStore(Store):
         if fault := json_problem(new.arguments, MAX_ARGUMENTS):
             raise JobRefused(f"the input of a job {fault}")
         row = audit_values(change) | {
-            "team": change.team,
             "job_type": type_,
             "arguments": new.arguments,
             "run_at": at,
             "cron": cron,
             "time_zone": new.schedule.time_zone,
             "rfp_id": new.rfp_id,
-            "requested_by": author.user_id,
-            "correlation_id": author.correlation_id,
-            "created_at": datetime.fromtimestamp(change.now, UTC),
+            "requested_by": change.author.user_id,
         }
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"agent_jobs:{change.team}", 0))
         await self._tx.execute(select(lock))
@@ -101,12 +97,8 @@ class JobStore(Store):
         until: datetime | None = None,
         limit: int = 50,
     ) -> list[AgentJob]:
-        """The newest first. What is not given does not narrow it.
-
-        Args:
-            since: about when a job last began to run, is to run at its one moment, or was asked for: the first of
-                these that it has. So is `until`, which is exclusive.
-        """
+        """The newest first. What is not given does not narrow it. `since`, and `until`, which is exclusive, are about
+        when a job last began to run, is to run at its one moment, or was asked for: the first of these that it has."""
         job = agent_jobs.c
         at = func.coalesce(job.started_at, job.run_at, job.created_at)
         wanted = [
@@ -134,25 +126,17 @@ class JobStore(Store):
         await self._tx.execute(update(agent_jobs).where(*_is(team, job_id), *waiting).values(run_at=at))
 
     async def cancel(self, team: str, job_id: str, now: float) -> AgentJob:
-        """Let a job not run any more; a run that is under way ends later. A finished job stays as it is.
-
-        Raises:
-            JobRefused: there is none.
-        """
+        """Let a job not run any more, unless it is finished; a current run ends later. Raises `JobRefused`."""
         job = agent_jobs.c
         here = update(agent_jobs).where(*_is(team, job_id), job.status.not_in(FINISHED))
-        ended = case((_is_running(), job.finished_at), else_=datetime.fromtimestamp(now, UTC))
+        is_running = job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
+        ended = case((is_running, job.finished_at), else_=datetime.fromtimestamp(now, UTC))
         await self._tx.execute(here.values(status=JobStatus.CANCELLED, finished_at=ended))
         return await self.get(team, job_id)
 
     async def begin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob | None:
-        """Record that a run begins, and return the job as it is then; None when there is none.
-
-        It has begun if the job has its `run_key` and is running. A finished job stays so.
-
-        Args:
-            run_key: the run's own, the same however often it is told.
-        """
+        """Record that a run begins, and return the job as it is then; None when there is none. A finished job stays so.
+        It has begun if the job has its `run_key`, which is the same however often it is told, and is running."""
         job = agent_jobs.c
         here = update(agent_jobs).where(*_is(team, job_id), job.status.not_in(FINISHED), job.run_key != run_key)
         begun = {"run_key": run_key, "runs": job.runs + 1, "started_at": datetime.fromtimestamp(now, UTC)}
@@ -162,10 +146,8 @@ class JobStore(Store):
     async def finish(
         self, team: str, job_id: str, run_key: str, now: float, *, result: object = None, error: str = ""
     ) -> AgentJob:
-        """Record what came of a run; `error` in plain words when it failed. A cron waits for its next time then.
-
-        Of a cancelled job the result is kept, and it stays cancelled. Safe to repeat. Raises `JobRefused`.
-        """
+        """Record what came of a run; `error` in plain words when it failed. A cron waits for its next time then. Of a
+        cancelled job the result is kept, and it stays cancelled. Safe to repeat. Raises `JobRefused`."""
         job = agent_jobs.c
         over = JobStatus.FAILED if error else JobStatus.DONE
         then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
@@ -184,11 +166,6 @@ class JobStore(Store):
 
 def _is(team: str, job_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id)
-
-
-def _is_running() -> ColumnElement[bool]:
-    job = agent_jobs.c
-    return job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
 
 
 def _plain(job_id: str) -> str:

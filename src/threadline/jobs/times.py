@@ -23,8 +23,7 @@ MAX_CRON_LENGTH = 200
 
 _EXAMPLE = "such as `0 9 * * 1-5` for nine o'clock on workdays (minute, hour, day of the month, month, day of the week)"
 _DAY = 24 * 60
-_MAX_SHIFT = timedelta(hours=3)
-"""By which clocks are put back at a time."""
+_MAX_SHIFT = timedelta(hours=3)  # by which clocks are put back at a time
 _NO_ZONE = datetime(2000, 1, 1)  # noqa: DTZ001 - a time by any clocks
 
 
@@ -62,22 +61,29 @@ class Cron:
         for local in CronSim(self.text, start):  # what the clocks show, as if they were never put forward or back
             if enough and local > enough:
                 break
-            found |= {each for each in _times_shown(local, zone) if each > moment}
+            # The clocks show it once, twice, or never.
+            shown = {local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
+            real = {each for each in shown if each.astimezone(zone).replace(tzinfo=None) == local}
+            found |= {each for each in real if each > moment}
             if len(found) >= count and enough is None:
                 enough = local + _MAX_SHIFT  # what the clocks show twice may come between
         return sorted(found)[:count]
 
 
 def parse_cron(text: str) -> Cron:
-    """The cron in a text of five fields.
-
-    Raises:
-        JobRefused: it is none, never comes, or comes more often than is allowed.
-    """
+    """The cron in a text of five fields. Raises `JobRefused`: it is none, never comes, or comes too often."""
     text = " ".join(text.split())
     if len(text) > MAX_CRON_LENGTH or len(text.split()) != 5:
         raise JobRefused(f"`{text[:60]}` is not a cron expression: write five fields, {_EXAMPLE}")
-    cron = Cron(text, _calendars(text, _parsed(text)))
+    parsed = _parsed(text)
+    days, weekdays = parsed.days, parsed.weekdays
+    if min(days) < 0 or any(isinstance(each, tuple) for each in weekdays):
+        raise JobRefused(f"`{text}` uses L or #, which jobs do not support: give the days as numbers")
+    of_week = {each % 7 for each in weekdays if isinstance(each, int)}
+    every_day, every_weekday = set(range(1, 32)), set(range(7))
+    pairs = [(days, of_week)] if parsed.day_and else [(days, every_weekday), (every_day, of_week)]
+    fields = ((parsed.minutes, parsed.hours, day, parsed.months, weekday) for day, weekday in pairs)
+    cron = Cron(text, tuple(Calendar(*(tuple(sorted(numbers)) for numbers in each)) for each in fields))
     if cron.min_interval < timedelta(minutes=MIN_INTERVAL_MINUTES):
         raise JobRefused(f"`{text}` runs too often: a job runs at most once in {MIN_INTERVAL_MINUTES} minutes")
     return cron
@@ -94,28 +100,9 @@ def _parsed(text: str) -> CronSim:
             CronSim(f"{minute} {hour} * {month} {weekday}", _NO_ZONE)
             CronSim(f"0 0 {day} * *", _NO_ZONE)
         except CronSimError:
-            named = str(flaw).removeprefix("Bad ").replace("-", " ")
-            raise JobRefused(
-                f"`{text}` is not a cron expression, its {named} is invalid: write it {_EXAMPLE}"
-            ) from flaw
+            said = f"its {str(flaw).removeprefix('Bad ').replace('-', ' ')} is invalid: write it {_EXAMPLE}"
+            raise JobRefused(f"`{text}` is not a cron expression, {said}") from flaw
     raise JobRefused(f"`{text}` never runs: none of its months has that day")
-
-
-def _calendars(text: str, parsed: CronSim) -> tuple[Calendar, ...]:
-    days, weekdays = parsed.days, parsed.weekdays
-    if min(days) < 0 or any(isinstance(each, tuple) for each in weekdays):
-        raise JobRefused(f"`{text}` uses L or #, which jobs do not support: give the days as numbers")
-    of_week = {each % 7 for each in weekdays if isinstance(each, int)}
-    every_day, every_weekday = set(range(1, 32)), set(range(7))
-    pairs = [(days, of_week)] if parsed.day_and else [(days, every_weekday), (every_day, of_week)]
-    fields = ((parsed.minutes, parsed.hours, day, parsed.months, weekday) for day, weekday in pairs)
-    return tuple(Calendar(*(tuple(sorted(numbers)) for numbers in each)) for each in fields)
-
-
-def _times_shown(local: datetime, zone: ZoneInfo) -> set[datetime]:
-    """When clocks of a zone show it: once, twice, or never."""
-    moments = {local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
-    return {each for each in moments if each.astimezone(zone).replace(tzinfo=None) == local}
 
 
 FARTHEST = timedelta(days=400)
@@ -136,15 +123,9 @@ def schedule_of(
     cron: str | None = None,
     time_zone: str | None = None,
 ) -> JobSchedule:
-    """Return when a job is to run, as somebody wants it in one of three ways.
-
-    Args:
-        after_minutes: 0 is now.
-        at: ISO 8601, by the clocks of `time_zone` unless it has an offset.
-
-    Raises:
-        JobRefused: not one way was given, or the time is past, too far off, or none.
-    """
+    """Return when a job is to run, as somebody wants it in one of three ways. `after_minutes`: 0 is now. `at`: ISO
+    8601, by the clocks of `time_zone` unless it has an offset. Raises `JobRefused`: not one way was given, or the time
+    is past, too far off, or none."""
     if ways_given(after_minutes, at, cron) != 1:
         raise JobRefused("give exactly one of after_minutes (0 is now), at and cron")
     if after_minutes is not None:
@@ -155,7 +136,14 @@ def schedule_of(
         if not parsed.after(now, zone, 1):
             raise JobRefused(f"`{parsed.text}` never runs in the time zone {zone}")
         return JobSchedule(cron=parsed.text, time_zone=zone)
-    return _one(*_moment(at or "", time_zone or ""), now)
+    told = _told(at or "")
+    if told.utcoffset() is not None:
+        return _one(told.astimezone(UTC), parse_time_zone(time_zone or "UTC"), now)
+    zone = parse_time_zone(time_zone or "")
+    moment = told.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    if moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) != told:
+        raise JobRefused(f"{told:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time")
+    return _one(moment, zone, now)
 
 
 def ways_given(after_minutes: int | None, at: str | None, cron: str | None) -> int:
@@ -190,8 +178,7 @@ def next_times(schedule: JobSchedule, now: datetime, count: int = SHOWN) -> list
     zone = ZoneInfo(schedule.time_zone)
     if schedule.at is not None:
         return [schedule.at.astimezone(zone)] if schedule.at > now else []
-    found = parse_cron(schedule.cron).after(now, schedule.time_zone, count)
-    return [each.astimezone(zone) for each in found]
+    return [each.astimezone(zone) for each in parse_cron(schedule.cron).after(now, schedule.time_zone, count)]
 
 
 def in_words(schedule: JobSchedule, now: datetime) -> str:
@@ -213,23 +200,11 @@ def format_time(moment: datetime) -> str:
 def _one(moment: datetime, zone: str, now: datetime) -> JobSchedule:
     here = moment.astimezone(ZoneInfo(zone))
     if moment < now - _LATE:
-        raise JobRefused(
-            f"{format_time(here)} ({zone}) is in the past: it is {format_time(now.astimezone(here.tzinfo))} there now"
-        )
+        there_now = format_time(now.astimezone(here.tzinfo))
+        raise JobRefused(f"{format_time(here)} ({zone}) is in the past: it is {there_now} there now")
     if moment > now + FARTHEST:
         raise JobRefused(f"{format_time(here)} is too far in the future: a job must run within {FARTHEST.days} days")
     return JobSchedule(at=moment, time_zone=zone)
-
-
-def _moment(at: str, time_zone: str) -> tuple[datetime, str]:
-    told = _told(at)
-    if told.utcoffset() is not None:
-        return told.astimezone(UTC), parse_time_zone(time_zone or "UTC")
-    zone = parse_time_zone(time_zone)
-    moment = told.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    if moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) != told:
-        raise JobRefused(f"{told:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time")
-    return moment, zone
 
 
 def _told(text: str) -> datetime:

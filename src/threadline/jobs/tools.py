@@ -18,13 +18,12 @@ from threadline.jobs.model import (
     AgentJob,
     ChannelAdmission,
     DeadlineReminder,
-    FollowUp,
+    JobArguments,
     JobRefused,
     JobRunner,
     JobSchedule,
     JobStatus,
     NewJob,
-    StatusDigest,
     TemporalJobStatus,
     find_job_type,
     read_arguments,
@@ -35,7 +34,7 @@ from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
 
 MAX_LISTED = 20
@@ -52,15 +51,12 @@ _ELSEWHERE = "not shown here: it was asked for in another channel"
 
 _log = structlog.get_logger(__name__)
 
-
 JobId = Annotated[str, Field(min_length=1, max_length=40, description="Such as JOB-7.")]
 
 
 class PlanJob(BaseModel):
     job_type: Annotated[str, Field(max_length=100, description=f"{DESCRIBED_TYPES}.")]
-    arguments: Annotated[
-        StatusDigest | DeadlineReminder | FollowUp, Field(description="What a job of this type takes.")
-    ]
+    arguments: Annotated[JobArguments, Field(description="What a job of this type takes.")]
     after_minutes: Annotated[int | None, Field(ge=0, le=_MAX_MINUTES, description=_DELAY)] = None
     at: Annotated[str | None, Field(max_length=60, description=_AT)] = None
     cron: Annotated[str | None, Field(max_length=200, description=_CRON)] = None
@@ -74,8 +70,7 @@ class PlanJob(BaseModel):
     remote=True,
 )
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
-    now = context.clock()
-    data = _planned(await _checked(context, given), now)
+    data = _planned(await _checked(context, given), context.clock())
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
 
 
@@ -102,7 +97,7 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
 async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     new = await _checked(context, given)
     async with context.services[Database].begin() as tx:
-        job = await JobStore(tx).schedule(context.change, new, context.author)
+        job = await JobStore(tx).schedule(context.change, new)
     return await _started(context, job)
 
 
@@ -137,12 +132,7 @@ async def query(
     return _listed(context, found, "There is no such job.")
 
 
-@tool(
-    "agent.job.status",
-    "How it stands with a job, and what came of its last run.",
-    needs=(JobRunner,),
-    remote=True,
-)
+@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JobRunner,), remote=True)
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).get(context.team, job_id)
@@ -157,10 +147,8 @@ async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
 
 
 async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
-    """End what waits in Temporal, and tell whoever asked for the job, unless they read or did it themselves.
-
-    Without this, the job finds out at its time that it was cancelled.
-    """
+    """End what waits in Temporal, and tell whoever asked for the job, unless they read or did it themselves. Without
+    this, the job finds out at its time that it was cancelled."""
     data = result.data
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).find(context.team, data["job_id"])
@@ -188,7 +176,14 @@ async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
     store = JobStore(context.tx)
     before = await store.get(context.team, job_id)
     await context.count_change(f"job:{before.job_id}")
-    _require_access(context, before)
+    settings = context.services.get(ApprovalRules)
+    may = {before.author.user_id, *(settings.approvers if settings else ())}
+    # Who reads what a job posts may end it there.
+    if context.user_id not in may and context.channel not in (before.channel, before.arguments.get("channel")):
+        raise JobRefused(
+            f"{before.job_id} was requested by {before.author.user_id} in another channel: that user, an approver, or "
+            "somebody in that channel can cancel it"
+        )
     job = await store.cancel(context.team, before.job_id, context.clock().timestamp())
     if job.status is not JobStatus.CANCELLED:
         raise JobRefused(f"{job.job_id} has ended ({job.status}), so it cannot be cancelled")
@@ -204,11 +199,7 @@ TOOLS = [plan, schedule, list_jobs, query, status, cancel]
 
 
 async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
-    """The job that a call asks for.
-
-    Raises:
-        JobRefused, RfpNotFound, Permanent, Transient: it cannot be scheduled as it is, or nobody knows for now.
-    """
+    """The job that a call asks for. Raises `JobRefused`, `RfpNotFound`, `Permanent`, `Transient`."""
     type_ = find_job_type(given.job_type)
     wanted = read_arguments(type_, given.arguments.model_dump(exclude_unset=True))
     # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
@@ -228,11 +219,9 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
 
 
 def _before_due_date(rfp: Rfp, days: int, given: PlanJob, now: datetime) -> JobSchedule:
-    """Some days before an RFP is due. Raises `JobRefused`."""
     if job_times.ways_given(given.after_minutes, given.at, given.cron):
-        raise JobRefused(
-            "a deadline_reminder runs before the RFP's due date: give days_before and time_zone, but no time"
-        )
+        wanted = "give days_before and time_zone, but no time"
+        raise JobRefused(f"a deadline_reminder runs before the RFP's due date: {wanted}")
     zone = job_times.parse_time_zone(given.time_zone or "")
     if rfp.status not in OPEN:
         raise JobRefused(f"{rfp.rfp_id} is {rfp.status}, so it needs no reminder")
@@ -263,25 +252,10 @@ async def _started(context: ToolContext, job: AgentJob) -> ToolResult:
     return ToolResult(data=data, display_text=said, structured=_records([data]))
 
 
-def _require_access(context: ToolContext, job: AgentJob) -> None:
-    """Who reads what a job posts may end it there."""
-    settings = context.services.get(ApprovalRules)
-    may = {job.author.user_id, *(settings.approvers if settings else ())}
-    if context.user_id in may or context.channel in (job.channel, job.arguments.get("channel")):
-        return
-    raise JobRefused(
-        f"{job.job_id} was requested by {job.author.user_id} in another channel: that user, an approver, or "
-        "somebody in that channel can cancel it"
-    )
-
-
 def _listed(context: ToolContext, found: Sequence[AgentJob], none: str) -> ToolResult:
     shown = [_data(context, job) for job in found[:MAX_LISTED]]
-    return ToolResult(
-        data={"jobs": shown, "more": len(found) > MAX_LISTED},
-        display_text="" if shown else none,
-        structured=_records(shown),
-    )
+    data = {"jobs": shown, "more": len(found) > MAX_LISTED}
+    return ToolResult(data=data, display_text="" if shown else none, structured=_records(shown))
 
 
 def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
@@ -335,9 +309,6 @@ def _iso(times: Sequence[datetime]) -> list[str]:
 
 def _records(shown: Sequence[dict[str, Any]]) -> tuple[RecordGroup, ...]:
     """For the thread: short, and without what a job was told."""
-    names = ("job_id", "job_type", "status", "rfp_id", "asked_by", "runs", "last_error")
-    rows = [
-        {name: each[name] for name in names} | {"when": each["when"], "next": next(iter(each["next_runs"]), "")}
-        for each in shown
-    ]
-    return (RecordGroup("jobs", tuple(rows)),) if rows else ()
+    names = ("job_id", "job_type", "status", "rfp_id", "asked_by", "runs", "last_error", "when")
+    rows = ({name: each[name] for name in names} | {"next": next(iter(each["next_runs"]), "")} for each in shown)
+    return record_group("jobs", rows)

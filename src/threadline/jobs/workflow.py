@@ -4,17 +4,15 @@ The runs of a cron are started by its schedule, each as a workflow of its own.
 """
 
 import asyncio
-from datetime import UTC, datetime
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.jobs.contract import AGENT_JOB_WORKFLOW, JobActivities, JobFailure, JobRef, NextRun
+    from threadline.jobs.contract import AGENT_JOB_WORKFLOW, OVER, JobActivities, JobFailure, JobRef, NextRun
+    from threadline.threads.model import format_utc
 
 from threadline.threads.calls import call, fault_of
-
-_OVER = "It is over, or was cancelled."
 
 
 @workflow.defn(name=AGENT_JOB_WORKFLOW)
@@ -30,7 +28,7 @@ class AgentJobWorkflow:
     async def run(self, ref: JobRef) -> str:
         """Returns a sentence on what came of it."""
         if not await self._wait_until_due():
-            return _OVER
+            return OVER
         running = asyncio.create_task(self._run())
         try:
             return await asyncio.shield(running)
@@ -58,7 +56,7 @@ class AgentJobWorkflow:
             self._show("Waiting for a run time.")
             return max(next_run.check_again_in, 1.0)
         seconds = max(next_run.run_at - workflow.now().timestamp(), 0.0)
-        self._show(f"Waiting until {_clock(next_run.run_at)}." if seconds else "Running.")
+        self._show(f"Waiting until {format_utc(next_run.run_at)}." if seconds else "Running.")
         return min(seconds, next_run.check_again_in) if next_run.check_again_in else seconds
 
     async def _run(self) -> str:
@@ -74,7 +72,3 @@ class AgentJobWorkflow:
 
     def _show(self, what: str) -> None:
         workflow.set_current_details(f"**{self._ref.job_id}** {self._ref.job_type}\n\n{what}")
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

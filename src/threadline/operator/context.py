@@ -18,8 +18,9 @@ import structlog
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.memory import format_tool_patterns, recall_query
+from threadline.operator.model.routing import MAX_QUESTION
 from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
-from threadline.operator.store import Memory, MemoryKind, MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, StoredMemory
 from threadline.rfps.model import (
     FACTS,
     Event,
@@ -47,14 +48,11 @@ MAX_PIECE = 1_500
 """Bytes of one piece: a journal entry of 10,000 characters leaves room for others."""
 NOT_ASKED, NOTHING = "not asked for", "there is nothing"
 _LATE, _BROKEN = "it did not come in time", "it could not be read"
-_RECENT = 20
-"""Journal entries and events that are read."""
+_RECENT = 20  # journal entries and events that are read
 _RELATED, _MEMORIES, _TEAM = 5, 5, 50
-_PATTERNS = 20
-"""Memories of tools among which the same pattern may be more than once."""
+_PATTERNS = 20  # memories of tools among which the same pattern may be more than once
 _REASON, _NAME, _BIOGRAPHY, _SKILLS = 200, 200, 300, 20
-_LEAST = 80
-"""Bytes; less of a piece says nothing."""
+_LEAST = 80  # bytes; less of a piece says nothing
 
 TEAM_WORDS = (
     "team", "teammate", "member", "colleague", "staff", "people", "person", "biography", "biographies", "bio", "resume",
@@ -62,8 +60,10 @@ TEAM_WORDS = (
     "specialist", "qualified", "qualification", "assign", "assignee", "staffing",
 )  # fmt: skip
 TEAM_PHRASES = ("who can", "who could", "who knows", "who should", "who has time", "who is free", "who works")
-_QUESTION = 5_000
-"""Characters of a question, of which there are no more."""
+_PHRASES = "|".join(TEAM_PHRASES).replace(" ", r"\s+")
+_TEAM_PATTERN = re.compile(
+    rf"(?<![\w-])(?:(?:{'|'.join(TEAM_WORDS)})(?:s|'s|ed|ing|es)?|{_PHRASES})(?![\w-])", re.IGNORECASE
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -109,11 +109,8 @@ class RelatedThread:
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """What somebody asks in a thread. `rfp_id` is the RFP that it is about; empty: none.
-
-    `begun_at`: the `ts` of the first message by which the bot was called; None for none. `other_threads`: about the
-    same RFP.
-    """
+    """What somebody asks in a thread. `rfp_id`: the RFP that it is about, or empty. `begun_at`: the `ts` of the first
+    message by which the bot was called; None for none. `other_threads`: about the same RFP."""
 
     thread: Thread
     user_id: str
@@ -124,22 +121,10 @@ class ContextRequest:
 
 
 @dataclass(frozen=True)
-class PriorMessage:
-    """A message in Slack. `author`: with the id, as `name_with_id` names them."""
-
-    author: str
-    at: datetime
-    text: str
-    files: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Layer:
-    """`pieces` in the order in which they are shown; without any there is nothing to tell.
-
-    Cut are the last ones, or the first where they are `oldest_first`. `more` says where the rest is to be found.
-    `left_out`: pieces that were never read. `missing`: why the layer could not be had; empty when it could.
-    """
+    """`pieces` in the order in which they are shown; the last ones are cut first, or the first if `oldest_first`.
+    `more` says where the rest is to be found. `left_out`: pieces that were never read. `missing`: why the layer could
+    not be had; empty when it could."""
 
     name: LayerName
     heading: str = ""
@@ -152,27 +137,20 @@ class Layer:
 
 @dataclass(frozen=True)
 class Records:
-    """What Postgres knows of a request.
-
-    Args:
-        layers: how each layer is made that the request calls for. Making one may take a while.
-        member: who asks, as the team knows them.
-        profile: of who asks, as it was stored last.
-        patterns: how tools succeeded, for whoever asks before those of others.
-    """
+    """What Postgres knows of a request. `layers`: how each layer is made that the request calls for; making one may
+    take a while. `member`: who asks, as the team knows them. `profile`: as it was stored last. `patterns`: how tools
+    succeeded, for whoever asks before others."""
 
     layers: Mapping[LayerName, Callable[[], Layer]]
     member: TeamMember | None = None
     profile: UserProfile | None = None
-    patterns: Sequence[Memory] = ()
+    patterns: Sequence[StoredMemory] = ()
 
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What became of a layer. `tokens`: of what is shown; `pieces` of those it is made of, `cut` those left out.
-
-    `missing`: why it is not there; empty when it is.
-    """
+    """What became of a layer: the `tokens` and `pieces` that are shown, and how many pieces were `cut`. `missing`: why
+    it is not there; empty when it is."""
 
     name: str
     tokens: int = 0
@@ -184,9 +162,8 @@ class LayerReport:
 @dataclass(frozen=True)
 class Context:
     """`text` is for the system prompt, in fences; it says itself what it does not hold. `patterns`: past successful
-    tool patterns, a line each. Either may be empty. `new_profile`: what Slack has said of who asks, which is to be
-    stored; None where it has said nothing new.
-    """
+    tool patterns, a line each. Either may be empty. `new_profile`: of who asks, to be stored; None if Slack said
+    nothing new."""
 
     text: str
     layers: tuple[LayerReport, ...]
@@ -195,11 +172,7 @@ class Context:
 
 
 async def read_records(tx: Transaction, request: ContextRequest) -> Records:
-    """Read what the request calls for, in the caller's transaction. An RFP that is there has a state afterwards.
-
-    Raises:
-        Transient: the database is away.
-    """
+    """Read what the request calls for. An RFP that is there has a state afterwards. Raises `Transient`."""
     team, rfp_id = request.thread.team, request.rfp_id
     rfps, members = RfpStore(tx), TeamMemberStore(tx)
     recalled = await MemoryStore(tx).recall_for_turn(
@@ -210,8 +183,7 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
         limit=_MEMORIES,
         patterns=_PATTERNS,
     )
-    others = [each for each in recalled if not each.is_pattern]
-    kinds = {kind: [each for each in others if each.kind is kind] for kind in MemoryKind}
+    kinds = {kind: [each for each in recalled if each.kind is kind] for kind in MemoryKind}
     layers: dict[LayerName, Callable[[], Layer]] = {LayerName.MEMORIES: partial(memories_layer, kinds)}
     if mentions_team(request.question):
         found = await members.listed(team, limit=_TEAM + 1)
@@ -249,24 +221,23 @@ def _missing(names: Sequence[LayerName], reason: str) -> dict[LayerName, Callabl
     return {each: partial(Layer, each, missing=reason) for each in names}
 
 
+@dataclass(frozen=True)
 class SlackContext:
-    """What Slack knows of a request. Args: `authors` says what counts of the messages that `history` shows."""
+    """What Slack knows of a request. `authors` says what counts of the messages that `history` shows."""
 
-    def __init__(self, users: UserDirectory, history: History, authors: AuthorPolicy) -> None:
-        self._users = users
-        self._history = history
-        self._authors = authors
+    users: UserDirectory
+    history: History
+    authors: AuthorPolicy
 
     async def profile(self, request: ContextRequest, stored: UserProfile | None) -> UserProfile:
-        return await current_profile(self._users, request.user_id, stored, time.time())
+        return await current_profile(self.users, request.user_id, stored, time.time())
 
-    async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
-        """What was said in the thread before the bot was called, oldest first: the dialogue does not hold it."""
+    async def messages_before(self, request: ContextRequest) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
+        """What was said before the bot was called, oldest first, and by whom: the dialogue does not hold it."""
         begun = request.begun_at
         if begun is None or begun <= float(request.thread.ts):
-            return []  # the bot was called by the root: nothing was said before
-        messages, users = await messages_before(self._history, self._authors, request.thread, begun)
-        return [_prior_message(each, users) for each in messages]
+            return [], {}  # the bot was called by the root: nothing was said before
+        return await messages_before(self.history, self.authors, request.thread, begun)
 
 
 async def build_context(
@@ -277,15 +248,12 @@ async def build_context(
     tokens: int = TOKENS,
     timeout: float = LAYER_TIMEOUT,
 ) -> Context:
-    """Ask Slack, make the layers and fit them into the budget.
+    """Ask Slack, make the layers and fit them into the budget; what cannot be had is left out and named.
 
     Args:
         records: or why they could not be read.
         offered: the tools' names, as the model sees them.
         timeout: seconds for each layer.
-
-    Returns:
-        always something: what cannot be had is left out and named.
     """
     if isinstance(records, str):
         names = [LayerName.RELATED, LayerName.MEMORIES, *(_OF_RFP if request.rfp_id else ())]
@@ -301,7 +269,7 @@ async def build_context(
 
     async def thread() -> Layer:
         # In a thread: to search much text for secrets takes a while, in which others are to be served.
-        return await asyncio.to_thread(thread_layer, await slack.messages_before(request))
+        return await asyncio.to_thread(thread_layer, *await slack.messages_before(request))
 
     makers = {
         LayerName.USER: user(),
@@ -319,7 +287,6 @@ async def build_context(
 
 
 async def _within(timeout: float, name: LayerName, layer: Awaitable[Layer]) -> Layer:
-    """The layer, or one that says why it is missing."""
     try:
         async with asyncio.timeout(timeout):
             return await layer
@@ -341,7 +308,7 @@ def reason_of(error: Exception, what: str) -> str:
 
 def mentions_team(question: str) -> bool:
     """Whether it is about the people who answer requests for proposals, or one of them."""
-    return _TEAM_PATTERN.search(question[:_QUESTION]) is not None
+    return _TEAM_PATTERN.search(question[:MAX_QUESTION]) is not None
 
 
 def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
@@ -352,20 +319,30 @@ def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
     return Layer(LayerName.USER, "Who asks:", tuple(told), "team_get")
 
 
-def thread_layer(said: Sequence[PriorMessage]) -> Layer:
+def thread_layer(messages: Sequence[RawMessage], users: Mapping[str, User | None]) -> Layer:
+    pieces = []
+    for message in messages:
+        user_id = str(message.get("user") or "")
+        user = users.get(user_id)
+        author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
+        named = [
+            f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id")
+        ]
+        attached = "".join(f" [attached: {redacted_line(each, _NAME)}]" for each in named)
+        at = _format_time(datetime.fromtimestamp(float(message["ts"]), UTC))
+        said = redacted_line(text_of(message), MAX_PIECE)
+        pieces.append(f"- {at} {redacted_line(author, _NAME)}: {said}{attached}")
     heading = "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
-    return Layer(LayerName.THREAD, heading, tuple(map(_said, said)), "slack_get_thread", oldest_first=True)
+    return Layer(LayerName.THREAD, heading, tuple(pieces), "slack_get_thread", oldest_first=True)
 
 
 def rfp_layer(state: OpportunityState) -> Layer:
-    heading = (
-        f"{state.rfp_id}, version {state.version} of its state, changed last at {_format_time(state.updated_at)} UTC:"
-    )
+    changed = _format_time(state.updated_at)
+    heading = f"{state.rfp_id}, version {state.version} of its state, changed last at {changed} UTC:"
     first = {name: state.document[name] for name in FACTS if name in state.document}
-    document = first | {name: each for name, each in state.document.items() if name not in first}
     pieces = [
         f"- {redacted_line(name, _NAME)}: {redacted_json(each, MAX_PIECE, field=name)}"
-        for name, each in document.items()
+        for name, each in (first | state.document).items()
     ]
     return Layer(LayerName.RFP, heading, tuple(pieces or ["- nothing is written down yet"]), "opportunity_load")
 
@@ -389,7 +366,14 @@ def events_layer(found: Sequence[Event]) -> Layer:
 
 
 def related_layer(found: Sequence[Rfp]) -> Layer:
-    return Layer(LayerName.RELATED, "Other RFPs that may be meant or may help:", tuple(map(_rfp, found)), "rfp_search")
+    pieces = []
+    for rfp in found:
+        client = f"client {rfp.client}" if rfp.client else ""
+        due = f"due {rfp.due_date}" if rfp.due_date else ""
+        owner = f"owner {rfp.owner}" if rfp.owner else ""
+        told = filter(None, (f"{rfp.rfp_id}: {rfp.title}", client, f"status {rfp.status}", due, owner))
+        pieces.append(f"- {redacted_line(', '.join(told), MAX_PIECE)}")
+    return Layer(LayerName.RELATED, "Other RFPs that may be meant or may help:", tuple(pieces), "rfp_search")
 
 
 def other_threads_layer(found: Sequence[RelatedThread]) -> Layer:
@@ -404,16 +388,17 @@ def other_threads_layer(found: Sequence[RelatedThread]) -> Layer:
     return Layer(LayerName.OTHER_THREADS, heading, (*answers, *silent))
 
 
-def memories_layer(found: Mapping[MemoryKind, Sequence[Memory]]) -> Layer:
-    """One of each kind by turns, so that a cut takes the least like of every kind first.
-
-    Successful patterns are told elsewhere.
-    """
+def memories_layer(found: Mapping[MemoryKind, Sequence[StoredMemory]]) -> Layer:
+    """One of each kind by turns: a cut takes the least like of every kind first. Patterns are told elsewhere."""
     lessons = [each for each in found.get(MemoryKind.PROCEDURAL, ()) if each.error_class]
     kinds = [found.get(MemoryKind.SEMANTIC, ()), found.get(MemoryKind.EPISODIC, ()), lessons]
-    ranked = [each for each in chain.from_iterable(zip_longest(*kinds)) if each]
+    pieces = []
+    for memory in filter(None, chain.from_iterable(zip_longest(*kinds))):
+        about = f" ({redacted_line(memory.rfp_id, _NAME)})" if memory.rfp_id else ""
+        said = redacted_line(memory.text, MAX_PIECE)
+        pieces.append(f"- {_format_time(memory.created_at)} {memory.kind}{about}: {said}")
     heading = "Remembered of earlier turns; it may be outdated, so look it up before you rely on it:"
-    return Layer(LayerName.MEMORIES, heading, tuple(map(_memory, ranked)), "memory_search")
+    return Layer(LayerName.MEMORIES, heading, tuple(pieces), "memory_search")
 
 
 def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0) -> Layer:
@@ -423,37 +408,12 @@ def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0
     return Layer(LayerName.TEAM, "The team:", pieces, "team_list", left_out=max(0, left_out))
 
 
-def _said(said: PriorMessage) -> str:
-    files = "".join(f" [attached: {redacted_line(name, _NAME)}]" for name in said.files)
-    author, text = redacted_line(said.author, _NAME), redacted_line(said.text, MAX_PIECE)
-    return f"- {_format_time(said.at)} {author}: {text}{files}"
-
-
-def _rfp(found: Rfp) -> str:
-    told = [
-        f"{found.rfp_id}: {found.title}",
-        f"client {found.client}" if found.client else "",
-        f"status {found.status}",
-    ]
-    due = f"due {found.due_date}" if found.due_date else ""
-    owner = f"owner {found.owner}" if found.owner else ""
-    return f"- {redacted_line(', '.join(filter(None, (*told, due, owner))), MAX_PIECE)}"
-
-
-def _memory(memory: Memory) -> str:
-    about = f" ({redacted_line(memory.rfp_id, _NAME)})" if memory.rfp_id else ""
-    return f"- {_format_time(memory.created_at)} {memory.kind}{about}: {redacted_line(memory.text, MAX_PIECE)}"
-
-
 def _member(member: TeamMember, *, asks: bool = False) -> str:
     skills = f"can {', '.join(member.skills[:_SKILLS])}" if member.skills else ""
     hours = f"{member.hours_per_week} hours a week for proposals"
-    biography = redacted_line(member.biography, _BIOGRAPHY)
-    told = "; ".join(filter(None, (member.role, skills, hours, biography)))
-    mark = ", who asks" if asks else ""
-    return (
-        f"- {redacted_line(name_with_id(member.name, member.user_id), _NAME)}{mark}: {redacted_line(told, MAX_PIECE)}"
-    )
+    told = "; ".join(filter(None, (member.role, skills, hours, redacted_line(member.biography, _BIOGRAPHY))))
+    name, mark = redacted_line(name_with_id(member.name, member.user_id), _NAME), ", who asks" if asks else ""
+    return f"- {name}{mark}: {redacted_line(told, MAX_PIECE)}"
 
 
 def _format_time(at: datetime) -> str:
@@ -510,35 +470,10 @@ def _cut(layer: Layer, room: int) -> tuple[str, LayerReport]:
 
 
 def _fenced(layer: Layer, pieces: Sequence[str], cut: int) -> tuple[str, LayerReport]:
-    """These pieces of a layer in its fence; `cut`: how many of them are left out."""
-    missing = cut + layer.left_out
-    body = [layer.heading, *pieces, *([_note(missing, layer)] if missing else [])]
+    """These pieces of a layer in its fence, and that `cut` of them are left out: the fewer, the shorter that is."""
+    body, missing = [layer.heading, *pieces], cut + layer.left_out
+    if missing:
+        where = f": {layer.more} shows them" if layer.more else ""
+        body.append(f"({missing} {'older' if layer.oldest_first else 'more'} left out here{where})")
     text = wrap_in_tag("context", "\n".join(body), layer.name)
     return text, LayerReport(layer.name, -(-byte_size(text) // 4), len(pieces), missing)
-
-
-def _note(missing: int, layer: Layer) -> str:
-    """The less is cut, the shorter it is."""
-    which = "older" if layer.oldest_first else "more"
-    return f"({missing} {which} left out here{f': {layer.more} shows them' if layer.more else ''})"
-
-
-def _prior_message(message: RawMessage, users: Mapping[str, User | None]) -> PriorMessage:
-    user_id = str(message.get("user") or "")
-    user = users.get(user_id)
-    author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
-    files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
-    return PriorMessage(author, datetime.fromtimestamp(float(message["ts"]), UTC), text_of(message), tuple(files))
-
-
-_TEAM_PATTERN = re.compile(
-    r"(?<![\w-])(?:"
-    + "|".join(
-        [
-            *(rf"{re.escape(each)}(?:s|'s|ed|ing|es)?" for each in TEAM_WORDS),
-            *(r"\s+".join(map(re.escape, each.split())) for each in TEAM_PHRASES),
-        ]
-    )
-    + r")(?![\w-])",
-    re.IGNORECASE,
-)

@@ -21,11 +21,7 @@ SPEECH = ("text", "question")
 
 
 def check_tool_declarations(registry: ToolRegistry) -> None:
-    """The tools that the protocol knows are made so that it can hold them; asked at the start.
-
-    Raises:
-        InvalidTool: one does not say what it is about, or would run side by side with others.
-    """
+    """Raises `InvalidTool` for a tool that the protocol cannot hold, since it does not say what it is about."""
     for tool in registry.all():
         kind, fields = tool.kind, tool.parameters.model_fields
         if (kind.changes_rfp or kind is ToolKind.LOAD) and RFP_ID not in fields:
@@ -34,32 +30,22 @@ def check_tool_declarations(registry: ToolRegistry) -> None:
             raise InvalidTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
 
 
-def tool_request(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
-    """The call as the protocol sees it; None for a tool that does not exist, and so can neither do nor say anything."""
-    tool = registry.get(call.name)
-    if tool is None:
-        return None
-    try:
-        return ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, call.arguments)))
-    except InvalidArguments:
-        return ToolRequest(tool.kind)
-
-
 def record_result(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
     """The turn's state once the call has come to its result, also one that was found on record."""
-    seen = tool_request(registry, call)
-    if seen is None:
+    tool = registry.get(call.name)
+    if tool is None:  # it can neither do nor say anything
         return state
+    try:
+        seen = ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, call.arguments)))
+    except InvalidArguments:
+        seen = ToolRequest(tool.kind)
     unknown = result.error is not None and result.error.code in _UNKNOWN
     return protocol.record_outcome(state, seen, None if unknown else result.success)
 
 
 def protocol_policy(state: ProtocolState) -> ToolPolicy:
-    """Return the policy that refuses what is not in order, with the call that is to come first.
-
-    Args:
-        state: of the turn, as it was before the call.
-    """
+    """Return the policy that refuses what is not in order, with the call that is to come first. `state` is that of the
+    turn before the call."""
 
     def check(invocation: Invocation) -> ToolResult | None:
         call = ToolRequest(invocation.tool.kind, named_rfp(invocation.arguments))

@@ -7,30 +7,27 @@ failure its class. What was said is recalled in its own channel alone.
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
 from threadline.models.model import ToolKind
+from threadline.operator.model.routing import MAX_QUESTION
 from threadline.operator.prompt import redact_to_line, redacted_line
-from threadline.operator.store import Memory, MemoryKind, NewMemory, fact_keys
+from threadline.operator.store import Memory, MemoryKind, StoredMemory, fact_keys
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import ErrorCategory, ErrorCode
 from threadline.tools.registry import wire_name
 
-_QUESTION = 5_000
-"""Characters of a question, of which there are no more."""
 _REMEMBER = re.compile(r"\s*(?:please,?\s+)?remember(?:\s+that\b|\s*:)[\s,:]*(?P<what>\S.*)", re.IGNORECASE | re.DOTALL)
 MAX_FAILURES = 5
 MAX_PATTERNS = 5
 ARROW = " → "
-_PATTERN = 300
-"""Bytes of a pattern as it is told."""
+_PATTERN = 300  # bytes of a pattern as it is told
 MAX_TOOLS = 12
 """Of a pattern; a longer one is told by its beginning."""
-_REQUEST, _ANSWER, _FACT = 500, 400, 1_000
-"""Characters of what was said that are kept."""
-_SPOKEN, _LEAST = 10, 50
-"""How many are told by their names, and characters of each where there are many."""
+_REQUEST, _ANSWER, _FACT = 500, 400, 1_000  # characters of what was said that are kept
+_SPOKEN, _LEAST = 10, 50  # how many are told by their names, and characters of each where there are many
 
 _WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
 
@@ -69,11 +66,9 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class EndedTurn:
-    """A turn, once it is over. `said`: who wrote what in it, in order, without what was deleted since.
-
-    `user_id` is who it was for, `rfp_id` what it was about; empty: nobody, nothing. `whole`: nothing that it has read
-    was deleted; else its answer may quote that.
-    """
+    """A turn, once it is over. `said`: who wrote what in it, in order, without what was deleted since. `user_id`: who
+    it was for; `rfp_id`: what it was about; either may be empty. `whole`: nothing that it has read was deleted; else
+    its answer may quote that."""
 
     thread: Thread
     turn: int
@@ -90,13 +85,19 @@ class EndedTurn:
         return "\n".join(text for _, text in self.said)
 
 
-def extract_memories(end: EndedTurn) -> list[tuple[str, NewMemory]]:
+def extract_memories(end: EndedTurn) -> list[tuple[str, Memory]]:
     """What is to be remembered of a turn, each under its key; the same turn gives the same keys."""
     if end.kind is OutcomeKind.SILENT or not end.request.strip():
         return []
-    key = turn_id(end.thread, end.turn)
+    key, about = turn_id(end.thread, end.turn), (end.thread.channel, end.rfp_id)
     told = (_pattern(end), _episode(end) if end.whole else None)
-    made = [*((key, each) for each in told if each), *zip(fact_keys(key), _facts(end), strict=False)]
+    made = [(key, each) for each in told if each]
+    if end.kind not in _WITHOUT_ANSWER:  # facts: in the channel in which they were said
+        wanted = ((user, _said(fact_to_remember(words), _FACT)) for user, words in end.said)
+        facts = (
+            Memory(MemoryKind.SEMANTIC, what, f"<@{user}> said: {what}", user, *about) for user, what in wanted if what
+        )
+        made += zip(fact_keys(key), facts, strict=False)
     return [*made, *((f"{key}:failed:{number}", each) for number, each in enumerate(_failures(end), start=1))]
 
 
@@ -114,10 +115,8 @@ def request_kind(request: str) -> str:
 
 def fact_to_remember(question: str) -> str:
     """What is to be remembered, as it was said ("remember that …", "remember: …"); empty when that is not asked for.
-
-    "Remember to …" asks for a reminder, which is a job.
-    """
-    found = _REMEMBER.match(question[:_QUESTION])
+    "Remember to …" asks for a reminder, which is a job."""
+    found = _REMEMBER.match(question[:MAX_QUESTION])
     return found["what"].strip() if found else ""
 
 
@@ -134,31 +133,24 @@ def error_class(code: str) -> str:
         return ErrorCategory.INTERNAL
 
 
-def _pattern(end: EndedTurn) -> NewMemory | None:
+def _pattern(end: EndedTurn) -> Memory | None:
     """The tools that led to an answer, in order; none where a change failed for good."""
     done = [each for each in end.used if each.succeeded]
     changed = {each.tool for each in done if not each.kind.read_only}
-    for each in end.used:
-        if not (each.succeeded or each.kind.read_only or each.tool in changed):
-            return None
-    if not done or end.kind in _WITHOUT_ANSWER:
+    failed = any(not (each.succeeded or each.kind.read_only or each.tool in changed) for each in end.used)
+    if failed or not done or end.kind in _WITHOUT_ANSWER:
         return None
-    names: list[str] = []
-    for each in done:
-        if names[-1:] != [wire_name(each.tool)]:
-            names.append(wire_name(each.tool))
+    names = [name for name, _ in groupby(wire_name(each.tool) for each in done)]  # those in a row once
     return _procedural(end, ARROW.join(names[:MAX_TOOLS]), " ".join(dict.fromkeys(names)))
 
 
-def _failures(end: EndedTurn) -> list[NewMemory]:
-    """Each way in which a tool failed, once."""
+def _failures(end: EndedTurn) -> list[Memory]:
     failed = dict.fromkeys((each.tool, each.status, each.code) for each in end.used if not each.succeeded)
     made = []
     for tool, status, code in list(failed)[:MAX_FAILURES]:
         name = wire_name(tool) if tool else "a tool that does not exist"
-        fault = code or (
-            ErrorCode.OUTCOME_UNKNOWN if status is ExecutionStatus.UNKNOWN else ErrorCode.TOOL_EXECUTION_FAILED
-        )
+        unknown = status is ExecutionStatus.UNKNOWN
+        fault = code or (ErrorCode.OUTCOME_UNKNOWN if unknown else ErrorCode.TOOL_EXECUTION_FAILED)
         kind = error_class(fault)
         recovered = any(each.tool == tool and each.succeeded for each in end.used)
         then = "Another call of it succeeded later in the turn." if recovered else _ADVICE[ErrorCategory(kind)]
@@ -175,24 +167,20 @@ _ADVICE = {
 }
 
 
-def _procedural(end: EndedTurn, text: str, tools: str, failure: str = "") -> NewMemory:
+def _procedural(end: EndedTurn, text: str, tools: str, failure: str = "") -> Memory:
     search_text = f"{request_kind(end.request)} | {tools}"
-    return NewMemory(MemoryKind.PROCEDURAL, search_text, text, user_id=end.user_id, error_class=failure)
+    return Memory(MemoryKind.PROCEDURAL, search_text, text, user_id=end.user_id, error_class=failure)
 
 
-def _episode(end: EndedTurn) -> NewMemory:
+def _episode(end: EndedTurn) -> Memory:
     """What was asked, what was done for it, and how the answer began: for its own channel alone."""
     asked, answered = _said(end.request, _REQUEST), _said(end.answer, _ANSWER)
-    changes = list(
-        dict.fromkeys(
-            wire_name(each.tool)
-            for each in end.used
-            if each.succeeded and not each.kind.read_only and each.kind is not ToolKind.SPEAK
-        )
-    )
-    done = f"Changed by {', '.join(changes[:MAX_TOOLS])}." if changes else "Nothing was changed."
-    text = f"{_asked_by(end)} {done} {_ENDED.get(end.kind, 'Answered')}: {answered}"
-    return NewMemory(MemoryKind.EPISODIC, asked, text, end.user_id, end.thread.channel, end.rfp_id)
+    done = [each for each in end.used if each.succeeded]
+    made = [each for each in done if not each.kind.read_only and each.kind is not ToolKind.SPEAK]
+    changes = list(dict.fromkeys(wire_name(each.tool) for each in made))
+    said = f"Changed by {', '.join(changes[:MAX_TOOLS])}." if changes else "Nothing was changed."
+    text = f"{_asked_by(end)} {said} {_ENDED.get(end.kind, 'Answered')}: {answered}"
+    return Memory(MemoryKind.EPISODIC, asked, text, end.user_id, end.thread.channel, end.rfp_id)
 
 
 _ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It failed"}
@@ -200,27 +188,11 @@ _ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It fa
 
 def _asked_by(end: EndedTurn) -> str:
     """Each with their own words; whoever wrote several messages in a row is named once."""
-    spoken: list[tuple[str, str]] = []
-    for user, words in end.said:
-        if spoken and spoken[-1][0] == user:
-            spoken[-1] = (user, f"{spoken[-1][1]}\n{words}")
-        else:
-            spoken.append((user, words))
+    in_a_row = groupby(end.said, key=lambda each: each[0])
+    spoken = [(user, "\n".join(words for _, words in messages)) for user, messages in in_a_row]
     longest = max(_REQUEST // max(len(spoken), 1), _LEAST)
     told = [f"{f'<@{user}>' if user else 'Somebody'} asked: {_said(words, longest)}" for user, words in spoken]
     return " ".join(told[:_SPOKEN])
-
-
-def _facts(end: EndedTurn) -> list[NewMemory]:
-    """What each wanted to have remembered, in the channel in which they said so."""
-    if end.kind in _WITHOUT_ANSWER:
-        return []
-    wanted = [(user, _said(fact_to_remember(words), _FACT)) for user, words in end.said]
-    return [
-        NewMemory(MemoryKind.SEMANTIC, what, f"<@{user}> said: {what}", user, end.thread.channel, end.rfp_id)
-        for user, what in wanted
-        if what
-    ]
 
 
 def _said(text: str, longest: int) -> str:
@@ -229,17 +201,14 @@ def _said(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def format_tool_patterns(patterns: Sequence[Memory], offered: Collection[str]) -> str:
+def format_tool_patterns(patterns: Sequence[StoredMemory], offered: Collection[str]) -> str:
     """The likest patterns, a line each: the kind of request, the tools in their order, how often, and when last.
 
     Args:
         patterns: memories of tools that succeeded, the likest first; the same pattern may be there more than once.
         offered: the tools' names, as the model sees them: what names another one is of no use any more.
-
-    Returns:
-        empty when there is none.
     """
-    same: dict[str, list[Memory]] = {}
+    same: dict[str, list[StoredMemory]] = {}
     for each in patterns:
         if set(each.text.split(ARROW)) <= set(offered):
             same.setdefault(each.text, []).append(each)

@@ -40,15 +40,12 @@ ANALYSIS_TIMEOUT = 8.0
 MAX_ANALYSIS_TOKENS = 1_500
 """Tokens that the model may write, its thoughts included."""
 MAX_SENTENCES = 4
-_CONTEXT, _ANALYSIS = 12_000, 1_200
-"""Bytes of the context that it reads, and of what is kept."""
+_CONTEXT, _ANALYSIS = 12_000, 1_200  # bytes of the context that it reads, and of what is kept
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“‘'`(\d])")
 _FENCE = re.compile(r"<(?=\s*/?\s*(?:context|analysis|patterns|request)\b)", re.IGNORECASE)
 _CUT = " […]"
-_LOOKED_AT = 8_000
-"""Characters that are searched for secrets, which takes its time."""
-_DEEPEST = 20
-"""Levels of a value that are shown where it is large."""
+_LOOKED_AT = 8_000  # characters that are searched for secrets, which takes its time
+_DEEPEST = 20  # levels of a value that are shown where it is large
 _END = "\n</context>"
 
 _log = structlog.get_logger(__name__)
@@ -76,13 +73,9 @@ class TurnInfo:
 def build_system_prompt(
     house: OperatorProfile, runtime: TurnInfo, *, patterns: str = "", analysis: str = "", context: str = ""
 ) -> str:
-    """The whole system prompt of a turn, the same bytes at each of its steps.
-
-    Args:
-        patterns: past tool patterns, see `memory.format_tool_patterns`; without fences yet.
-        analysis: of the request, see `analyse_request`.
-        context: all layers in their fences, see `context.build_context`.
-    """
+    """The whole system prompt of a turn, the same bytes at each of its steps. `patterns` are of
+    `memory.format_tool_patterns`, without fences yet; `analysis` is of `analyse_request`; `context` has all layers in
+    their fences, see `context.build_context`."""
     here = {
         "channel": runtime.thread.channel,
         "thread_ts": runtime.thread.ts,
@@ -115,12 +108,9 @@ def stable_part(house: OperatorProfile) -> str:
 
 def categories(tools: Sequence[Tool]) -> str:
     """The tools on offer by what they are to the protocol, a line for each category that has any."""
-    by_kind: dict[ToolKind, list[str]] = {}
-    for each in tools:
-        by_kind.setdefault(each.kind, []).append(each.wire_name)
     lines = []
     for label, kinds in _CATEGORIES:
-        if names := sorted(name for kind in kinds for name in by_kind.get(kind, ())):
+        if names := sorted(each.wire_name for each in tools if each.kind in kinds):
             lines.append(f"- {label}: {', '.join(names)}")
     return "\n".join(lines) or "- none: say what you would have looked up or done, and that you cannot."
 
@@ -151,18 +141,19 @@ async def analyse_request(
     *,
     timeout: float = ANALYSIS_TIMEOUT,
 ) -> RequestAnalysis:
-    """Have a request analysed in 2 to 4 sentences. Never raises: a turn goes on without.
-
-    Args:
-        context: all layers in their fences, of which the beginning is read.
-        timeout: seconds.
-    """
+    """Have a request analysed in 2 to 4 sentences. Never raises: a turn goes on without. `context` has all layers in
+    their fences; its beginning is read. `timeout`: seconds."""
     if model is None:
         return RequestAnalysis()
     begun = time.monotonic()
     try:
+        names = ", ".join(sorted(each.wire_name for each in tools)) or "none"
+        known = truncate_context(context, _CONTEXT) or "nothing"
+        request = wrap_in_tag("request", escape_tags(question))
+        asked = (Message(Role.USER, f"Tools: {names}\n\nWhat is known:\n{known}\n\nThe request:\n{request}"),)
+        prompt = Prompt(_text("analysis"), asked, tool_choice=ToolChoice.NONE, max_output_tokens=MAX_ANALYSIS_TOKENS)
         async with asyncio.timeout(timeout):
-            answer = await model.ask(_prompt(question, context, tools))
+            answer = await model.ask(prompt)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong with a help, the work goes on
         _log.warning("analysis_failed", error=type(error).__name__, milliseconds=_since(begun))
         return RequestAnalysis(milliseconds=_since(begun))
@@ -176,15 +167,6 @@ def clean_analysis(reply: str) -> str:
     """What is kept of a reply: at most four sentences in one line, which close no fence."""
     sentences = _SENTENCE.split(redacted_line(reply, _ANALYSIS))
     return " ".join(sentences[:MAX_SENTENCES])
-
-
-def _prompt(question: str, context: str, tools: Sequence[Tool]) -> Prompt:
-    names = ", ".join(sorted(each.wire_name for each in tools)) or "none"
-    known = truncate_context(context, _CONTEXT) or "nothing"
-    request = wrap_in_tag("request", escape_tags(question))
-    asked = f"Tools: {names}\n\nWhat is known:\n{known}\n\nThe request:\n{request}"
-    messages = (Message(Role.USER, asked),)
-    return Prompt(_text("analysis"), messages, tool_choice=ToolChoice.NONE, max_output_tokens=MAX_ANALYSIS_TOKENS)
 
 
 def _since(begun: float) -> int:

@@ -18,8 +18,7 @@ MAX_SEARCH_TEXT, MAX_MEMORY_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
 
 _ASKED = any_word(":question")
-_PATTERN = "(m.kind = 'procedural' AND m.error_class = '')"
-"""The tools that led to an answer."""
+_PATTERN = "(m.kind = 'procedural' AND m.error_class = '')"  # the tools that led to an answer
 
 
 def _recall(partition: str, room: str) -> TextClause:
@@ -56,12 +55,10 @@ class MemoryKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class NewMemory:
-    """`search_text` is what it is found by first, such as the question.
-
+class Memory:
+    """`search_text` is what it is found by first, such as the question; `rfp_id` what it is about, if anything.
     `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
-    it may be told; empty for any in the team. `rfp_id`: what it is about, if anything.
-    """
+    it may be told; empty for any in the team."""
 
     kind: MemoryKind
     search_text: str
@@ -73,7 +70,7 @@ class NewMemory:
 
 
 @dataclass(frozen=True)
-class Memory(NewMemory):
+class StoredMemory(Memory):
     created_at: datetime = field(kw_only=True)
 
     @property
@@ -90,13 +87,9 @@ def fact_keys(key: str) -> list[str]:
 class MemoryStore(Store):
     """A memory belongs to its team: no other finds it."""
 
-    async def remember(self, team: str, new: Iterable[tuple[str, NewMemory]], now: float) -> None:
-        """Keep memories, each once for its key and kind; without a text there is nothing to keep.
-
-        Args:
-            new: each with the key of what it tells, such as the turn's correlation id.
-            now: seconds since 1970.
-        """
+    async def remember(self, team: str, new: Iterable[tuple[str, Memory]], now: float) -> None:
+        """Keep memories, each once for its key and kind; without a text there is nothing to keep. `new`: each with the
+        key of what it tells, such as the turn's correlation id. `now`: seconds since 1970."""
         when = datetime.fromtimestamp(now, UTC)
         rows = [
             vars(memory)
@@ -116,20 +109,17 @@ class MemoryStore(Store):
         *,
         channel: str = "",
         limit: int = 5,
-    ) -> dict[MemoryKind, list[Memory]]:
+    ) -> dict[MemoryKind, list[StoredMemory]]:
         """What has the question's words in it, the likest first, of each kind at most `limit`; all kinds in one query.
-
-        Args:
-            channel: where it will be told; what belongs to another channel is not recalled.
-        """
-        recalled: dict[MemoryKind, list[Memory]] = {kind: [] for kind in kinds}
+        What belongs to another channel than `channel`, where it will be told, is not recalled."""
+        recalled: dict[MemoryKind, list[StoredMemory]] = {kind: [] for kind in kinds}
         for each in await self._recalled(_RECALL, team, question, kinds, channel, limit=limit):
             recalled[each.kind].append(each)
         return recalled
 
     async def recall_for_turn(
         self, team: str, question: str, *, channel: str, user_id: str, limit: int, patterns: int
-    ) -> list[Memory]:
+    ) -> list[StoredMemory]:
         """As `recall`, with a room of their own for the ways in which tools succeeded: at most `patterns` of this user
         and as many of others."""
         room = {"user_id": storable(user_id), "limit": limit, "patterns": patterns}
@@ -137,10 +127,10 @@ class MemoryStore(Store):
 
     async def _recalled(
         self, query: TextClause, team: str, question: str, kinds: Collection[MemoryKind], channel: str, **room: object
-    ) -> list[Memory]:
+    ) -> list[StoredMemory]:
         given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
         found = (await self._tx.execute(query, given | room)).mappings()
-        return [Memory(**dict(row) | {"kind": MemoryKind(row["kind"])}) for row in found]
+        return [StoredMemory(**dict(row) | {"kind": MemoryKind(row["kind"])}) for row in found]
 
     async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from threadline.models.model import ToolKind
-from threadline.operator.store import Memory, MemoryKind, MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, StoredMemory
 from threadline.rfps.model import JsonObject, RfpId
 from threadline.slack.text import is_blank
 from threadline.tools.context import ToolContext
@@ -20,6 +20,8 @@ MAX_MEMORIES = 10
 """Memories of each kind in one answer."""
 MAX_WORDS = 5_000
 """Characters; longer words are refused, and nothing is said."""
+_TEXT = f"What was done, found or decided, for people: short, in Slack's mrkdwn, at most {MAX_WORDS:,} characters."
+_QUESTION = f"One question that its reader can answer without asking back, at most {MAX_WORDS:,} characters."
 _ACCEPTED = "This is posted into the thread now, and the turn is over."
 
 
@@ -45,16 +47,10 @@ async def search(
     )
 
 
-def _record(memory: Memory) -> JsonObject:
+def _record(memory: StoredMemory) -> JsonObject:
     """Only what there is to tell."""
-    told = {
-        "about": memory.search_text,
-        "text": memory.text,
-        "failed_with": memory.error_class,
-        "user_id": memory.user_id,
-        "rfp_id": memory.rfp_id,
-        "at": moment(memory.created_at),
-    }
+    told = {"about": memory.search_text, "text": memory.text, "failed_with": memory.error_class}
+    told |= {"user_id": memory.user_id, "rfp_id": memory.rfp_id, "at": moment(memory.created_at)}
     return {name: value for name, value in told.items() if value}
 
 
@@ -76,13 +72,7 @@ Words = Annotated[str, AfterValidator(_words), Field(min_length=1, max_length=MA
 async def post_summary(
     context: ToolContext,
     *,
-    text: Annotated[
-        Words,
-        Field(
-            description="What was done, found or decided, for people: short, in Slack's mrkdwn, at most "
-            f"{MAX_WORDS:,} characters."
-        ),
-    ],
+    text: Annotated[Words, Field(description=_TEXT)],
     rfp_id: Annotated[RfpId | None, Field(description="The RFP that it is about, if any.")] = None,
 ) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
@@ -97,13 +87,7 @@ async def post_summary(
 async def ask_clarifying_question(
     context: ToolContext,
     *,
-    question: Annotated[
-        Words,
-        Field(
-            description="One question that its reader can answer without asking back, at most "
-            f"{MAX_WORDS:,} characters."
-        ),
-    ],
+    question: Annotated[Words, Field(description=_QUESTION)],
 ) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
 

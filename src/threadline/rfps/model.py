@@ -62,10 +62,8 @@ class ScopeSource(StrEnum):
 
 @dataclass(frozen=True)
 class Scope:
-    """The RFP that a request is about.
-
-    `others` are further ids of the message, in its order: who wrote them has to be told that the first one counts.
-    """
+    """The RFP that a request is about. `others` are further ids of the message, in its order: who wrote them has to be
+    told that the first one counts."""
 
     rfp_id: str = ""
     origin: ScopeSource = ScopeSource.NONE
@@ -79,11 +77,9 @@ def named_rfp(arguments: object) -> str:
 
 
 def find_rfp_ids(text: str) -> tuple[str, ...]:
-    """The ids in a text, each once, in the order in which they stand there, in lower case; the first one counts.
-
-    One in a block of code, in a link's address or its label is an id like any other. Whether there are such RFPs, the
-    database knows.
-    """
+    """The ids in a text, each once, in the order in which they stand there, in lower case; the first one counts. One in
+    a block of code, in a link's address or its label is an id like any other. Whether there are such RFPs, the database
+    knows."""
     named = (found.group().lower() for found in _IN_TEXT.finditer(_MENTION.sub(" ", text)))
     return tuple(dict.fromkeys(each for each in named if len(each) <= MAX_ID and each not in NOT_IDS))
 
@@ -116,11 +112,7 @@ def is_rfp_id(text: str) -> bool:
 
 
 def resolve_scope(text: str, bound: str = "") -> Scope:
-    """The first id of the message, else what its thread is bound to, else none.
-
-    Args:
-        bound: the RFP of the thread, or nothing.
-    """
+    """The first id of the message, else the RFP that its thread is `bound` to, else none."""
     first, *others = find_rfp_ids(text) or ("",)
     if first:
         return Scope(first, ScopeSource.MESSAGE, tuple(others))
@@ -189,20 +181,9 @@ class CreatedRfp:
 
 
 @dataclass(frozen=True)
-class RfpBinding:
-    """`before`: what the thread was bound to, also when it is the same; None when it was bound to nothing."""
-
-    rfp: Rfp
-    before: str | None
-
-
-@dataclass(frozen=True)
 class RfpUsage:
-    """What an RFP holds, which its deletion removes or keeps.
-
-    `characters`: of its file's text; `version`: of its state, 0 without one; `entries`, `events`: in its journal and
-    its log.
-    """
+    """What an RFP holds, which its deletion removes or keeps: the `characters` of its file's text, the `version` of its
+    state (0 without one), the `entries` in its journal and the `events` in its log."""
 
     rfp: Rfp
     characters: int
@@ -233,14 +214,6 @@ def parse_status(words: str) -> RfpStatus:
         raise RfpRefused(f"{words[:60]!r} is not an RFP status: use one of {', '.join(RfpStatus)}") from exc
 
 
-def parse_due_date(words: str) -> date:
-    """The day, from `2026-03-31`. Raises `RfpRefused`."""
-    try:
-        return date.fromisoformat(words.strip())
-    except ValueError as exc:
-        raise RfpRefused(f"{words[:60]!r} is not a due date: write it as 2026-03-31") from exc
-
-
 def validate_facts(facts: RfpFacts) -> RfpFacts:
     """The facts with white space normalised. Raises `RfpRefused`."""
     title = _line("title", facts.title, MAX_TITLE)
@@ -256,15 +229,18 @@ def facts_from_document(document: Mapping[str, object]) -> RfpFacts:
     if not status.strip():
         raise RfpRefused(f"an RFP needs a status: one of {', '.join(RfpStatus)}")
     due = _text(document, "due_date").strip()
+    try:
+        due_date = date.fromisoformat(due) if due else None
+    except ValueError as exc:
+        raise RfpRefused(f"{due[:60]!r} is not a due date: write it as 2026-03-31") from exc
     client, owner = _text(document, "client"), _text(document, "owner")
-    return validate_facts(RfpFacts(title, client, parse_due_date(due) if due else None, parse_status(status), owner))
+    return validate_facts(RfpFacts(title, client, due_date, parse_status(status), owner))
 
 
 def facts_to_document(facts: RfpFacts) -> dict[str, str]:
     """The facts as a state's document holds them: what is empty is not there."""
-    due = facts.due_date.isoformat() if facts.due_date else ""
-    named = {"title": facts.title, "client": facts.client, "due_date": due}
-    return {name: text for name, text in (named | {"status": facts.status, "owner": facts.owner}).items() if text}
+    named = {name: str(getattr(facts, name) or "") for name in FACTS}
+    return {name: text for name, text in named.items() if text}
 
 
 def status_words(status: str) -> str:
@@ -307,10 +283,8 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class OpportunityState:
-    """One JSON document, changed by merge patches.
-
-    `updated_by` and `correlation_id` are empty as long as nothing but the RFP's own facts stand in it.
-    """
+    """One JSON document, changed by merge patches. `updated_by` and `correlation_id` are empty as long as nothing but
+    the RFP's own facts stand in it."""
 
     rfp_id: str
     version: int
@@ -334,11 +308,7 @@ def merge_patch(target: object, patch: object) -> Any:
 
 
 def validate_patch(patch: object) -> JsonObject:
-    """The patch, where it is one that may be applied.
-
-    Raises:
-        RfpRefused: it is no object, is empty, or is too large or too deep.
-    """
+    """The patch, where it may be applied. Raises `RfpRefused`: it is no object, is empty, too large or too deep."""
     if not isinstance(patch, dict) or not patch:
         raise RfpRefused('a patch must be a JSON object with the changes, such as {"status": "won"}')
     if problem := json_problem(patch, MAX_PATCH):
@@ -355,12 +325,8 @@ def apply_patch(document: JsonObject, patch: object) -> tuple[JsonObject, RfpFac
     return {name: each for name, each in result.items() if name not in FACTS} | facts_to_document(facts), facts
 
 
-_NOTES = frozenset(
-    {
-        *("notes", "note", "summary", "next_steps", "next_step", "tasks", "open_questions", "questions", "risks"),
-        *("tags", "links", "contacts", "highlights", "history", "comments"),
-    }
-)
+_NOTES = {"notes", "note", "summary", "next_steps", "next_step", "tasks", "open_questions", "questions", "risks"}
+_NOTES |= {"tags", "links", "contacts", "highlights", "history", "comments"}
 """Fields of a state in which people keep what they know: writing there binds nobody. To empty one is of medium risk."""
 _OUTCOME_FIELDS = frozenset({"status", "stage", "state", "outcome", "decision", "result"})
 
@@ -379,15 +345,14 @@ def _ends_opportunity(value: object) -> bool:
         return any(map(_ends_opportunity, value))
     if not isinstance(value, Mapping):
         return False
-    return any(
-        _ends_opportunity(each) or (str(name).casefold() in _OUTCOME_FIELDS and _is_outcome(each))
-        for name, each in value.items()
-    )
-
-
-def _is_outcome(value: object) -> bool:
-    plain = "_".join(value.casefold().replace("-", " ").replace("_", " ").split()) if isinstance(value, str) else ""
-    return plain in _ENDED or plain in ("canceled", "nobid")
+    for name, each in value.items():
+        if isinstance(each, str) and str(name).casefold() in _OUTCOME_FIELDS:
+            plain = "_".join(each.casefold().replace("-", " ").replace("_", " ").split())
+            if plain in (*_ENDED, "canceled", "nobid"):
+                return True
+        if _ends_opportunity(each):
+            return True
+    return False
 
 
 def json_problem(value: object, max_bytes: int) -> str:

@@ -29,7 +29,6 @@ from threadline.rfps.model import (
     MemberNotFound,
     OpportunityState,
     Rfp,
-    RfpBinding,
     RfpFacts,
     RfpNotFound,
     RfpRefused,
@@ -56,8 +55,7 @@ _COLUMNS: tuple[Column[Any], ...] = tuple(
 )
 """What is shown of an RFP: never its file's text, which may be long."""
 _MAX_SOUGHT_ID = 60
-_LETTERS = "bcdfghjkmnpqrstvwxz23456789"
-"""No two that are read for each other, and no vowels, which would make words."""
+_LETTERS = "bcdfghjkmnpqrstvwxz23456789"  # no two that are read for each other, and no vowels, which would make words
 _ID_LENGTH = 8
 _ID_TRIES = 5
 _ASKED = any_word(":words")
@@ -105,14 +103,8 @@ class RfpStore(Store):
     async def create(
         self, change: Change, facts: RfpFacts, rfp_id: str = "", *, source: SourceFile | None = None
     ) -> CreatedRfp:
-        """Make an RFP and its state, once in a team for each file.
-
-        Args:
-            rfp_id: its id, where it is to have a given one.
-
-        Raises:
-            RfpRefused: a field does not have its form, or the id is none or is taken.
-        """
+        """Make an RFP and its state, once in a team for each file; with the given id, if any. Raises `RfpRefused`: a
+        field does not have its form, or the id is none or is taken."""
         if rfp_id and not is_rfp_id(rfp_id):
             raise RfpRefused(f"{rfp_id!r} is not an RFP id: write rfp_ with lower-case letters and digits")
         title, client, owner = (storable(each) for each in (facts.title, facts.client, facts.owner))
@@ -125,24 +117,21 @@ class RfpStore(Store):
             "created_by": change.author.user_id,
             "created_at": _time(change),
         }
-        for identity in [rfp_id] if rfp_id else _generated_ids():
+        generated = (f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))}" for _ in range(_ID_TRIES))
+        for identity in [rfp_id] if rfp_id else generated:
             kept = insert(rfps).values(**row, rfp_id=identity).on_conflict_do_nothing().returning(*_COLUMNS)
             if made := (await self._tx.execute(kept)).one_or_none():
                 await self.ensure_state_exists(change.team, identity)
                 return CreatedRfp(_rfp(made), new=True)
-            if source and (known := await self._of_file(change.team, source.sha256)):
-                return CreatedRfp(known, new=False)
+            if source:
+                of_file = select(*_COLUMNS).where(*_not_deleted(change.team), rfps.c.source_hash == source.sha256)
+                if known := (await self._tx.execute(of_file)).one_or_none():
+                    return CreatedRfp(_rfp(known), new=False)
         raise RfpRefused(f"the id {identity} is taken")
 
     async def get(self, team: str, rfp_id: str, *, hold: bool = False) -> Rfp:
-        """The RFP of this id, whatever its letters' case.
-
-        Args:
-            hold: nobody is to delete it before the transaction ends.
-
-        Raises:
-            RfpNotFound: it names the nearest ids.
-        """
+        """The RFP of this id, whatever its letters' case; with `hold`, nobody deletes it before the transaction ends.
+        Raises `RfpNotFound`, which names the nearest ids."""
         sought = normalise_id(rfp_id)
         query: Select[Any] = select(*_COLUMNS, rfps.c.deleted_at).where(*_is(rfps, team, sought))
         if hold:
@@ -176,10 +165,10 @@ class RfpStore(Store):
     async def part_of_text(self, team: str, rfp_id: str, start: int, length: int) -> tuple[str, int]:
         """`length` characters of its file's text from `start` on, and how many that has. Raises `RfpNotFound`."""
         found = await self.get(team, rfp_id)
-        part = func.substr(rfps.c.source_text, start + 1, length)
-        query = select(part, func.length(rfps.c.source_text)).where(*_is(rfps, team, found.rfp_id))
-        part_there, characters = (await self._tx.execute(query)).one()
-        return str(part_there), int(characters)
+        written = rfps.c.source_text
+        part = select(func.substr(written, start + 1, length), func.length(written))
+        text_part, characters = (await self._tx.execute(part.where(*_is(rfps, team, found.rfp_id)))).one()
+        return str(text_part), int(characters)
 
     async def with_beginning(self, team: str, rfp_id: str, length: int) -> tuple[Rfp, str]:
         """The RFP, also a deleted one, and so many characters of its text."""
@@ -219,10 +208,11 @@ class RfpStore(Store):
         given = {"team": team, "rfp_id": rfp_id, "title": facts.title, "client": facts.client, "limit": limit}
         return [_rfp(row) for row in await self._tx.execute(_RELATED, given)]
 
-    async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> RfpBinding:
-        """The thread is about this RFP. Raises `RfpNotFound`, which names the nearest ids: nothing was bound."""
+    async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> tuple[Rfp, str | None]:
+        """The thread is about this RFP; returns it and the RFP that it was about before, the same one too. Raises
+        `RfpNotFound`, which names the nearest ids: nothing was bound."""
         rfp = await self.get(thread.team, rfp_id)
-        return RfpBinding(rfp, await ThreadBindingStore(self._tx).bind(thread, BINDING, rfp.rfp_id, user_id))
+        return rfp, await ThreadBindingStore(self._tx).bind(thread, BINDING, rfp.rfp_id, user_id)
 
     async def usage(self, team: str, rfp_id: str) -> RfpUsage:
         """What it holds. Raises `RfpNotFound`."""
@@ -231,12 +221,9 @@ class RfpStore(Store):
         return RfpUsage(rfp, row.characters, row.version or 0, row.entries, row.events)
 
     async def delete(self, team: str, rfp_id: str) -> bool:
-        """Whether there was one; it is not found any more.
-
-        The text of its file and its state go. Its journal and events stay, under its id, its title and its client, and
-        so do the bindings of threads, which are told that it was deleted. What is remembered of turns about it is the
-        memory's: see `MemoryStore.forget_rfp`.
-        """
+        """Whether there was one; it is not found any more. The text of its file and its state go. Its journal and
+        events stay, under its id, its title and its client, and so do the bindings of threads, which are told that it
+        was deleted. See also `MemoryStore.forget_rfp`."""
         sought = normalise_id(rfp_id)
         # A patch holds the state before it writes the RFP's row: in another order they would wait for each other.
         held = select(opportunity_states.c.version).where(*_is(opportunity_states, team, sought)).with_for_update()
@@ -263,19 +250,16 @@ class RfpStore(Store):
     async def patch_state(
         self, change: Change, rfp_id: str, patch: object, expected_version: int | None = None
     ) -> OpportunityState:
-        """Apply a JSON merge patch to the newest state; lists show the facts that it changes.
-
-        A patch that says what the document says already leaves the version as it is.
-
-        Args:
-            expected_version: the only version that the patch holds for; None for any.
-
-        Raises:
-            RfpNotFound: nothing was changed.
-            RfpRefused: nothing was changed; the message says why.
-        """
+        """Apply a JSON merge patch to the newest state; lists show the facts that it changes. A patch that says what
+        the document says already leaves the version as it is. With an `expected_version`, the patch holds for that one
+        alone. Raises `RfpNotFound`, `RfpRefused`: nothing was changed."""
         given, team, sought = storable_json(validate_patch(patch)), change.team, normalise_id(rfp_id)
-        state = await self._lock_state(team, sought)
+        held = _select_state(team, sought).with_for_update()
+        found = (await self._tx.execute(held)).one_or_none()
+        if found is None:  # there is none yet, or whoever held it has deleted the RFP
+            await self.ensure_state_exists(team, sought)
+            found = (await self._tx.execute(held)).one()
+        state = _state(found)
         if expected_version not in (None, state.version):
             raise RfpRefused(
                 f"the state of {sought} is at version {state.version}, and the patch was made from {expected_version}: "
@@ -295,25 +279,12 @@ class RfpStore(Store):
         await self._tx.execute(update(rfps).where(*_is(rfps, team, sought)).values(vars(facts)))
         return _state((await self._tx.execute(changed.returning(opportunity_states))).one())
 
-    async def _lock_state(self, team: str, rfp_id: str) -> OpportunityState:
-        """The state as it is when whoever holds it has committed; held until the transaction ends."""
-        query = _select_state(team, rfp_id).with_for_update()
-        found = (await self._tx.execute(query)).one_or_none()
-        if found is None:  # there is none yet, or whoever held it has deleted the RFP
-            await self.ensure_state_exists(team, rfp_id)
-            found = (await self._tx.execute(query)).one()
-        return _state(found)
-
     # ---- Journal and events: the database refuses to change or to delete any of it ----
 
     async def append_entry(
         self, change: Change, rfp_id: str, words: str, kind: EntryKind = EntryKind.NOTE
     ) -> JournalEntry:
-        """Write into the journal, once for each operation, for ever.
-
-        Raises:
-            RfpNotFound, RfpRefused: nothing was written; the message says why.
-        """
+        """Write into the journal, once for each operation, for ever. Raises `RfpNotFound`, `RfpRefused`."""
         written = storable(words).strip()
         if not written:
             raise RfpRefused("a journal entry needs a text")
@@ -330,11 +301,7 @@ class RfpStore(Store):
         return [_entry(row) for row in await self._of_turn(journal_entries, team, correlation_id)]
 
     async def append_event(self, change: Change, rfp_id: str, event_type: str, payload: JsonObject) -> Event:
-        """Log an event, once for each operation, for ever.
-
-        Raises:
-            RfpNotFound, RfpRefused: nothing was logged; the message says why.
-        """
+        """Log an event, once for each operation, for ever. Raises `RfpNotFound`, `RfpRefused`."""
         named = " ".join(storable(event_type).split())
         if not named or len(named) > MAX_EVENT_TYPE:
             raise RfpRefused(f"an event needs a type of at most {MAX_EVENT_TYPE} characters")
@@ -357,19 +324,11 @@ class RfpStore(Store):
     async def _append(self, table: Table, change: Change, rfp_id: str, **values: Any) -> Row[Any]:
         """The row of an operation; one that was written before is found, also when its RFP was deleted since."""
         sought = normalise_id(rfp_id)
-        row = audit_values(change) | {
-            "team": change.team,
-            "rfp_id": sought,
-            "user_id": change.author.user_id,
-            "correlation_id": change.author.correlation_id,
-            "created_at": _time(change),
-            **values,
-        }
+        row = audit_values(change) | {"rfp_id": sought, "user_id": change.author.user_id} | values
         columns = [literal(value, table.c[name].type) for name, value in row.items()]
         of_rfp = select(*columns).where(*_is(rfps, change.team, sought), rfps.c.deleted_at.is_(None))
         new = insert(table).from_select(list(row), of_rfp).on_conflict_do_nothing().returning(table)
-        written = (await self._tx.execute(new)).one_or_none()
-        written = written or await self._of_operation(table, change.operation)
+        written = (await self._tx.execute(new)).one_or_none() or await self._of_operation(table, change.operation)
         if written is None:
             await self.get(change.team, sought)
         if written is None or written.rfp_id != sought:
@@ -391,29 +350,20 @@ class RfpStore(Store):
 
     # ----
 
-    async def _of_file(self, team: str, sha256: str) -> Rfp | None:
-        query = select(*_COLUMNS).where(*_not_deleted(team), rfps.c.source_hash == sha256)
-        row = (await self._tx.execute(query)).one_or_none()
-        return _rfp(row) if row else None
-
 
 class TeamMemberStore(Store):
     async def save(self, team: str, member: TeamMember) -> None:
-        """Keep what is known of somebody, in the place of what was.
-
-        Raises:
-            RfpRefused: there is no id or no name, or the hours per week are more than a week has, or less than 0.
-        """
-        texts = (member.user_id, member.name, member.email, member.role)
-        user_id, name, email, role = (_line(each) for each in texts)
+        """Keep what is known of somebody, in the place of what was. Raises `RfpRefused`: there is no id or no name, or
+        the hours per week are more than a week has, or less than 0."""
+        user_id, name = _line(member.user_id), _line(member.name)
         if not (user_id and name):
             raise RfpRefused("a team member needs a Slack user id and a name")
         if not 0 <= member.hours_per_week <= _HOURS_OF_A_WEEK:
             raise RfpRefused(f"the hours per week of {name} must be a number from 0 to {_HOURS_OF_A_WEEK}")
         row = {
             "name": name,
-            "email": email,
-            "role": role,
+            "email": _line(member.email),
+            "role": _line(member.role),
             "biography": storable(member.biography).strip()[:_MAX_BIOGRAPHY],
             "skills": [skill for skill in dict.fromkeys(map(_line, member.skills)) if skill][:_MAX_SKILLS],
             "hours_per_week": member.hours_per_week,
@@ -462,11 +412,11 @@ class TeamMemberStore(Store):
         return (await self._tx.execute(gone)).rowcount > 0
 
 
-def audit_values(change: Change) -> dict[str, str]:
-    """The columns that say where a change was made: its thread, and its operation's key."""
-    operation = change.operation
-    place = {"channel": operation.thread.channel, "thread_ts": operation.thread.ts}
-    return place | {"operation_key": storable_key(operation.key)}
+def audit_values(change: Change) -> dict[str, Any]:
+    """The columns that say where, when and in which request a change was made, and its operation's key."""
+    thread, key = change.operation.thread, storable_key(change.operation.key)
+    place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts, "operation_key": key}
+    return place | {"correlation_id": change.author.correlation_id, "created_at": _time(change)}
 
 
 def operation_filter(table: Table, operation: Operation) -> tuple[ColumnElement[bool], ...]:
@@ -477,10 +427,6 @@ def operation_filter(table: Table, operation: Operation) -> tuple[ColumnElement[
 def normalise_id(rfp_id: str) -> str:
     """The id as it would be stored, whatever a person or a model wrote."""
     return storable(rfp_id).strip().lower()[:_MAX_SOUGHT_ID]
-
-
-def _generated_ids() -> list[str]:
-    return [f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))}" for _ in range(_ID_TRIES)]
 
 
 def _time(change: Change) -> datetime:

@@ -48,12 +48,16 @@ PAGE = 20
 """Journal entries, or events, of one answer; older ones are asked for by the lowest number."""
 MAX_MEMBERS = 50
 """People of one answer; fewer are found by a skill."""
-_MAX_CHANGES = 5
-"""Changed fields that people are told by name."""
+_MAX_CHANGES = 5  # changed fields that people are told by name
 _PAYLOAD_EXAMPLE = '{"amount": 120000, "currency": "EUR"}'
 _PATCH_EXAMPLE = '{"status": "proposal submitted"}'
 
 
+TextFrom = Annotated[
+    int,
+    Field(ge=0, le=MAX_SOURCE_TEXT, description=f"At which character of the file to begin; it shows {TEXT_PART:,}."),
+]
+PageSize = Annotated[int, Field(ge=1, le=PAGE)]
 Before = Annotated[
     int | None,
     Field(ge=1, le=10**15, description="Only what is older: the lowest number of the page before. Null: the newest."),
@@ -121,19 +125,7 @@ async def search(
 
 
 @tool("rfp.get", "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.")
-async def get(
-    context: ToolContext,
-    *,
-    rfp_id: RfpId,
-    text_from: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=MAX_SOURCE_TEXT,
-            description=f"At which character of the file to begin; it shows {TEXT_PART:,}.",
-        ),
-    ] = 0,
-) -> ToolResult:
+async def get(context: ToolContext, *, rfp_id: RfpId, text_from: TextFrom = 0) -> ToolResult:
     store = RfpStore(context.tx)
     rfp = await store.get(context.team, rfp_id)
     text, characters = await store.part_of_text(context.team, rfp_id, text_from, TEXT_PART)
@@ -231,19 +223,13 @@ async def append_entry(
 ) -> ToolResult:
     await context.count_change(f"journal:{rfp_id}")
     entry = await RfpStore(context.tx).append_entry(context.change, rfp_id, text, EntryKind(kind))
-    return ToolResult(
-        data={"rfp_id": entry.rfp_id, "entry": entry.id},
-        display_text=f"Written into the journal of {entry.rfp_id}.",
-    )
+    told = f"Written into the journal of {entry.rfp_id}."
+    return ToolResult(data={"rfp_id": entry.rfp_id, "entry": entry.id}, display_text=told)
 
 
 @tool("journal.list", "The journal of an RFP, the newest entries first.")
 async def list_entries(
-    context: ToolContext,
-    *,
-    rfp_id: RfpId,
-    limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
-    before: Before = None,
+    context: ToolContext, *, rfp_id: RfpId, limit: PageSize = PAGE, before: Before = None
 ) -> ToolResult:
     store = RfpStore(context.tx)
     await store.get(context.team, rfp_id)
@@ -267,19 +253,13 @@ async def list_entries(
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
     event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, given.event_type, given.payload)
-    return ToolResult(
-        data={"rfp_id": event.rfp_id, "event": event.id},
-        display_text=f"Logged for {event.rfp_id}: {event.event_type}.",
-    )
+    told = f"Logged for {event.rfp_id}: {event.event_type}."
+    return ToolResult(data={"rfp_id": event.rfp_id, "event": event.id}, display_text=told)
 
 
 @tool("event.list", "The log of an RFP's events, the newest first.")
 async def list_events(
-    context: ToolContext,
-    *,
-    rfp_id: RfpId,
-    limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
-    before: Before = None,
+    context: ToolContext, *, rfp_id: RfpId, limit: PageSize = PAGE, before: Before = None
 ) -> ToolResult:
     store = RfpStore(context.tx)
     await store.get(context.team, rfp_id)
@@ -322,11 +302,8 @@ async def get_member(
 ) -> ToolResult:
     found = await TeamMemberStore(context.tx).named(context.team, name)
     members = [_member(each) for each in found]
-    biographies = [{"biography": each.biography} if each.biography else {} for each in found]
-    return ToolResult(
-        data={"members": [told | more for told, more in zip(members, biographies, strict=True)]},
-        structured=record_group("team_members", members),
-    )
+    full = [_member(each) | ({"biography": each.biography} if each.biography else {}) for each in found]
+    return ToolResult(data={"members": full}, structured=record_group("team_members", members))
 
 
 TOOLS = [list_rfps, search, get, load, patch_opportunity]
@@ -352,38 +329,23 @@ def _version(state: OpportunityState) -> JsonObject:
 
 
 def _changes(changed: JsonObject) -> str:
-    told = [_change(name, value) for name, value in list(changed.items())[:_MAX_CHANGES]]
-    more = len(changed) - len(told)
-    return ", ".join([*told, *([f"and {more} more"] if more else [])])
-
-
-def _change(name: str, value: object) -> str:
-    words = name.replace("_", " ")
-    if value is None:
-        return f"{words} removed"
-    if name not in FACTS:
-        return f"{words} changed"
-    return f"{words} is {status_words(str(value)) if name == 'status' else value}"
+    told = []
+    for name, value in list(changed.items())[:_MAX_CHANGES]:
+        known = f"is {status_words(str(value)) if name == 'status' else value}" if name in FACTS else "changed"
+        told.append(f"{status_words(name)} {'removed' if value is None else known}")
+    if more := len(changed) - len(told):
+        told.append(f"and {more} more")
+    return ", ".join(told)
 
 
 def _entry(entry: JournalEntry) -> JsonObject:
-    return {
-        "entry": entry.id,
-        "at": moment(entry.created_at),
-        "kind": entry.kind.value,
-        "text": entry.text,
-        "by": entry.author.user_id,
-    }
+    told = {"entry": entry.id, "at": moment(entry.created_at), "kind": entry.kind.value, "text": entry.text}
+    return told | {"by": entry.author.user_id}
 
 
 def _event(event: Event) -> JsonObject:
-    return {
-        "event": event.id,
-        "at": moment(event.created_at),
-        "type": event.event_type,
-        "payload": event.payload,
-        "by": event.author.user_id,
-    }
+    told = {"event": event.id, "at": moment(event.created_at), "type": event.event_type, "payload": event.payload}
+    return told | {"by": event.author.user_id}
 
 
 def _shown_entry(entry: JsonObject) -> JsonObject:
@@ -398,12 +360,11 @@ def _shown_event(event: JsonObject) -> JsonObject:
 
 def _member(member: TeamMember) -> JsonObject:
     """Only what there is to tell."""
-    told = {
+    told: JsonObject = {
         "name": member.name,
         "user_id": member.user_id,
         "role": member.role,
         "skills": list(member.skills),
-        "hours_per_week": member.hours_per_week,
-        "email": member.email,
     }
+    told |= {"hours_per_week": member.hours_per_week, "email": member.email}
     return {name: value for name, value in told.items() if value not in ("", [])}

@@ -266,7 +266,7 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
             f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
-    new = NewAction(action, risk, context.author, actor=context.actor, co_requesters=context.co_requesters)
+    new = NewAction(action, risk, actor=context.actor, co_requesters=context.co_requesters)
     proposed = await proposals.propose(context.change, new)
     return pending_result("Send a mail", drafted.fields, proposed, given.reason)
 

@@ -19,7 +19,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from threadline import telemetry
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
+from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.store import ApprovalStore
@@ -370,7 +370,7 @@ async def open_conversations(
             job_types=types,
             sensitive_words=settings.decision.sensitive_words,
         )
-        approval_deps = ApprovalDeps(
+        approvals = LiveApprovalActivities(
             database,
             slack,
             deps.outbox,
@@ -382,7 +382,7 @@ async def open_conversations(
             answer_of,
             approving,
         )
-        yield LiveConversationActivities(conversation_deps), LiveApprovalActivities(approval_deps)
+        yield LiveConversationActivities(conversation_deps), approvals
 
 
 def cases(

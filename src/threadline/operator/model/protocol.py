@@ -15,8 +15,7 @@ MAX_STEPS = 8
 """Replies of the model in one turn that may ask for tools; then it is asked once more, and only for words."""
 MAX_LOADED = 20
 """RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
-_NAMED = 5
-"""RFPs that a sentence names at most."""
+_NAMED = 5  # RFPs that a sentence names at most
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,7 @@ class ProtocolState:
         return self.did_post or self.proposed
 
     def merge(self, other: "ProtocolState") -> "ProtocolState":
-        """What both know; the order does not matter, nor how often.
-
-        Raises:
-            ValueError: the other is of a turn about another RFP.
-        """
+        """What both know; the order does not matter, nor how often. Raises `ValueError`: the RFPs differ."""
         if other.scope != self.scope:
             raise ValueError("states of turns about different RFPs cannot be merged")
         return ProtocolState(
@@ -97,14 +92,9 @@ class ProtocolRefusal:
     suggestion: str
 
 
-POSTED = ProtocolRefusal(
-    "This turn has already posted its message, and a turn posts only one.",
-    "Call nothing more: the turn is over.",
-)
-PROPOSED = ProtocolRefusal(
-    "This turn has proposed an action, and that ends it.",
-    "Call nothing more: the turn is over.",
-)
+_OVER = "Call nothing more: the turn is over."
+POSTED = ProtocolRefusal("This turn has already posted its message, and a turn posts only one.", _OVER)
+PROPOSED = ProtocolRefusal("This turn has proposed an action, and that ends it.", _OVER)
 LOAD_ANY = ProtocolRefusal(
     "No RFP was loaded in this turn, so none can be changed.",
     "Find it with rfp_search, call opportunity_load with its id, then make this call again. "
@@ -129,22 +119,33 @@ def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
 
 
 def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | None) -> ProtocolState:
-    """The state once a call has ended, or was refused, by this protocol or by whatever else.
-
-    Args:
-        succeeded: None when nobody knows. Then it counts as neither loaded nor written, but as said and as proposed: a
-            change can be looked at again, a second message cannot be taken back.
-    """
+    """The state once a call has ended, or was refused, by this protocol or by whatever else. `succeeded` is None when
+    nobody knows. Then it counts as neither loaded nor written, but as said and as proposed: a change can be looked at
+    again, a second message cannot be taken back."""
     if call.kind in (ToolKind.READ, ToolKind.LOOKUP):
         return state
     if call.kind is ToolKind.LOAD:
-        return _loaded(state, call.rfp_id) if succeeded else state
+        if not succeeded or not call.rfp_id or (state.scope and call.rfp_id != state.scope):
+            return state
+        return replace(state, loaded=_union(state.loaded, (call.rfp_id,)), did_load=True)
     if call.kind is ToolKind.SPEAK:
         return replace(state, did_post=state.did_post or succeeded is not False)
     state = replace(state, only_reads=False)
     if call.kind is ToolKind.PROPOSE:
         return replace(state, proposed=state.proposed or succeeded is not False)
-    return _changed(state, call, bool(succeeded)) if call.kind.changes_rfp else state
+    if not call.kind.changes_rfp:
+        return state
+    # Without a scope a change of what is not loaded counts for nothing: whoever was refused for want of an id is to be
+    # able to ask for it. A call that names none may have been for any.
+    tried = (state.scope,) if state.scope else tuple(each for each in state.loaded if call.rfp_id in (each, ""))
+    succeeded = bool(succeeded)
+    return replace(
+        state,
+        attempted=_union(state.attempted, tried),
+        did_patch=state.did_patch or (succeeded and call.kind is ToolKind.PATCH),
+        did_journal=state.did_journal or (succeeded and call.kind is ToolKind.JOURNAL),
+        write_succeeded=state.write_succeeded or succeeded,
+    )
 
 
 class FinalText(StrEnum):
@@ -219,30 +220,6 @@ def _speech(state: ProtocolState) -> ProtocolRefusal | None:
         f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
         f"both for {state.scope}. Then speak.",
     )
-
-
-def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
-    if not rfp_id or (state.scope and rfp_id != state.scope):
-        return state
-    return replace(state, loaded=_union(state.loaded, (rfp_id,)), did_load=True)
-
-
-def _changed(state: ProtocolState, call: ToolRequest, succeeded: bool) -> ProtocolState:
-    return replace(
-        state,
-        attempted=_union(state.attempted, _tried(state, call.rfp_id)),
-        did_patch=state.did_patch or (succeeded and call.kind is ToolKind.PATCH),
-        did_journal=state.did_journal or (succeeded and call.kind is ToolKind.JOURNAL),
-        write_succeeded=state.write_succeeded or succeeded,
-    )
-
-
-def _tried(state: ProtocolState, rfp_id: str) -> tuple[str, ...]:
-    """The RFPs that a change may have been for. Without a scope one that is not loaded counts for nothing: whoever was
-    refused for want of an id is to be able to ask for it. A call that names none may have been for any."""
-    if state.scope:
-        return (state.scope,)
-    return tuple(each for each in state.loaded if rfp_id in (each, ""))
 
 
 def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

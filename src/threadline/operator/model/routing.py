@@ -11,7 +11,6 @@ from functools import cache
 
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.rfps.model import Scope, ScopeSource, contains_only_rfp_ids, find_rfp_ids, parse_rfp_id, resolve_scope
-from threadline.slack.model import Thread
 from threadline.slack.text import mentions_in, plain_words
 
 MAX_QUESTION = 5_000
@@ -20,8 +19,7 @@ MAX_QUESTION = 5_000
 _UNSEEN = re.compile(r"[\u200b\u2060\ufeff]")
 """Marks without a width that come along when text is copied, amid words and ids; not those that join an emoji."""
 _MENTION = re.compile(r"<@[^<>]*>")
-_MARKUP = 300
-"""Characters of a link or a mention that a cut spares; a `<` further back is somebody's own sign."""
+_MARKUP = 300  # characters of a link or a mention that a cut spares; a `<` further back is somebody's own sign
 _LINK = re.compile(r"(?:link|bind) _*(rfp_\S{0,200})[ .,!?]*")
 _LINK_BY_ADDRESS = re.compile(r"\W*(?:link|bind)\s+<https?:[^<>\s]*>\W*", re.IGNORECASE)
 _WHERE = re.compile(r"where[?!. ]*")
@@ -40,10 +38,8 @@ class ScopeRule(IntEnum):
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words that count where they stand as whole words, one after the other, whatever marks are around them.
-
-    Between words, `…` is up to 160 characters of the same sentence; `rfp_…` is an id.
-    """
+    """Words that count where they stand as whole words, one after the other, whatever marks are around them. Between
+    words, `…` is up to 160 characters of the same sentence; `rfp_…` is an id."""
 
     text: str
     step: ScopeRule
@@ -51,11 +47,7 @@ class Phrase:
     """Others that count as the same: the plural, an id in place of the word."""
 
     def stands_in(self, words: str) -> bool:
-        """Whether it is there.
-
-        Args:
-            words: of `plain_words`.
-        """
+        """Whether it is in words of `plain_words`."""
         return any(_pattern(each).search(words) for each in (self.text, *self.forms))
 
 
@@ -92,23 +84,14 @@ PHRASES: tuple[Phrase, ...] = (
 )
 """In the order in which they are looked for, which is that of their steps."""
 
-QUERIES: tuple[Phrase, ...] = (
-    Phrase("what is", ScopeRule.RELATED),
-    Phrase("tell me about", ScopeRule.RELATED),
-    Phrase("show me", ScopeRule.RELATED),
-    Phrase("list", ScopeRule.RELATED),
-    Phrase("search", ScopeRule.RELATED),
-)
+QUERIES = tuple(Phrase(each, ScopeRule.RELATED) for each in ("what is", "tell me about", "show me", "list", "search"))
 """With one of these, what has to do with RFPs is a general question."""
 
 
 @dataclass(frozen=True)
 class ScopeRequirement:
-    """Whether a request needs an RFP (None: unclear), and what has decided that.
-
-    `phrase` is empty at `ScopeRule.DEFAULT`; `exception` is what turned the step's usual answer: the id in a request
-    about jobs, the phrase by which something is a general question; else empty.
-    """
+    """Whether a request needs an RFP (None: unclear), and which phrase has decided that; none at `ScopeRule.DEFAULT`.
+    `exception` turned the step's usual answer: the id in a request about jobs, the phrase of a general question."""
 
     required: bool | None
     step: ScopeRule
@@ -146,23 +129,15 @@ class Branch(StrEnum):
 
 
 def choose_branch(rfp_id: str, required: bool | None) -> Branch:
-    """The way of a request.
-
-    Args:
-        rfp_id: what it is about; empty when nobody said so, in the message or by binding its thread.
-        required: of `detect_scope_requirement`.
-    """
+    """The way of a request. `rfp_id`: what it is about by its message or its thread's binding, or empty. `required`: of
+    `detect_scope_requirement`."""
     if rfp_id:
         return Branch.D
     return {False: Branch.A, None: Branch.B, True: Branch.C}[required]
 
 
 def ask_for_rfp_id(bot_name: str) -> str:
-    """What a person is asked in branch C, with the two ways to answer.
-
-    Args:
-        bot_name: by which people mention the bot, without the `@`.
-    """
+    """What a person is asked in branch C. `bot_name`: by which people mention the bot, without the `@`."""
     return f"Which RFP is this about? Include an id like `rfp_...` or bind this thread with: `@{bot_name} link rfp_...`"
 
 
@@ -176,27 +151,6 @@ def _pattern(phrase: str) -> re.Pattern[str]:
     )
     gap = rf"{ends}(?:(?![.!?;] ).){{1,160}}?{starts}"
     return re.compile(f"{starts}{gap.join(parts)}{ends}")
-
-
-class MissingInput(StrEnum):
-    """Why nothing is done, on record under this name."""
-
-    QUESTION = "missing_question"
-    """Nothing was said besides mentions."""
-    CHANNEL = "missing_channel"
-    THREAD = "missing_thread"
-
-
-def validate_question(text: str | None, channel: str | None, thread_ts: str | None) -> str | MissingInput:
-    """The question as the operator takes it, cut where it is too long, or the first thing that it lacks."""
-    whole = normalise_question(text or "")
-    if not _MENTION.sub("", whole).strip():
-        return MissingInput.QUESTION
-    if not (channel or "").strip():
-        return MissingInput.CHANNEL
-    if not (thread_ts or "").strip():
-        return MissingInput.THREAD
-    return truncate_question(whole)
 
 
 def truncation_notice() -> str:
@@ -238,12 +192,8 @@ ThreadCommand = LinkCommand | WhereCommand
 
 
 def parse_thread_command(text: str) -> ThreadCommand | None:
-    """What a message says about its thread; None when it says anything else.
-
-    Args:
-        text: normalised, and without the mention of the bot. With a mention of anybody else, or of a group, the message
-            is for them.
-    """
+    """What a message says about its thread; None when it says anything else. `text` is normalised, and without the
+    mention of the bot; with a mention of anybody else, it is for them."""
     if mentions_in(text) or "<!" in text:
         return None
     words = plain_words(text).lstrip("_ ")
@@ -255,8 +205,7 @@ def parse_thread_command(text: str) -> ThreadCommand | None:
     return LinkCommand(named[0]) if len(named) == 1 else None
 
 
-_SHORT = 6
-"""Words of an answer that may have a request's phrase in it; a longer one tells of something else."""
+_SHORT = 6  # words of an answer that may have a request's phrase in it; a longer one tells of something else
 _WORD = re.compile(r"[\w'-]+")
 _LITTLE = re.compile(
     r"a|an|the|it|it's|its|is|that|that's|this|these|for|of|about|on|in|to|with|and|or|no|not|yes|yeah|yep|ok|okay"
@@ -277,12 +226,9 @@ class Agent(StrEnum):
 
 @dataclass(frozen=True)
 class TurnRoute:
-    """How a turn goes.
-
-    `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is over before the loop,
-    with `reply`. `notes` stand before the answer. `resumes_turn`: the turn whose request goes on here; 0 for none.
-    `missing`: what the question lacked.
-    """
+    """How a turn goes. `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is
+    over before the loop, with `reply`. `notes` stand before the answer. `resumes_turn`: the turn whose request goes on
+    here; 0 for none. `missing`: `missing_question` where nothing was said besides mentions."""
 
     agent: Agent
     branch: Branch
@@ -309,7 +255,7 @@ class TurnRoute:
         return f"branch {self.branch}, {self.agent}, {where}"
 
 
-def choose_route(text: str, thread: Thread, *, pending: str = "", resumes_turn: int = 0, bound: str = "") -> TurnRoute:
+def choose_route(text: str, *, pending: str = "", resumes_turn: int = 0, bound: str = "") -> TurnRoute:
     """The way of a request to the bot.
 
     An answer to what the bot has asked goes on with the request that it is for, also where it names no RFP: who was
@@ -318,15 +264,15 @@ def choose_route(text: str, thread: Thread, *, pending: str = "", resumes_turn: 
     Args:
         text: of people, without what they said about the thread itself.
         pending: an earlier request of the same person, of the turn `resumes_turn`, to which this is the answer.
-        bound: the RFP of the thread, if there is one.
+        bound: the RFP of the thread, or empty.
     """
-    asked = validate_question(f"{pending}\n{text}", thread.channel, thread.ts)
-    if isinstance(asked, MissingInput):
-        return TurnRoute(Agent.COPILOT, Branch.A, missing=asked.value)
+    asked = normalise_question(f"{pending}\n{text}")
+    if not _MENTION.sub("", asked).strip():
+        return TurnRoute(Agent.COPILOT, Branch.A, missing="missing_question")
     found = resolve_scope(text)
     if not found.rfp_id:
         found = resolve_scope(pending, bound)
-    requirement = detect_scope_requirement(asked)
+    requirement = detect_scope_requirement(truncate_question(asked))
     branch = Branch.D if resumes_turn else choose_branch(found.rfp_id, requirement.required)
     agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
     return TurnRoute(agent, branch, found, requirement, resumes_turn=resumes_turn)
@@ -335,12 +281,9 @@ def choose_route(text: str, thread: Thread, *, pending: str = "", resumes_turn: 
 def is_new_request(text: str, asked: str = "") -> bool:
     """Whether a message asks for something by itself, and so is no answer to what the bot has asked.
 
-    An id is an answer, with a question mark too. What wants to change an RFP and names none is one ("a journal entry"):
-    who was asked about a request says more of it. So are a few words that only say that something is new, and a few of
-    those that the question offers.
-
-    Args:
-        asked: the bot's question; empty where it is not known.
+    `asked`: the bot's question; empty where it is not known. An id is an answer, with a question mark too. What wants
+    to change an RFP and names none is one ("a journal entry"): who was asked about a request says more of it. So are a
+    few words that only say that something is new, and a few of those that the question offers.
     """
     if contains_only_rfp_ids(text):
         return False
