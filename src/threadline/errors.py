@@ -16,10 +16,7 @@ class InternalError(Permanent):
 
 
 class Transient(Exception):
-    """Trying again may help.
-
-    `retry_after` is the least number of seconds to wait, where the other side named one.
-    """
+    """Trying again may help. `retry_after` is the least number of seconds to wait, where the other side named one."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)

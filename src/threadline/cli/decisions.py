@@ -158,11 +158,8 @@ def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
 
 
 def draw_calibration(calibration: "Calibration", path: Path) -> None:
-    """Write the picture, as the ending of its name says.
-
-    Raises:
-        Permanent: the drawing library is not installed, or the file cannot be written.
-    """
+    """Write the picture, as the ending of its name says. Raises `Permanent` when the drawing library is not installed,
+    or the file cannot be written."""
     if path.suffix.lower() not in _ENDINGS:
         raise Permanent(f"{path} must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
     try:

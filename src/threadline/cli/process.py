@@ -36,12 +36,8 @@ def run_async(command: Callable[Parameters, Coroutine[Any, Any, None]]) -> Calla
 
 
 def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
-    """Run a service that drains and returns once its event is set.
-
-    Args:
-        fast: on uvloop, where there is one. A service that starts and kills child processes stays on asyncio's loop,
-            on which the ways of their end were tried.
-    """
+    """Run a service that drains and returns once its event is set. `fast`: on uvloop, where there is one. A service
+    that starts and kills child processes stays on asyncio's loop, on which the ways of their end were tried."""
 
     async def served() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -177,14 +177,9 @@ async def _save_project(tx: "Transaction", team: str, given: _Project) -> None:
 
 
 async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> bool:
-    """Whether an RFP was made; the team has none of its id or, without one, of its title and client.
-
-    One that is there stays as it is: its state is changed in a thread, where its journal says why.
-
-    Raises:
-        RfpRefused: it cannot be kept.
-        RfpNotFound: the one of this id was deleted.
-    """
+    """Whether an RFP was made; the team has none of its id or, without one, of its title and client. One that is there
+    stays as it is: its state is changed in a thread, where its journal says why. Raises `RfpRefused` when it cannot be
+    kept, and `RfpNotFound` when the one of this id was deleted."""
     if given.id:
         try:
             await store.get(team, given.id)
@@ -296,12 +291,8 @@ async def forget_person(
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:
-    """Who is called so, or has this Slack id.
-
-    Raises:
-        MemberNotFound: nobody has it; the message tells who is called nearly so.
-        Permanent: several are called so.
-    """
+    """Who is called so, or has this Slack id. Raises `Permanent` when several are called so, and `MemberNotFound` when
+    nobody is; the message tells who is called nearly so."""
     try:
         found = await store.named(team, words)
     except MemberNotFound as missing:

@@ -51,10 +51,8 @@ def is_current(url: str) -> bool:
 
 @contextmanager
 def locked(url: str) -> Iterator[Connection]:
-    """One transaction that migrates while other processes wait. They find the work done.
-
-    The lock is taken before Alembic starts: Alembic's `context` is one for all threads of a process.
-    """
+    """One transaction that migrates while other processes wait. They find the work done. The lock is taken before
+    Alembic starts: Alembic's `context` is one for all threads of a process."""
     with _connected(url) as connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         yield connection

@@ -21,13 +21,9 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class CatchUpRequester:
-    """Requests in the background: no event waits for it.
-
-    Args:
-        channels: those that the gateway follows. What is written there from now on is found, also when the core
-            worker is started for the first time later.
-        clock: seconds, rising.
-    """
+    """Requests in the background: no event waits for it. `channels`: those that the gateway follows. What is written
+    there from now on is found, also when the core worker is started for the first time later. `clock`: seconds,
+    rising."""
 
     def __init__(
         self, client: Client, channels: Collection[str] = (), clock: Callable[[], float] = time.monotonic

@@ -73,9 +73,7 @@ class SlackEvent:
 
     def is_reaction_to_bot(self, bot_user_id: str) -> bool:
         """Whether it is a reaction that says something to the bot: a stop sign, or a thumb on what the bot has said.
-
-        Slack leaves out whose message it is where an app's hook has written it.
-        """
+        Slack leaves out whose message it is where an app's hook has written it."""
         if phrases.thumb(self.reaction) is not None:
             return self.item_user in ("", bot_user_id)
         return self.type == REACTION_ADDED and self.reaction in phrases.STOP_SIGNS
@@ -92,15 +90,18 @@ class SlackEvent:
 def parse(body: Mapping[str, Any]) -> SlackEvent:
     """Parse what Slack delivered, or any other JSON object."""
     event = _object(body, "event")
+    # The workspace of the installation. In a shared channel the event itself may name the author's workspace.
+    authorized = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
     correction, said, before = _correction(event)
     item, event_type = _object(event, "item"), string_field(event, "type")
     reaction = string_field(event, "reaction") if event_type in REACTIONS else ""
     ts = string_field(said, "ts") or (string_field(event, "deleted_ts") if correction == MessageKind.DELETION else "")
     ts = string_field(item, "ts") if reaction else ts
+    version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
     return SlackEvent(
         type=event_type,
         correction=correction,
-        team=_team(body),
+        team=string_field(body, "team_id") or next(filter(None, authorized), ""),
         channel=string_field(item if reaction else event, "channel"),
         channel_type=string_field(event, "channel_type"),
         ts=ts,
@@ -113,7 +114,7 @@ def parse(body: Mapping[str, Any]) -> SlackEvent:
         bot_id=string_field(said, "bot_id"),
         words=words_of(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
-        version=_version(event, said) if correction == MessageKind.EDIT else "",
+        version=version if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
         files=() if correction == MessageKind.DELETION else files_of(said),
         reaction=reaction,
@@ -175,10 +176,8 @@ def reaction_message(event: SlackEvent) -> IncomingMessage:
             ts=event.event_ts,
             correction_of=event.id,
         )
-    identity = stop_id(event.team, event.channel, event.ts, event.user, event.event_ts)
-    return IncomingMessage(
-        identity, MessageKind.STOP, SenderType.UNKNOWN, event.user, "", event.channel, event.event_ts
-    )
+    stop = stop_id(event.team, event.channel, event.ts, event.user, event.event_ts)
+    return IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, event.user, "", event.channel, event.event_ts)
 
 
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:
@@ -193,16 +192,6 @@ def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[s
         case "message_deleted":
             return MessageKind.DELETION, before, before
     return None, event, {}
-
-
-def _version(event: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    return string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
-
-
-def _team(body: Mapping[str, Any]) -> str:
-    """The workspace of the installation. In a shared channel the event itself may name the author's workspace."""
-    named = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
-    return string_field(body, "team_id") or next(filter(None, named), "")
 
 
 def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:

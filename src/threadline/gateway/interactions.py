@@ -28,16 +28,13 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
 
 def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
     """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object."""
-    actions = body.get("actions")
-    found = (_start(body, each) for each in (actions if isinstance(actions, list) else ()))
-    return next(filter(None, found), None)
-
-
-def _start(body: Mapping[str, Any], action: object) -> WorkflowStart | None:
-    press = _press(body, action)
-    workflow_of = _BUTTONS.get(press.action_id)
-    team = _text(body, "team", "id") or _text(body, "user", "team_id")
-    return workflow_of(team, press) if workflow_of and press.user_id else None
+    actions, team = body.get("actions"), _text(body, "team", "id") or _text(body, "user", "team_id")
+    for action in actions if isinstance(actions, list) else ():
+        press = _press(body, action)
+        workflow_of = _BUTTONS.get(press.action_id)
+        if workflow_of and press.user_id and (start := workflow_of(team, press)):
+            return start
+    return None
 
 
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:

@@ -27,10 +27,8 @@ _ADDRESS = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]|localhost", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
-    """The text with each secret replaced by a mark such as `[redacted: GitHub token]`; the rest stays as it is.
-
-    Never raises; takes time in proportion to the text; doing it twice changes nothing.
-    """
+    """The text with each secret replaced by a mark such as `[redacted: GitHub token]`; the rest stays as it is. Never
+    raises; takes time in proportion to the text; doing it twice changes nothing."""
     for _ in range(_ROUNDS):
         before = text
         folded = text.lower()
@@ -67,9 +65,7 @@ def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:
 
 def quotable(said: object) -> str:
     """A service's words about its refusal, in one line for a person; empty where they name a place or hold a secret.
-
-    All or nothing: of half a sentence nobody knows what is missing.
-    """
+    All or nothing: of half a sentence nobody knows what is missing."""
     text = " ".join(said.split()) if isinstance(said, str) else ""
     if not text.isprintable() or len(text) > MAX_QUOTE or _ADDRESS.search(text) or redact(text) != text:
         return ""

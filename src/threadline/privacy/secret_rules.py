@@ -8,7 +8,7 @@ so what stands beside such a word has to look like a secret.
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,12 +50,6 @@ def looks_random(text: str) -> bool:
     return has_letters_and_digits(text) and text != text.lower() and text != text.upper()
 
 
-def _lowered(text: str) -> str:
-    """In small letters and of the same length, which `lower` does not promise: İ becomes two characters."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.translate(_SMALL)
-
-
 _SMALL = {ord(each): each.lower() for each in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
@@ -85,8 +79,10 @@ class SecretRule:
         """The text with a mark in place of each secret of this kind."""
         if self.anchor is None:
             return self.pattern.sub(self._replacement, text)
-        pieces, done = [], 0
-        for at in self.anchor.finditer(_lowered(text)):
+        pieces, done, lowered = [], 0, text.lower()
+        if len(lowered) != len(text):  # which `lower` does not promise: İ becomes two characters
+            lowered = text.translate(_SMALL)
+        for at in self.anchor.finditer(lowered):
             if at.start() >= done and (match := self.pattern.match(text, at.start())):
                 pieces += [text[done : match.start()], self._replacement(match)]
                 done = match.end()
@@ -123,14 +119,15 @@ _DETECTOR: tuple[tuple[type[Any], str, tuple[str, ...], Callable[[str], bool]], 
 )
 _AROUND = re.compile(r'[\s=:"]*(?:AccountKey=)?')
 """What some patterns of the detector take along before the secret."""
-
-
-def _detected() -> Iterator[SecretRule]:
-    for plugin, kind, hints, accepts in _DETECTOR:
-        for pattern in plugin.denylist:
-            # In these two a group is the secret; in the others groups are alternatives inside of it.
-            group = pattern.groups if plugin in (aws.AWSKeyDetector, basic_auth.BasicAuthDetector) else 0
-            yield SecretRule(kind, pattern, hints, group, accepts, lead=_AROUND, trail=' \t\r\n"')
+_SECRET_IN_GROUP = (aws.AWSKeyDetector, basic_auth.BasicAuthDetector)
+"""In these two a group is the secret; in the others groups are alternatives inside of it."""
+VENDOR_SHAPES = tuple(
+    SecretRule(
+        kind, pattern, hints, pattern.groups * (plugin in _SECRET_IN_GROUP), accepts, lead=_AROUND, trail=' \t\r\n"'
+    )
+    for plugin, kind, hints, accepts in _DETECTOR
+    for pattern in plugin.denylist
+)
 
 
 def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = always) -> SecretRule:
@@ -140,10 +137,8 @@ def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = a
 
 
 def _prefixed(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = always) -> SecretRule:
-    """A token that no word ends like, so it is found behind always.
-
-    Time stays linear as long as a match fails within a few characters of its start, or takes the whole run with it.
-    """
+    """A token that no word ends like, so it is found behind always. Time stays linear as long as a match fails within a
+    few characters of its start, or takes the whole run with it."""
     return SecretRule(kind, re.compile(body), hints, accepts=accepts)
 
 
@@ -235,8 +230,6 @@ SHAPES: tuple[SecretRule, ...] = (
         looks_random,
     ),
 )
-VENDOR_SHAPES = tuple(_detected())
-
 
 # ---- Known by the words around them ----------------------------------------------------------------------------------
 
@@ -264,17 +257,8 @@ _OF_APPS = (
     rf"{_after('client', 'app', 'signing', 'shared', 'webhook', 'jwt', 'consumer', 'oauth')}secret|{_START}secret"
 )
 _KEYS = (
-    "api",
-    "auth",
-    "access",
-    "service",
-    "account",
-    "encryption",
-    "master",
-    "license",
-    "private",
-    "subscription",
-    "db",
+    *("api", "auth", "access", "service", "account", "encryption"),
+    *("master", "license", "private", "subscription", "db"),
 )
 _TOKENS = ("access", "auth", "refresh", "bearer", "api", "bot", "app", "session", "security", "deploy", "id", "csrf")
 _OF_MACHINES = rf"{_after(*_KEYS, 'database')}key|{_after(*_TOKENS)}token|{_START}token"
@@ -312,12 +296,8 @@ def _chosen(value: str) -> bool:
 
 def _chosen_well(value: str) -> bool:
     """The same, where only its look says that it is one."""
-    return (
-        len(value) >= 8
-        and _chosen(value)
-        and has_letters_and_digits(value)
-        and (looks_random(value) or not value.isalnum())
-    )
+    mixed = has_letters_and_digits(value) and (looks_random(value) or not value.isalnum())
+    return mixed and len(value) >= 8 and _chosen(value)
 
 
 def _credentials(value: str) -> bool:

@@ -92,10 +92,8 @@ def make_web_client(
 
 @dataclass(frozen=True)
 class SlackMessage:
-    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user.
-
-    `payload` is what a post of ours carries (`key` and its owner); empty for any other message.
-    """
+    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user. `payload`
+    is what a post of ours carries (`key` and its owner); empty for any other message."""
 
     channel: str
     ts: str
@@ -121,10 +119,8 @@ class SlackClient:
         thread_ts: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message, without what looks like a secret, and return its `ts`.
-
-        Not idempotent: `threads.outbox` makes it so.
-        """
+        """Send a message, without what looks like a secret, and return its `ts`. Not idempotent: `threads.outbox` makes
+        it so."""
         async with translated(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
@@ -164,12 +160,8 @@ class SlackClient:
                     raise
 
     async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
-        """The `ts` of our post with this key; None when there is none.
-
-        Args:
-            thread_ts: the thread it would be in; None for a message in the channel itself.
-            oldest: seconds since 1970; every page from there on is read.
-        """
+        """The `ts` of our post with this key; None when there is none. `thread_ts`: the thread it would be in; None for
+        a message in the channel itself. `oldest`: seconds since 1970; every page from there on is read."""
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
@@ -182,10 +174,8 @@ class SlackClient:
         return None
 
     async def get_message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
-        """The message at `ts`; None when it is gone.
-
-        `thread_ts`: the thread's root when it is a reply, since a channel's history holds roots alone.
-        """
+        """The message at `ts`; None when it is gone. `thread_ts`: the thread's root when it is a reply, since a
+        channel's history holds roots alone."""
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts and thread_ts != ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
@@ -216,10 +206,8 @@ class SlackClient:
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
-        """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more.
-
-        See https://docs.slack.dev/reference/methods/assistant.threads.setStatus.
-        """
+        """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more. See
+        https://docs.slack.dev/reference/methods/assistant.threads.setStatus."""
         async with translated(f"channel {channel}"):
             await self.client.assistant_threads_setStatus(channel_id=channel, thread_ts=thread_ts, status=words)
 
@@ -236,12 +224,9 @@ class BotIdentity:
 
 
 async def identify(client: AsyncWebClient) -> BotIdentity:
-    """Ask Slack who the bot is, so that its own posts can be told from people's.
-
-    Raises:
-        Permanent: Slack refuses the token, or it is not that of a bot.
-        Transient: Slack cannot be reached, or does not answer the question.
-    """
+    """Ask Slack who the bot is, so that its own posts can be told from people's. Raises `Permanent` when Slack refuses
+    the token, or it is not that of a bot, and `Transient` when Slack cannot be reached, or does not answer the
+    question."""
     try:
         answer = await client.auth_test()
     except SlackApiError as exc:

@@ -55,10 +55,8 @@ class BlocksRefused(Permanent):
 
 @asynccontextmanager
 async def translated(where: str) -> AsyncIterator[None]:
-    """Around every call to Slack: what goes wrong inside is raised as `translate` has it.
-
-    `where`: what the call is about, as a sentence names it ("channel C1").
-    """
+    """Around every call to Slack: what goes wrong inside is raised as `translate` has it. `where`: what the call is
+    about, as a sentence names it ("channel C1")."""
     try:
         yield
     except (SlackClientError, aiohttp.ClientError, OSError) as exc:  # a TimeoutError is an OSError
@@ -66,11 +64,9 @@ async def translated(where: str) -> AsyncIterator[None]:
 
 
 def translate(exc: Exception, where: str) -> Permanent | Transient:
-    """Pick a side for an error of the SDK or the connection.
-
-    It is `Permanent` for what Slack refused for good, `NotDone` when it did nothing but may do it later, and a plain
-    `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
-    """
+    """Pick a side for an error of the SDK or the connection. It is `Permanent` for what Slack refused for good,
+    `NotDone` when it did nothing but may do it later, and a plain `Transient` when nobody knows what it did. The names
+    are those of https://docs.slack.dev/reference/methods."""
     if isinstance(exc, SlackApiError):
         return _answered(exc, where)
     if isinstance(exc, (SlackClientError, aiohttp.InvalidURL)):

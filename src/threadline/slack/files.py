@@ -47,10 +47,8 @@ class DownloadedFile:
 @dataclass(frozen=True)
 class SharedFile:
     """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
-
     `name` is as in `DownloadedFile`. `size`: bytes, as announced. `channels`: where it is shared, be they channels,
-    groups or direct messages. `user` has uploaded it.
-    """
+    groups or direct messages. `user` has uploaded it."""
 
     id: str
     name: str
@@ -64,11 +62,8 @@ class SharedFile:
 
 async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
     """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
-
-    Raises:
-        Permanent: the file is gone, or lies where the bot is not.
-        Transient: Slack did not answer.
-    """
+    Raises `Permanent` when the file is gone, or lies where the bot is not, and `Transient` when Slack did not
+    answer."""
     async with translated(f"file {file_id}"):
         info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
     return SharedFile(
@@ -120,12 +115,8 @@ async def fetch(
 
 
 async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> DownloadedFile:
-    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
-
-    Raises:
-        Permanent: it is of another kind; and as `file_info` and `fetch`.
-        Transient: Slack did not answer.
-    """
+    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read. Raises `Permanent` when
+    it is of another kind, and both errors as `file_info` and `fetch`."""
     file = await file_info(client, file_id)
     if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
         raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")

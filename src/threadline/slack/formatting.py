@@ -42,10 +42,8 @@ class Rendered:
 
 
 def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:
-    """Markdown by a model or a person, made to call nobody but the `allowed` user ids.
-
-    Everything else stays to be read as it was written; doing it twice changes nothing.
-    """
+    """Markdown by a model or a person, made to call nobody but the `allowed` user ids. Everything else stays to be read
+    as it was written; doing it twice changes nothing."""
 
     def token(match: re.Match[str]) -> str:
         rest, user = match[1] or "", match[2]

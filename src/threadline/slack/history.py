@@ -50,10 +50,8 @@ class History:
         self._limiter = RateLimiter()
 
     async def channel_page(self, channel: str, oldest: str, latest: str) -> tuple[list[RawMessage], bool]:
-        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.
-
-        With it, whether older messages follow: Slack may show fewer than were asked for, or none, although there are.
-        """
+        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first. With it,
+        whether older messages follow: Slack may show fewer than were asked for, or none, although there are."""
         fetch = partial(self._slack.client.conversations_history, channel=channel)
         async with aclosing(self._pages(fetch, channel, oldest=oldest, latest=latest)) as found:
             async for page in found:

@@ -101,13 +101,8 @@ class Permalink:
 
 
 def parse_permalink(address: str) -> Permalink:
-    """Read a permalink or `channel/ts`.
-
-    https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of both kinds of links.
-
-    Raises:
-        Permanent: it is neither.
-    """
+    """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of
+    both kinds of links. Raises `Permanent` when it is neither."""
     plain = address.strip().strip("<>").partition("|")[0]
     path, query = _split_link(plain)
     found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
@@ -132,10 +127,8 @@ def _split_link(plain: str) -> tuple[str, str]:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters.
-
-    A message without words of its own is given those of any attachment, since something is better than nothing.
-    """
+    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters. A
+    message without words of its own is given those of any attachment, since something is better than nothing."""
     words = words_of(message)
     attached = [
         string_field(item, "text") or string_field(item, "fallback")
@@ -146,10 +139,8 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def words_of(message: Mapping[str, Any]) -> str:
-    """The author's own words: `text`, or the rich text blocks where it is missing or blank.
-
-    Attachments do not count: Slack adds them afterwards when it unfurls a link, and that is no edit.
-    """
+    """The author's own words: `text`, or the rich text blocks where it is missing or blank. Attachments do not count:
+    Slack adds them afterwards when it unfurls a link, and that is no edit."""
     text = string_field(message, "text")
     if text.strip():
         return text
@@ -245,15 +236,10 @@ _LAST_GAP = re.compile(r"\s(?=\S*\Z)")
 
 
 def split_markdown(text: str, limit: int) -> list[str]:
-    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one.
-
-    It is cut at the end of a paragraph, else of a line, else of a word; amid a word only when that alone is longer
-    than a piece has room for. A code fence is closed at the end of a piece and opened again in the next. Nothing is
-    lost but white space around a cut.
-
-    Raises:
-        ValueError: `limit` is below `SMALLEST_LIMIT`.
-    """
+    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one. It is cut at the end of a
+    paragraph, else of a line, else of a word; amid a word only when that alone is longer than a piece has room for. A
+    code fence is closed at the end of a piece and opened again in the next. Nothing is lost but white space around a
+    cut. Raises `ValueError` when `limit` is below `SMALLEST_LIMIT`."""
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}")
     pieces: list[str] = []

@@ -25,15 +25,9 @@ _log = structlog.get_logger(__name__)
 
 
 class UserDirectory:
-    """The process's cache of `users.info`.
-
-    Users who ask at the same time share one request, since a burst of events must not use up Slack's rate limit.
-    Failures are not cached.
-
-    Args:
-        fetch: asks Slack, as `SlackClient.user`.
-        clock: seconds, rising.
-    """
+    """The process's cache of `users.info`. Users who ask at the same time share one request, since a burst of events
+    must not use up Slack's rate limit. Failures are not cached. `fetch`: asks Slack, as `SlackClient.user`. `clock`:
+    seconds, rising."""
 
     def __init__(
         self, fetch: Callable[[str], Coroutine[Any, Any, User | None]], clock: Callable[[], float] = time.monotonic
@@ -44,11 +38,8 @@ class UserDirectory:
         self._requests: dict[str, asyncio.Task[User | None]] = {}
 
     async def get(self, user_id: str) -> User | None:
-        """The user; None when Slack knows nobody by this id, or does not show them.
-
-        Raises:
-            Permanent | Transient: Slack did not say.
-        """
+        """The user; None when Slack knows nobody by this id, or does not show them. Raises `Permanent` or `Transient`
+        when Slack did not say."""
         user, until = self._cache.get(user_id, (None, float("-inf")))
         if self._clock() < until:
             self._cache.move_to_end(user_id)
@@ -91,13 +82,8 @@ class UserDirectory:
 
 async def current_profile(users: UserDirectory, user_id: str, stored: UserProfile | None, now: float) -> UserProfile:
     """A user's profile: as it is stored while that is fresh or Slack does not answer, else as Slack describes them.
-
-    Never raises: without any answer, it has only the id, and 0 as the time when it was fetched.
-
-    Args:
-        stored: the one in the table `users`, so that one is known while Slack is away and after a restart.
-        now: seconds since 1970.
-    """
+    Never raises: without any answer, it has only the id, and 0 as the time when it was fetched. `stored`: the one in
+    the table `users`, so that one is known while Slack is away and after a restart. `now`: seconds since 1970."""
     if stored and now - stored.fetched_at < PROFILE_SECONDS:
         return stored
     old = stored or UserProfile(user_id, "", "", "", 0.0)

@@ -57,14 +57,8 @@ _HIDDEN_SECRETS = (
 async def agent_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[LiveAgentActivities]:
-    """The agents' activities.
-
-    Args:
-        alone: this is the agents' own process, whose secrets are hidden once they are read.
-
-    Raises:
-        Permanent: a login could do more than it may.
-    """
+    """The agents' activities. `alone`: this is the agents' own process, whose secrets are hidden once they are read.
+    Raises `Permanent` when a login could do more than it may."""
     url = settings.agent_database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(own_temporary_folder(repository.workspace_root))

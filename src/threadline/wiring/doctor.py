@@ -128,7 +128,8 @@ async def run_checks() -> list[Check]:
             "history": _over(temporal, _retention),
             "clocks": _over(slack, _clocks),
             "programs": _programs(),
-            "workspaces": _workspaces(),
+            # The folder of the agents' files, when its worker runs on this machine.
+            "workspaces": asyncio.to_thread(lambda: check_folder(RepositorySettings.load().workspace_root)),
         }
         return await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
 
@@ -212,7 +213,9 @@ async def _temporal(client: Client) -> str:
 async def check_task_queues(client: Client) -> str:
     """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
     for queue, name, kind in _NEEDED:
-        found = await _describe(client, queue, kind)
+        place = TaskQueue(name=queue)
+        request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
+        found = await client.workflow_service.describe_task_queue(request)
         alive = time.time() - _POLLER_TIMEOUT
         pollers = [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
         if not pollers:
@@ -242,12 +245,6 @@ async def check_open_workflows(client: Client) -> str:
     )
 
 
-async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> DescribeTaskQueueResponse:
-    place = TaskQueue(name=queue)
-    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
-    return await client.workflow_service.describe_task_queue(request)
-
-
 def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
     """With worker versioning, Temporal gives work to the current build alone."""
     options = [poller.deployment_options for poller in pollers]
@@ -268,11 +265,8 @@ def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequenc
 
 
 async def check_sweep(client: Client, interval: float) -> str:
-    """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part.
-
-    Args:
-        interval: of the schedule, in seconds.
-    """
+    """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part. `interval`: of the
+    schedule, in seconds."""
     try:
         recent = (await client.get_schedule_handle(CATCH_UP_ID).describe()).info.recent_actions
         if not recent or time.time() - recent[-1].started_at.timestamp() > _LATE * interval + _LATE * 60:
@@ -337,11 +331,8 @@ async def _channels(slack: AsyncWebClient) -> str:
 
 
 async def _shared_channel_name(slack: AsyncWebClient, variable: str, channel: str) -> str:
-    """The name of a channel that is shared with another company; empty for any other channel.
-
-    Raises:
-        Permanent: the bot is not in it.
-    """
+    """The name of a channel that is shared with another company; empty for any other channel. Raises `Permanent` when
+    the bot is not in it."""
     async with translated(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
@@ -384,21 +375,15 @@ async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
-    return f"every channel is compared with what is stored, and nothing is missing; {_reach(followed, channels)}"
-
-
-def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -> str:
-    """Where a mention is found that Slack gave up delivering."""
-    if channels.conversation_channels:
-        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
     others = len(followed.keys() - channels.of_cases.keys())
-    return f"mentions and direct messages that were missed are found in {others} more, one after the other"
+    reach = f"mentions and direct messages that were missed are found in {others} more, one after the other"
+    if channels.conversation_channels:
+        reach = "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    return f"every channel is compared with what is stored, and nothing is missing; {reach}"
 
 
 def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSettings, interval: float) -> None:
-    """Raises:
-    Permanent: a channel cannot be read, or was not for long.
-    """
+    """Raises `Permanent` when a channel cannot be read, or was not for long."""
     for channel in channels.watched:
         known = followed.get(channel)
         if known is None or not known.read_at:
@@ -475,11 +460,6 @@ def check_clocks(ahead: dict[str, float]) -> str:
                 " searched for at the wrong time and appear twice."
             )
     return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
-
-
-async def _workspaces() -> str:
-    """The folder of the agents' files, when its worker runs on this machine."""
-    return await asyncio.to_thread(check_folder, RepositorySettings.load().workspace_root)
 
 
 def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:

@@ -44,11 +44,8 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
 
 
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
-    """Look a user up at the start. Without the right to do so, every event would be refused, one by one.
-
-    Raises:
-        Permanent: the bot token lacks the scope.
-    """
+    """Look a user up at the start. Without the right to do so, every event would be refused, one by one. Raises
+    `Permanent` when the bot token lacks the scope."""
     try:
         await users.get(bot_user_id)
     except Transient as error:

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
@@ -25,7 +25,6 @@ FETCHES = 4
 """Histories that are fetched at once: a large one has some 50 MB."""
 _TIMEOUT = 120.0
 """Seconds for one history, some fifty times what the longest that the server allows takes."""
-
 
 _MESSAGES = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 _NAMED = re.compile(r"HistoryEvent\(id: (\d+)")
@@ -55,16 +54,10 @@ class Divergence:
 async def replay_histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
 ) -> AsyncGenerator[tuple[str, Divergence | None], None]:
-    """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded.
-
-    One after the other, as they are reached: files; else one workflow's newest run; else what a query finds.
-
-    Args:
-        limit: of the query's, the newest so many; None for all.
-
-    Raises:
-        Permanent: Temporal or the workflow is not there, or a file holds no history.
-    """
+    """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded. One
+    after the other, as they are reached: files; else one workflow's newest run; else what a query finds. `limit`: of
+    the query's, the newest so many; None for all. Raises `Permanent` when Temporal or the workflow is not there, or a
+    file holds no history."""
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     ours = replayer(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet))))
@@ -90,32 +83,24 @@ async def _histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
 ) -> AsyncGenerator[WorkflowHistory, None]:
     for file in files:
-        yield _read(file)
+        try:
+            yield WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
+        except (ValueError, KeyError) as error:
+            raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
     if files:
         return
     client = await temporal_client()
     if workflow_id:
-        yield await _newest_run(client, workflow_id)
+        try:
+            yield await client.get_workflow_handle(workflow_id).fetch_history()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
         return
     async with aclosing(_fetched(client, query, limit)) as histories:
         async for history in histories:
             yield history
-
-
-def _read(file: Path) -> WorkflowHistory:
-    try:
-        return WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
-    except (ValueError, KeyError) as error:
-        raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
-
-
-async def _newest_run(client: Client, workflow_id: str) -> WorkflowHistory:
-    try:
-        return await client.get_workflow_handle(workflow_id).fetch_history()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
 
 
 async def _fetched(client: Client, query: str, limit: int | None) -> AsyncGenerator[WorkflowHistory, None]:
@@ -146,32 +131,28 @@ def has_decisions(history: WorkflowHistory) -> bool:
 
 
 async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
-    """Find where a history and the code part, by replaying shorter and shorter parts of it.
-
-    Args:
-        failure: what the replay of the whole history gave.
-    """
-    words = _core_message(failure)
+    """Find where a history and the code part, by replaying shorter and shorter parts of it. `failure`: what the replay
+    of the whole history gave."""
+    # What Temporal's core says, without the rest of the structure that it prints around it.
+    told = [found.replace('\\"', '"').replace("\\n", " ") for found in _MESSAGES.findall(str(failure))]
+    words = ": ".join(told[:3]) or f"{type(failure).__name__}: {failure}"
+    cause = words.removeprefix("[TMPRL1100] ").rstrip(". ") + "."
     after, begun = await _first_failing(replayer, history)
-    heard = history.events[after:begun]
     if "TMPRL1100" in words or "ondeterminis" in words:
-        return Divergence(_describe_event(_decided(history, begun, words)), _sentence(words), _ADD_GATE)
+        return Divergence(_describe_event(_decided(history, begun, words)), cause, _ADD_GATE)
     if "is not registered" in words:
-        return Divergence(_describe_event(history.events[0]), _sentence(words), _KEEP_CODE)
+        return Divergence(_describe_event(history.events[0]), cause, _KEEP_CODE)
     converter = replayer.config()["data_converter"]
-    for event in heard:
+    for event in history.events[after:begun]:
         if not await _readable(converter, event):
-            return Divergence(_describe_event(event), _sentence(words), _RESTORE_DATA)
-    return Divergence(
-        _describe_event(heard[-1]), _sentence(words), _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
-    )
+            return Divergence(_describe_event(event), cause, _RESTORE_DATA)
+    hint = _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
+    return Divergence(_describe_event(history.events[begun - 1]), cause, hint)
 
 
 async def _first_failing(replayer: Replayer, history: WorkflowHistory) -> tuple[int, int]:
-    """The first workflow task that cannot be repeated: what it heard are the events between the two numbers.
-
-    Of a history that ends with the start of a task, everything is replayed but that task.
-    """
+    """The first workflow task that cannot be repeated: what it heard are the events between the two numbers. Of a
+    history that ends with the start of a task, everything is replayed but that task."""
     starts = [
         index
         for index, event in enumerate(history.events, start=1)
@@ -191,15 +172,16 @@ def _decided(history: WorkflowHistory, begun: int, words: str) -> HistoryEvent:
     """The recorded event that the code does not repeat: named by replay, or the first that its task has led to."""
     if named := _NAMED.search(words):
         return history.events[int(named.group(1)) - 1]
-    commands = [event for event in history.events[begun:] if _is_command(event)]
+    commands = [
+        event for event in history.events[begun:] if getattr(_attributes(event), "workflow_task_completed_event_id", 0)
+    ]
     name = quoted.group(1) if (quoted := _QUOTED.search(words)) else ""
     of_that_name = [event for event in commands if name and name in _details(event)]
     return next(iter([*of_that_name, *commands]), history.events[-1])
 
 
-def _is_command(event: HistoryEvent) -> bool:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
-    return bool(getattr(attributes, "workflow_task_completed_event_id", 0))
+def _attributes(event: HistoryEvent) -> Any:
+    return getattr(event, event.WhichOneof("attributes") or "", None)
 
 
 def _describe_event(event: HistoryEvent) -> str:
@@ -209,7 +191,7 @@ def _describe_event(event: HistoryEvent) -> str:
 
 
 def _details(event: HistoryEvent) -> str:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
+    attributes = _attributes(event)
     for name in ("activity_type", "workflow_type"):
         if hasattr(attributes, name):
             return str(getattr(attributes, name).name)
@@ -218,24 +200,9 @@ def _details(event: HistoryEvent) -> str:
 
 async def _readable(converter: DataConverter, event: HistoryEvent) -> bool:
     """Whether what an event carries can be deciphered and decoded; of its shape nothing is known here."""
+    fields = (getattr(_attributes(event), name, None) for name in ("input", "result"))
     try:
-        await converter.decode(_payloads(event))
+        await converter.decode([payload for field in fields for payload in getattr(field, "payloads", ())])
     except Exception:  # noqa: BLE001 - each converter has errors of its own
         return False
     return True
-
-
-def _payloads(event: HistoryEvent) -> Sequence[Payload]:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
-    fields = (getattr(attributes, name, None) for name in ("input", "result"))
-    return [payload for field in fields for payload in getattr(field, "payloads", ())]
-
-
-def _core_message(failure: Exception) -> str:
-    """What Temporal's core says, without the rest of the structure that it prints around it."""
-    told = [found.replace('\\"', '"').replace("\\n", " ") for found in _MESSAGES.findall(str(failure))]
-    return ": ".join(told[:3]) or f"{type(failure).__name__}: {failure}"
-
-
-def _sentence(words: str) -> str:
-    return words.removeprefix("[TMPRL1100] ").rstrip(". ") + "."

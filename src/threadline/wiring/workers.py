@@ -221,11 +221,8 @@ class CoreParts:
 
 @asynccontextmanager
 async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[CoreDeps]:
-    """Connect to the database and to Slack.
-
-    Raises:
-        Permanent: the database has another schema, or Slack does not know us.
-    """
+    """Connect to the database and to Slack. Raises `Permanent` when the database has another schema, or Slack does not
+    know us."""
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
@@ -262,11 +259,8 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
 
 @asynccontextmanager
 async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[CoreParts]:
-    """The parts of every feature, for as long as the block runs.
-
-    Raises:
-        Permanent: a setting of a toolset's service is wrong.
-    """
+    """The parts of every feature, for as long as the block runs. Raises `Permanent` when a setting of a toolset's
+    service is wrong."""
     given, channels = settings.conversations, settings.channels
     database, workflows, bot_user = deps.database, deps.workflows, deps.case_channels.bot_user
     repositories = remotes.repositories_by_name(settings.repository.repo)
@@ -314,14 +308,9 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
 async def open_conversations(
     settings: ConversationFeatureSettings, deps: CoreDeps, services: Services
 ) -> AsyncIterator[tuple[LiveConversationActivities, LiveApprovalActivities]]:
-    """The activities of conversations and of what an approved action needs, for as long as the block runs.
-
-    Args:
-        services: of toolsets that need more than the database and Slack.
-
-    Raises:
-        Permanent: a setting of a toolset's service is wrong.
-    """
+    """The activities of conversations and of what an approved action needs, for as long as the block runs. `services`:
+    of toolsets that need more than the database and Slack. Raises `Permanent` when a setting of a toolset's service is
+    wrong."""
     given, mail = settings.conversation, settings.mail
     database, slack, users, history = deps.database, deps.slack, deps.users, deps.history
     rate = Rate(given.mutations_per_minute, 60.0)
@@ -444,10 +433,7 @@ async def prune_all(database: Database, prunes: Sequence[Prune], now: float) -> 
 
 
 def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
-    """Every kind of thread that the catch-up compares.
-
-    The first of a scope has the threads that nobody owns yet.
-    """
+    """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet."""
     return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
 
 
@@ -532,14 +518,9 @@ def _conversation_limits(settings: ConversationSettings) -> ConversationLimits:
 
 
 async def run_worker(queue: str, stop: asyncio.Event) -> None:
-    """Work until `stop`, then finish what is under way.
-
-    Args:
-        queue: `core`, `agents`, or `all` for both in one process, where the agents' process is no wall any more.
-
-    Raises:
-        Permanent: a setting is missing or wrong, or something it needs is not as it must be.
-    """
+    """Work until `stop`, then finish what is under way. `queue`: `core`, `agents`, or `all` for both in one process,
+    where the agents' process is no wall any more. Raises `Permanent` when a setting is missing or wrong, or something
+    it needs is not as it must be."""
     telemetry.configure_logging(LogSettings.load().log_level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.flush_callbacks)
@@ -592,12 +573,9 @@ def _core_worker(deps: CoreDeps, parts: CoreParts, settings: CoreSettings) -> Wo
 
 
 def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None:
-    """Temporal's worker versioning for a build, or none where it has no name.
-
-    A case moves on with its next task: it lives for weeks and can be reopened, so pinned to its build it would keep
-    every old worker running for as long.
-    https://docs.temporal.io/worker-versioning
-    """
+    """Temporal's worker versioning for a build, or none where it has no name. A case moves on with its next task: it
+    lives for weeks and can be reopened, so pinned to its build it would keep every old worker running for as long.
+    https://docs.temporal.io/worker-versioning"""
     if not name:
         return None
     return WorkerDeploymentConfig(
