@@ -57,11 +57,12 @@ async def test_server_error_is_not_retried_by_the_client(serve: Serve, session: 
 
 
 async def test_call_ends_in_time_over_a_session_without_a_timeout(
-    sandbox: FaultySlack, session: aiohttp.ClientSession
+    sandbox: FaultySlack, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("threadline.slack.client.CALL_TIMEOUT", 0.1)
     sandbox.faults.slow("chat.postMessage", 0.5)
     with pytest.raises(Transient) as caught:
-        await SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session, timeout=0.1)).post(REPORTS, "hello")
+        await SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session)).post(REPORTS, "hello")
     assert type(caught.value) is Transient, "it may have been done, so it was not refused"
 
 

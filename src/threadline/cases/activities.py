@@ -145,7 +145,7 @@ class LiveCaseActivities(CaseActivities):
     async def _fetch(self, file: PendingFile) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
         try:
-            content = (await download_readable(self._slack.client, file.file_id)).content
+            content = await download_readable(self._slack.client, file.file_id)
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
                 async with self._database.begin() as tx:

@@ -31,8 +31,7 @@ def stack_home() -> StateFolder:
 
 def use_running_stack() -> None:
     """Take over the settings of the stack that runs in THREADLINE_HOME, unless the environment names another system.
-    All of its addresses and logins, or none: a mix would read people from one Slack and write them into the database of
-    another."""
+    All or none: a mix would read people from one Slack and write them into the database of another."""
     home = stack_home()
     published = home.read_settings()
     given = {name: value for name, value in os.environ.items() if value and name in _PLACES}

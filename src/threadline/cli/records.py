@@ -209,11 +209,13 @@ async def list_records(team: Team = "") -> None:
     async with team_transaction(team) as (tx, team_id):
         projects = await EstimateStore(tx).projects(team_id)
         lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
-        lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
+        for each in await AppointmentStore(tx).resources(team_id):
+            days = ", ".join(_DAYS[day - 1] for day in each.weekdays)
+            lines.append(f"{each.name}: {each.opens:%H:%M} to {each.closes:%H:%M} {each.time_zone}, {days}")
         lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
         lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
-    for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
-        output.print_line(line)
+    nothing = "There is nothing yet: `threadline records load FILE` makes what a file lists."
+    output.print_line("\n".join(lines) or nothing)
 
 
 @app.command()
@@ -266,8 +268,7 @@ async def delete(
         if yes:
             await store.delete(team_id, rfp_id)
             await memories.forget_rfp(team_id, rfp_id)
-    for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
-        output.print_line(line)
+    output.print_line("\n".join([*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]))
 
 
 @app.command("forget-person")
@@ -286,8 +287,8 @@ async def forget_person(
         if yes:
             await store.forget(team_id, found.user_id)
     forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
-    for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
-        output.print_line(line)
+    told = [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]
+    output.print_line("\n".join(told))
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:
@@ -296,7 +297,10 @@ async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamM
     try:
         found = await store.named(team, words)
     except MemberNotFound as missing:
-        near = _nearest(words, await store.listed(team, limit=_MAX_LISTED))
+        called = dict[str, str]()
+        for each in await store.listed(team, limit=_MAX_LISTED):
+            called |= dict.fromkeys((each.name.lower(), each.user_id.lower()), f"{each.name} ({each.user_id})")
+        near = dict.fromkeys(called[name] for name in get_close_matches(words.lower(), called))
         hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
         raise MemberNotFound(f"no team member is called {words[:60]!r}; {hint}") from missing
     if len(found) > 1:
@@ -304,13 +308,6 @@ async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamM
             f"{found[0].name} is the name of several people: give {' or '.join(each.user_id for each in found)}."
         )
     return found[0]
-
-
-def _nearest(words: str, members: Sequence[TeamMember]) -> list[str]:
-    """The names and ids that look most like these words, each with the id."""
-    called = {each.name.lower(): f"{each.name} ({each.user_id})" for each in members}
-    called |= {each.user_id.lower(): f"{each.name} ({each.user_id})" for each in members}
-    return list(dict.fromkeys(called[near] for near in get_close_matches(words.lower(), called)))
 
 
 def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
@@ -354,11 +351,6 @@ def _person_lines(member: TeamMember) -> Iterator[str]:
         "Stays: what Slack says of whoever asks the bot, and what is remembered of their turns, for "
         "THREADLINE_MEMORY_DAYS; their name where journals, events and RFPs have it."
     )
-
-
-def _resource_line(resource: Resource) -> str:
-    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
-    return f"{resource.name}: {hours}, {', '.join(_DAYS[day - 1] for day in resource.weekdays)}"
 
 
 def _rfp_line(rfp: Rfp) -> str:

@@ -42,16 +42,9 @@ ORDER BY 1
 
 @asynccontextmanager
 async def agent_database(url: str, *, pool_size: int = 4) -> AsyncIterator[Database]:
-    """The database as the agents' login reaches it, until the block ends.
-
-    Args:
-        url: `postgresql://threadline_agent@…`.
-        pool_size: connections that are kept.
-
-    Raises:
-        Permanent: the login could do more than an agent may.
-        Transient: the database cannot be reached now.
-    """
+    """The database as the agents' login reaches it, until the block ends. `url`: `postgresql://threadline_agent@…`.
+    `pool_size`: connections that are kept. Raises `Permanent` when the login could do more than an agent may, and
+    `Transient` when the database cannot be reached now."""
     database = Database(url, pool_size=pool_size, application="threadline-agents")
     try:
         async with database.connect() as connection:

@@ -23,15 +23,9 @@ _LOCK = 7_306_311_954_201_118
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights.
-
-    Args:
-        url: `postgresql://…` of a role that owns the database and, the first time, may create roles.
-
-    Raises:
-        Transient: the database cannot be reached now.
-        Permanent: it refused, for example for want of rights; the message says what.
-    """
+    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights. `url`:
+    `postgresql://…` of a role that owns the database and, the first time, may create roles. Raises `Permanent` when it
+    is refused, for want of rights say, and `Transient` when the database cannot be reached now."""
     with locked(url) as connection:
         command.upgrade(_config(connection), revision)
 

@@ -1,7 +1,5 @@
-"""Rate limits: how often is too often, and who asks too often.
-
-A message or a change that is asked about again gets the verdict it got, whatever happened since.
-"""
+"""Rate limits: how often is too often, and who asks too often. A message or a change that is asked about again gets the
+verdict it got, whatever happened since."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,12 +64,10 @@ class RateLimits(Store):
     """Each question holds a lock until its transaction ends, so the transaction should do little else. `now` is always
     in seconds since 1970. What is as old as the rule's window, to the second, no longer counts."""
 
-    async def count_request(
-        self, team: str, user_id: str, message_id: str, now: float, rate: Rate = USER_RATE
-    ) -> RateVerdict:
+    async def count_request(self, team: str, user_id: str, message_id: str, now: float) -> RateVerdict:
         """Whether a person has asked more than ten times within a minute; refused requests count as well. Of the
         refused ones in any minute the first is `THROTTLED_FIRST`."""
-        return await self._count_event("user", f"{team}:{user_id}", message_id, now, rate, refused_count=True)
+        return await self._count_event("user", f"{team}:{user_id}", message_id, now, USER_RATE, refused_count=True)
 
     async def allows_change(self, record: str, operation_key: str, now: float, rate: Rate) -> bool:
         """Whether a record may be changed once more; what was refused changed nothing and does not count. `record`: any

@@ -1,7 +1,5 @@
-"""SlackEvent: Slack's JSON, parsed, and the envelope in which a message travels.
-
-Total: any JSON object can be parsed, and a field that is missing or of another type is empty.
-"""
+"""SlackEvent: Slack's JSON, parsed, and the envelope in which a message travels. Total: any JSON object can be parsed,
+and a field that is missing or of another type is empty."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

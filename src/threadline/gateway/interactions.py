@@ -1,7 +1,5 @@
-"""A press of a button becomes a signal to the workflow of its card. Pure and total.
-
-Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload.
-"""
+"""A press of a button becomes a signal to the workflow of its card. Pure and total. Source:
+https://docs.slack.dev/reference/interaction-payloads/block_actions-payload."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

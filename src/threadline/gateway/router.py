@@ -31,26 +31,18 @@ from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 ACCEPT_TIMEOUT = 2.2
 """Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
-
 TEMPORAL_RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEPT_TIMEOUT * 1000))
 """For `Client.connect`. By default the client retries for ten seconds, long after Slack has given up on the attempt."""
-
 LOOKUP_TIMEOUT = 1.0
 """Seconds for the read that says whose an event is. Without an answer the event is not acknowledged."""
-
 CASE_LOOKUP_TIMEOUT = 0.3
 """Seconds for the read of a developers' thread. Without an answer `RouteReplyWorkflow` keeps the reply."""
-
 STARTING_WINDOW = 600.0
 """Seconds after a thread's first message in which a conversation may run there that the database does not know yet.
-
 Temporal is not asked about older threads, in which people write all day. If the bot is first mentioned in an older
-thread, a word that follows before the mention is stored is found by the catch-up.
-"""
-
+thread, a word that follows before the mention is stored is found by the catch-up."""
 _RECENT_RUNS = 5
 """Runs of a direct channel among which one that is not stored yet is looked for: it is one of the newest."""
-
 _REFUSED = "The person who asked is now a guest or from another company, so the bot does not answer there."
 _BUTTON_PRESS = "button_press"
 _COUNTED_BY_KIND = {
@@ -93,14 +85,9 @@ class ThreadLookup:
 
 
 class EventRouter:
-    """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds.
-
-    Args:
-        config: which channels count, and who the bot is.
-        client: connected with the data converter of the workers and `retry_config=TEMPORAL_RETRIES`.
-        threads: whose thread it is, where the event does not say.
-        authors: whose events count; None in tests in which everybody's do.
-    """
+    """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds. `client`: connected with
+    the data converter of the workers and `retry_config=TEMPORAL_RETRIES`. `authors`: None in tests in which everybody's
+    events count."""
 
     def __init__(
         self, config: RoutingConfig, client: Client, threads: ThreadLookup, authors: AuthorPolicy | None = None
@@ -112,8 +99,7 @@ class EventRouter:
 
     async def handle(self, body: Mapping[str, Any]) -> Handled:
         """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal. Whose
-        press counts is decided by the workflow, which knows what the button was made for. Raises `NotAccepted` as
-        `deliver`."""
+        press counts is decided by the workflow, which knows the button. Raises `NotAccepted` as `deliver`."""
         if body.get("type") == BLOCK_ACTIONS:
             press = parse_button(body)
             if press is None:
@@ -129,8 +115,8 @@ class EventRouter:
 
     async def deliver(self, found: Route) -> Handled:
         """Find out whose thread it is and whether the author counts, and signal the workflow. Raises `NotAccepted`
-        whatever went wrong, within 2.2 seconds; also when Slack does not say who the author is, or the database whose
-        thread it is."""
+        within 2.2 seconds, whatever went wrong; also when Slack does not know the author, or the database the
+        thread."""
         async with _accepting(
             f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
             "If this continues, check that Temporal runs and has the search attribute CaseChannel"

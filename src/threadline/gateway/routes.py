@@ -1,7 +1,5 @@
-"""Route: where an event goes, or why it goes nowhere. One table decides, and its first rule that matches wins.
-
-Pure and total: any JSON object gets a route, since an exception here would refuse the event for ever.
-"""
+"""Route: where an event goes, or why it goes nowhere. One table decides, and its first rule that matches wins. Pure and
+total: any JSON object gets a route, since an exception here would refuse the event for ever."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

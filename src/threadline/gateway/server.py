@@ -33,29 +33,21 @@ from threadline.threads.activity import until_stopped
 
 DRAIN_TIMEOUT = 5.0
 """Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
-
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds for answers to leave once no event is in flight."""
-
 PROBE_TIMEOUT = 1.0
 """Seconds in which Temporal has to answer a probe. The client's own timeout does not cover connecting."""
-
 HEARTBEAT = 10.0
 """Seconds between checks of the socket. A dead one is noticed after at most four."""
-
 MAX_BODY = 1024 * 1024
 """Bytes of a request. A longer one is refused unread: Slack's own events are a few dozen kB at most."""
-
 SIGNATURE_WINDOW = 300
 """Seconds by which the time of a signed request may differ from ours."""
-
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 100
 """Fields of a form; Slack's slash commands have some fifteen."""
-
 _PERSISTENT_REASONS = ("link_disabled", "too_many_websockets")
 """Of a disconnect: Socket Mode was switched off, or other gateways hold all connections. Reconnecting does not help."""
-
 _SLACK_FAULTS = (None, "internal_error", "fatal_error", "service_unavailable", "request_timeout")
 """Errors of Slack itself; None is an answer that is no JSON."""
 
@@ -74,13 +66,8 @@ class GatewayConfig:
 
 
 class GatewayServer:
-    """Receives Slack's events and hands them to the router.
-
-    Args:
-        slack: opens the socket.
-        temporal: asked by `/readyz`.
-        catch_up: told of each connection to Slack, and of what Temporal accepts.
-    """
+    """Receives Slack's events and hands them to the router. `slack` opens the socket, `temporal` is asked by `/readyz`,
+    and `catch_up` is told of each connection to Slack, and of what Temporal accepts."""
 
     def __init__(
         self,
@@ -257,7 +244,6 @@ def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
 
 @asynccontextmanager
 async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve, and yield the port that was taken."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
     await runner.setup()
     try:

@@ -1,7 +1,5 @@
-"""The codec server: shows Temporal's UI and command line in clear what is encrypted, to who may see it.
-
-Protocol: https://docs.temporal.io/production-deployment/data-encryption
-"""
+"""The codec server: shows Temporal's UI and command line in clear what is encrypted, to who may see it. Protocol:
+https://docs.temporal.io/production-deployment/data-encryption"""
 
 import asyncio
 import hashlib
@@ -43,9 +41,8 @@ Convert = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 class CodecServer:
     """Encrypts and decrypts what it is sent, for who may have it; it has no access to Temporal, and keeps nothing.
-    `token`: what a request must show, as `Authorization: Bearer …` or by the cookie that its login page gives; empty
-    lets everybody in who reaches the port. `origins`: the pages whose scripts may ask, such as
-    `http://localhost:8233`."""
+    `token`: what a request must show, as `Authorization: Bearer …` or by the login page's cookie; empty lets everybody
+    in who reaches the port. `origins`: the pages whose scripts may ask, such as `http://localhost:8233`."""
 
     def __init__(self, codec: EncryptionCodec, token: str, origins: Collection[str]) -> None:
         self._codec = codec

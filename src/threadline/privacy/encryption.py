@@ -47,8 +47,7 @@ class EncryptionCodec(PayloadCodec):
         return encrypted
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt what is encrypted, under whichever key it was. Raises `DecryptionFailed` with a sentence that names
-        the key's id."""
+        """Decrypt what is encrypted, under whichever key. Raises `DecryptionFailed`, which names the key's id."""
         return [self.decrypt(payload) if is_encrypted(payload) else payload for payload in payloads]
 
     def decrypt(self, payload: Payload) -> Payload:

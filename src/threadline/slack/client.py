@@ -1,7 +1,6 @@
 """The few calls to Slack's Web API that the product makes, named for what it wants to know or do."""
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
-from threadline.slack.errors import error_name, translated
+from threadline.slack.errors import TOKEN_REFUSED, error_name, translated
 from threadline.slack.model import FileRef, User
 from threadline.slack.text import files_of, text_of
 
@@ -31,10 +30,6 @@ POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
 
 _PAGE = 200
-_TOKEN_REFUSED = frozenset(
-    {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
-)
-"""What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
@@ -43,10 +38,8 @@ _NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
 class _Client(AsyncWebClient):
     """Ends each call in time: over a shared session the SDK passes its own timeout to nobody."""
 
-    total = CALL_TIMEOUT
-
     async def api_call(self, api_method: str, **arguments: Any) -> AsyncSlackResponse:
-        async with asyncio.timeout(self.total):
+        async with asyncio.timeout(CALL_TIMEOUT):
             return await super().api_call(api_method, **arguments)
 
 
@@ -67,24 +60,16 @@ class _ShortPause(AsyncRateLimitErrorRetryHandler):
         return pause.isdecimal() and int(pause) <= MAX_RETRY_AFTER
 
 
-def make_web_client(
-    token: str, base_url: str | None, session: aiohttp.ClientSession, timeout: float = CALL_TIMEOUT
-) -> AsyncWebClient:
-    """A client that leaves retrying to Temporal.
-
-    Args:
-        base_url: of the Web API; None for Slack's own. Another address is called without a proxy.
-        session: shared by all clients of the process; the caller closes it.
-        timeout: seconds for one call in all.
-    """
+def make_web_client(token: str, base_url: str | None, session: aiohttp.ClientSession) -> AsyncWebClient:
+    """A client that leaves retrying to Temporal. `base_url`: of the Web API; None for Slack's own; another address is
+    called without a proxy. `session`: shared by all clients of the process; the caller closes it."""
     client = _Client(
         token=token,
         base_url=base_url or AsyncWebClient.BASE_URL,
-        timeout=math.ceil(timeout),
+        timeout=int(CALL_TIMEOUT),
         session=session,
         retry_handlers=[_ShortPause(max_retry_count=1)],
     )
-    client.total = timeout
     if base_url:
         client.proxy = None  # the SDK takes HTTPS_PROXY for its own, and a proxy does not find this machine's sandbox
     return client
@@ -194,14 +179,16 @@ class SlackClient:
                     return None
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}
+        profile: Mapping[str, Any] = told.get("profile") or {}
+        name = profile.get("display_name") or profile.get("real_name") or told.get("name")
         return User(
             team=str(told.get("team_id") or ""),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             external=bool(told.get("is_stranger")),
-            name=_called(told),
+            name=str(name or ""),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
-            email=str((told.get("profile") or {}).get("email") or ""),
+            email=str(profile.get("email") or ""),
             deactivated=bool(told.get("deleted")),
         )
 
@@ -225,13 +212,12 @@ class BotIdentity:
 
 async def identify(client: AsyncWebClient) -> BotIdentity:
     """Ask Slack who the bot is, so that its own posts can be told from people's. Raises `Permanent` when Slack refuses
-    the token, or it is not that of a bot, and `Transient` when Slack cannot be reached, or does not answer the
-    question."""
+    the token, or it is not that of a bot, and `Transient` when Slack does not answer the question."""
     try:
         answer = await client.auth_test()
     except SlackApiError as exc:
         error = error_name(exc)
-        if error in _TOKEN_REFUSED:
+        if error in TOKEN_REFUSED:
             raise Permanent(
                 f"Slack refuses the bot token ({error}): set SLACK_BOT_TOKEN to the Bot User OAuth Token (xoxb-…) "
                 "of the installed app"
@@ -283,11 +269,6 @@ def next_cursor(page: Mapping[str, Any]) -> str | None:
 def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = message.get("metadata") or {}
     return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
-
-
-def _called(user: Mapping[str, Any]) -> str:
-    profile: Mapping[str, Any] = user.get("profile") or {}
-    return str(profile.get("display_name") or profile.get("real_name") or user.get("name") or "")
 
 
 def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:

@@ -21,26 +21,24 @@ _REINSTALL = (
 )
 _TOO_LONG = "The message for {where} is too long for Slack ({name}): shorten it, or post it in several parts."
 _NO_BLOCKS = "Slack cannot display the blocks of the message for {where}: report this with the message's key."
+TOKEN_REFUSED = frozenset(
+    {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
+)
+"""What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
 _ADVICE = {
+    **dict.fromkeys(TOKEN_REFUSED, _REINSTALL),
+    **dict.fromkeys(_UNSHOWABLE, _NO_BLOCKS),
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
     "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "
     "and if it is private, invite the bot there.",
     "is_archived": "Slack has archived {where}: unarchive it, or put another channel into the settings.",
-    "invalid_auth": _REINSTALL,
-    "not_authed": _REINSTALL,
-    "token_revoked": _REINSTALL,
-    "token_expired": _REINSTALL,
-    "account_inactive": _REINSTALL,
     "missing_scope": "The bot token lacks the scope {needed} for {where}: "
     "add it under OAuth & Permissions in the app's settings, and install the app again.",
     "restricted_action": "A rule of the workspace does not let the bot post in {where}: ask an admin to allow it.",
     "msg_too_long": _TOO_LONG,
     "msg_blocks_too_long": _TOO_LONG,
-    "invalid_attachments": _NO_BLOCKS,
-    "invalid_blocks": _NO_BLOCKS,
-    "invalid_blocks_format": _NO_BLOCKS,
     "no_text": "The message for {where} is empty: report this with the message's key.",
     "thread_not_found": "The thread in {where} is gone: somebody deleted its first message.",
     "message_not_found": "The message in {where} is gone: somebody deleted it.",
@@ -85,7 +83,10 @@ def error_name(exc: SlackApiError) -> str:
 
 
 def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
-    name, status, pause = error_name(exc), _status(exc), _retry_after(exc)
+    name, response = error_name(exc), exc.response
+    status = int(getattr(response, "status_code", 0) or getattr(response, "status", 0))
+    wait = (getattr(response, "headers", None) or {}).get("Retry-After", "")
+    pause = float(wait) if str(wait).isdecimal() else None
     if status == 429 or name in _RATE_LIMITED:
         pause = RATE_LIMIT_PAUSE if pause is None else pause
         return NotDone(f"Slack's rate limit is reached for {where}.", retry_after=pause)
@@ -106,13 +107,3 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
 def _data(exc: SlackApiError) -> Mapping[str, Any]:
     data = getattr(exc.response, "data", None)  # the SDK hands over aiohttp's response when it could not read the body
     return data if isinstance(data, Mapping) else {}
-
-
-def _status(exc: SlackApiError) -> int:
-    response = exc.response
-    return int(getattr(response, "status_code", 0) or getattr(response, "status", 0))
-
-
-def _retry_after(exc: SlackApiError) -> float | None:
-    value = (getattr(exc.response, "headers", None) or {}).get("Retry-After", "")
-    return float(value) if str(value).isdecimal() else None

@@ -12,10 +12,9 @@ from threadline.slack.client import SlackClient, fetch_page, next_cursor, pages
 
 PAGE = 200
 BURST, PER_SECOND = 30.0, 50 / 60
-"""Slack allows fifty calls a minute of either method, and a few at once: https://docs.slack.dev/apis/web-api/rate-limits.
-
-What it refuses all the same comes back as `Transient` with the pause that Slack names.
-"""
+"""Slack allows fifty calls a minute of either method, and a few at once
+(https://docs.slack.dev/apis/web-api/rate-limits). What it refuses comes back as `Transient` with the pause that Slack
+names."""
 
 RawMessage = Mapping[str, Any]
 """A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""

@@ -6,10 +6,8 @@ from enum import StrEnum
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
 MAX_NAME = 200
-"""Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined.
-
-A workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB.
-"""
+"""Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined. A
+workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB."""
 
 
 def clean_text(text: str) -> str:

@@ -6,6 +6,7 @@ none begins within blanks: 40,000 characters of any of these cost no more than o
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -104,7 +105,11 @@ def parse_permalink(address: str) -> Permalink:
     """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of
     both kinds of links. Raises `Permanent` when it is neither."""
     plain = address.strip().strip("<>").partition("|")[0]
-    path, query = _split_link(plain)
+    path = query = ""
+    with suppress(ValueError):
+        link = urlsplit(plain)
+        if link.scheme in ("https", "http"):
+            path, query = link.path, link.query
     found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
     if found is None:
         raise Permanent(f"{address.strip()!r} is not the address of a message: {_HINT}")
@@ -112,15 +117,6 @@ def parse_permalink(address: str) -> Permalink:
     ts = f"{digits[:-6]}.{digits[-6:]}" if digits else found.group(3)
     named = parse_qs(query).get("thread_ts", [""])[0]
     return Permalink(found.group(1), ts, named if _TIMESTAMP.fullmatch(named) else ts)
-
-
-def _split_link(plain: str) -> tuple[str, str]:
-    """Path and query of a link; both empty when it is none."""
-    try:
-        link = urlsplit(plain)
-    except ValueError:
-        return "", ""
-    return (link.path, link.query) if link.scheme in ("https", "http") else ("", "")
 
 
 # ---- The JSON of a message -------------------------------------------------------------------------------------------
@@ -177,7 +173,10 @@ def _lines(block: Mapping[str, Any]) -> Iterator[str]:
     for element in objects(block.get("elements")):
         match element.get("type"):
             case "rich_text_list":
-                yield from _list(element)
+                indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
+                ordered, offset = element.get("style") == "ordered", int_field(element, "offset")
+                for number, item in enumerate(objects(element.get("elements")), start=offset + 1):
+                    yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
             case "rich_text_quote":
                 yield from (f"&gt; {line}" for line in _inline(element).splitlines())
             case "rich_text_preformatted":
@@ -186,20 +185,13 @@ def _lines(block: Mapping[str, Any]) -> Iterator[str]:
                 yield _inline(element)
 
 
-def _list(element: Mapping[str, Any]) -> Iterator[str]:
-    indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
-    ordered = element.get("style") == "ordered"
-    for number, item in enumerate(objects(element.get("elements")), start=int_field(element, "offset") + 1):
-        yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
-
-
 def _inline(element: Mapping[str, Any]) -> str:
-    return "".join(_piece(piece) for piece in objects(element.get("elements")))
+    pieces = objects(element.get("elements"))
+    return "".join(_PIECES.get(string_field(piece, "type"), _plain)(piece) for piece in pieces)
 
 
-def _piece(piece: Mapping[str, Any]) -> str:
-    write = _PIECES.get(string_field(piece, "type"))
-    return write(piece) if write else escape(string_field(piece, "text") or string_field(piece, "fallback"))
+def _plain(piece: Mapping[str, Any]) -> str:
+    return escape(string_field(piece, "text") or string_field(piece, "fallback"))
 
 
 def _link(piece: Mapping[str, Any]) -> str:
@@ -246,7 +238,9 @@ def split_markdown(text: str, limit: int) -> list[str]:
     opening, rest = "", text.strip("\n")
     while len(opening) + len(rest) > limit:
         at = _cut(rest, limit - len(opening) - _CLOSING)
-        body, rest = rest[:at].rstrip(), _after(rest, at)
+        body, rest = rest[:at].rstrip(), rest[at:]
+        # The indentation of the next line stays, since in code it means something.
+        rest = (rest[1:] if rest[:1].isspace() else rest).lstrip("\n")
         begun = opening + body
         opening, closing = open_fence(begun)
         if body:
@@ -278,9 +272,3 @@ def _cut(text: str, room: int) -> int:
             return at
     gap = _LAST_GAP.search(text, 0, room + 1)
     return gap.start() if gap else room
-
-
-def _after(text: str, at: int) -> str:
-    """What follows a cut; the indentation of a line stays, since in code it means something."""
-    rest = text[at:]
-    return (rest[1:] if rest[:1].isspace() else rest).lstrip("\n")

@@ -39,7 +39,6 @@ def _holds_secret(kind: Any) -> bool:
 
 
 def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
-    """The variables of the groups' secret settings."""
     return frozenset(
         variable for group in groups for variable, field in group.variables().items() if _holds_secret(field.annotation)
     )

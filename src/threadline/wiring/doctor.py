@@ -194,7 +194,7 @@ async def _agents_database() -> str:
 
 
 async def _quarantine(database: Database) -> str:
-    """A message that could not be read is no fault of the installation. How many there are is said."""
+    """A message that could not be read is no fault of the installation."""
     async with database.begin() as tx:
         count, newest = await Quarantine(tx).count()
     if not newest:
@@ -290,7 +290,6 @@ async def check_sweep(client: Client, interval: float) -> str:
 
 
 async def _retention(client: Client) -> str:
-    """How long Temporal keeps the history of a run that has ended."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     kept = (await client.workflow_service.describe_namespace(request)).config.workflow_execution_retention_ttl.seconds
     if kept < SHORTEST_RETENTION:
@@ -437,7 +436,6 @@ async def check_conversation_model() -> str:
 
 
 async def _clocks(slack: AsyncWebClient) -> str:
-    """This machine's clock against Slack's and Postgres'."""
     async with translated("auth.test"):
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
@@ -480,7 +478,6 @@ def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
 
 
 async def _programs() -> str:
-    """Git, and the agent's CLI."""
     cli = find_cli()
     if not os.access(cli, os.X_OK):
         raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")

@@ -54,14 +54,8 @@ async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
 
 async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> None:
     """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. The probes are served in both.
-
-    Args:
-        address: host and port to listen at; None for any port of this machine.
-
-    Raises:
-        Permanent: a setting is missing or wrong.
-        Transient: Slack cannot be reached to ask who the bot is.
-    """
+    `address`: host and port to listen at; None for any port of this machine. Raises `Permanent` when a setting is
+    missing or wrong, and `Transient` when Slack cannot be reached to ask who the bot is."""
     telemetry.configure_logging(LogSettings.load().log_level)
     slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
     config = _config(address, slack)

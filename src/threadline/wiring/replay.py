@@ -55,9 +55,8 @@ async def replay_histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
 ) -> AsyncGenerator[tuple[str, Divergence | None], None]:
     """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded. One
-    after the other, as they are reached: files; else one workflow's newest run; else what a query finds. `limit`: of
-    the query's, the newest so many; None for all. Raises `Permanent` when Temporal or the workflow is not there, or a
-    file holds no history."""
+    after the other: files; else one workflow's newest run; else what a query finds. `limit`: of the query's, the newest
+    so many; None for all. Raises `Permanent` for a lost workflow or Temporal, and a file without a history."""
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     ours = replayer(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet))))
@@ -68,8 +67,8 @@ async def replay_histories(
 
 async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence | None:
     """What a history and the code differ in; None when nothing, or when nobody has begun on it."""
-    if not has_decisions(history):
-        return None
+    if not _task_starts(history):
+        return None  # replaying what nobody has begun would wait for ever
     try:
         async with asyncio.timeout(_TIMEOUT):
             result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
@@ -125,9 +124,10 @@ async def _fetched(client: Client, query: str, limit: int | None) -> AsyncGenera
 # ---- Why a history does not replay -----------------------------------------------------------------------------------
 
 
-def has_decisions(history: WorkflowHistory) -> bool:
-    """Whether a worker has decided anything yet: replaying what nobody has begun would wait for ever."""
-    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED for event in history.events)
+def _task_starts(history: WorkflowHistory) -> list[int]:
+    """How many events there are up to each start of a workflow task."""
+    started = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
+    return [count for count, event in enumerate(history.events, start=1) if event.event_type == started]
 
 
 async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
@@ -153,12 +153,7 @@ async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failu
 async def _first_failing(replayer: Replayer, history: WorkflowHistory) -> tuple[int, int]:
     """The first workflow task that cannot be repeated: what it heard are the events between the two numbers. Of a
     history that ends with the start of a task, everything is replayed but that task."""
-    starts = [
-        index
-        for index, event in enumerate(history.events, start=1)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
-    ]
-    cuts = [*starts, len(history.events)]
+    cuts = [*_task_starts(history), len(history.events)]
     good, bad = -1, len(cuts) - 1
     while bad - good > 1:
         middle = (good + bad) // 2

@@ -91,9 +91,8 @@ _log = structlog.get_logger(__name__)
 
 
 def data_converter(keys: KeyRing | None) -> DataConverter:
-    """The one converter of every process that talks to Temporal. `keys`: with a key that encrypts, messages and stack
-    traces of failures travel encrypted as well, and Temporal sees the words "Encoded failure" and the error's type
-    alone."""
+    """The one converter of every process that talks to Temporal. `keys`: with one that encrypts, failures' messages and
+    stack traces are encrypted too, and Temporal sees the words "Encoded failure" and the error's type alone."""
     converter = replace(plain_converter, payload_codec=EncryptionCodec(keys))
     if keys is None or not keys.encrypts:
         return converter
@@ -104,8 +103,7 @@ async def temporal_client(
     *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
 ) -> Client:
     """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
-    `stop`: ends the attempts. Raises `Permanent` when nothing answers there, after half a minute of trying, or before
-    the stop."""
+    Raises `Permanent` when nothing answers there for half a minute, or before `stop`."""
     # Half a minute is longer than whoever stops a process waits before it is killed.
     client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries))
     if client is None:

@@ -57,8 +57,7 @@ REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
 
 @asynccontextmanager
 async def open_integrations(services: Services | None = None) -> AsyncIterator[Services]:
-    """The given services, and those of the services that the environment names. Raises `Permanent` when a setting is
-    wrong."""
+    """The given services, and those that the environment names. Raises `Permanent` when a setting is wrong."""
     services = services or Services()
     jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
     async with AsyncExitStack() as opened:
