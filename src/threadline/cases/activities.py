@@ -117,7 +117,7 @@ class LiveCaseActivities(CaseActivities):
     # -- read from Slack ---------------------------------------------------------------------------------------------
 
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self._slack.get_message(thread.channel, thread.ts)
+        root = await self._slack.get_root(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self._bot_user:
             return None
         return IncomingMessage(

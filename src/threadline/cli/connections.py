@@ -44,17 +44,12 @@ def use_running_stack() -> None:
             os.environ[name] = value
 
 
-@asynccontextmanager
-async def open_database() -> "AsyncIterator[Database]":
+def open_database() -> "Database":
     """The database for one command, which asks one thing at a time."""
     from threadline.db.engine import Database
     from threadline.settings import DatabaseSettings
 
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
-    try:
-        yield database
-    finally:
-        await database.dispose()
+    return Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
 
 
 @asynccontextmanager

@@ -60,9 +60,8 @@ async def report(
     _listed("Escalated without need", found.not_needed)
     _listed("Answered, but should have been escalated", found.missed)
     if len(found.variants) > 1:
-        _tallies(
-            "Variants", [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
-        )
+        variants = [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
+        _tallies("Variants", variants)
     if plot and found.total.calibration is None:
         output.print_line("There is no plot, because there is no calibration yet.")
     elif plot and found.total.calibration:

@@ -1,7 +1,7 @@
 """The console: lines, progress, and tables about cases."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -56,8 +56,7 @@ def conversation(entries: "Iterable[Entry]") -> None:
     console.print("\n", table)
 
 
-def turns(records: "Iterable[TurnRecord]") -> None:
-    records = list(records)
+def turns(records: "Sequence[TurnRecord]") -> None:
     table = Table("turn", "attempt", "action", "tokens in", "tokens out", "seconds", "cost", title_justify="left")
     table.title = "The agent's turns"
     for turn in records:

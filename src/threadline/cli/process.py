@@ -17,7 +17,6 @@ Parameters = ParamSpec("Parameters")
 SHUTDOWN_LIMIT = 40.0
 """Seconds for a service to come to its end: a worker gives its activities 30, compose.yaml kills after 45. Stopped amid
 many activities, Temporal's core sometimes waits for ever (temporalio 1.35)."""
-
 GC_THRESHOLDS = (10_000, 20, 5)
 """When the collector of garbage looks: after so many objects more, at what is left of them after so many looks, and at
 all after so many of those: after a million, which are some hundreds of evicted workflows."""
@@ -47,9 +46,8 @@ def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bo
 
         def exit_late() -> None:
             """Nothing is lost by it: what was under way is tried again, as after a kill."""
-            sys.stderr.write(
-                f"The process did not stop within {SHUTDOWN_LIMIT:.0f} s of the signal, so it exits now.\n"
-            )
+            limit = f"{SHUTDOWN_LIMIT:.0f} s"
+            sys.stderr.write(f"The process did not stop within {limit} of the signal, so it exits now.\n")
             sys.stderr.flush()
             os._exit(1)
 

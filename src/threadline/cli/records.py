@@ -144,7 +144,14 @@ async def load(
     ],
     team: Team = "",
 ) -> None:
-    given = _read(file)
+    try:
+        given = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Permanent(f"{file} cannot be read as TOML: {error}. {_HINT}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Permanent(f"{file}: {where}: {first['msg']}. {_HINT}") from error
     from threadline.appointments.store import AppointmentStore
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
@@ -372,14 +379,3 @@ def _names(names: Sequence[str]) -> str:
 
 def _hint(command: str, identity: str) -> str:
     return f"Nothing was changed: `threadline records {command} {identity} --yes` does it."
-
-
-def _read(path: Path) -> _File:
-    try:
-        return _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Decimal))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Permanent(f"{path} cannot be read as TOML: {error}. {_HINT}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Permanent(f"{path}: {where}: {first['msg']}. {_HINT}") from error

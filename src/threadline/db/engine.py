@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL, Select, event, make_url
 from sqlalchemy.exc import DisconnectionError
@@ -70,6 +70,12 @@ class Database:
 
     async def dispose(self) -> None:
         await self._engine.dispose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.dispose()
 
 
 def _unless_cut(connection: Any, *_: object) -> None:

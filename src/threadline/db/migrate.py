@@ -17,7 +17,6 @@ _IN_THE_WHEEL = Path(__file__).parent / "_alembic"
 _IN_THE_CHECKOUT = Path(__file__).parents[3] / "alembic"
 _MIGRATIONS = _IN_THE_WHEEL if _IN_THE_WHEEL.is_dir() else _IN_THE_CHECKOUT
 """The folder `alembic/` of the repository. The wheel holds a copy of it, see `force-include` in pyproject.toml."""
-
 _LOCK = 7_306_311_954_201_118
 """An arbitrary key for an advisory lock."""
 
@@ -28,12 +27,6 @@ def upgrade(url: str, revision: str = "head") -> None:
     is refused, for want of rights say, and `Transient` when the database cannot be reached now."""
     with locked(url) as connection:
         command.upgrade(_config(connection), revision)
-
-
-def downgrade(url: str, revision: str = "base") -> None:
-    """Migrate down. The role stays: it belongs to the server, and may have rights in other databases."""
-    with locked(url) as connection:
-        command.downgrade(_config(connection), revision)
 
 
 def is_current(url: str) -> bool:

@@ -23,7 +23,6 @@ USER_RATE = Rate(10, 60.0)
 """Requests of one person."""
 MUTATION_RATE = Rate(30, 60.0)
 """Changes of one record, in all threads together."""
-
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
 """A statement of its own: one that waits for its lock still sees the rows as they were before it waited."""
 _COUNT = text("""

@@ -130,15 +130,10 @@ def incoming_message(
     addressed: bool = False,
     root_author_id: str = "",
 ) -> IncomingMessage:
-    """The envelope of an event. It holds no secret that is recognised, so neither Temporal nor Postgres ever does.
-
-    Args:
-        kind: what the message is unless it corrects another.
-        sender_type: as far as the event says so.
-        without_mention_of: the bot's user, whose mention is no part of what it is asked; empty to keep all mentions.
-        addressed: the message is meant for the bot.
-        root_author_id: the other participant of the thread: the author of its root.
-    """
+    """The envelope of an event; `IncomingMessage` says what the fields mean. It holds no secret that is recognised, so
+    neither Temporal nor Postgres ever does. `kind`: what the message is unless it corrects another. `sender_type`: as
+    far as the event says so. `without_mention_of`: the bot's user, whose mention is no part of what it is asked; empty
+    to keep all mentions."""
     identity = event.id
     if event.correction == MessageKind.EDIT:
         identity = edit_id(event.team, event.channel, event.ts, event.version)
@@ -163,19 +158,14 @@ def incoming_message(
 
 def reaction_message(event: SlackEvent) -> IncomingMessage:
     """The envelope of a reaction: a thumb that was added or removed, or a stop sign that was added."""
-    if phrases.thumb(event.reaction) is not None:
-        return IncomingMessage(
-            id=reaction_id(event.team, event.channel, event.ts, event.user, event.reaction, event.event_ts),
-            kind=MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED,
-            sender_type=SenderType.UNKNOWN,
-            sender_id=event.user,
-            text=event.reaction,
-            channel=event.channel,
-            ts=event.event_ts,
-            correction_of=event.id,
-        )
-    stop = stop_id(event.team, event.channel, event.ts, event.user, event.event_ts)
-    return IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, event.user, "", event.channel, event.event_ts)
+    user, at = event.user, event.event_ts
+    if phrases.thumb(event.reaction) is None:
+        stop = stop_id(event.team, event.channel, event.ts, user, at)
+        return IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, user, "", event.channel, at)
+    thumb = reaction_id(event.team, event.channel, event.ts, user, event.reaction, at)
+    kind = MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED
+    sender, said = SenderType.UNKNOWN, event.reaction
+    return IncomingMessage(thumb, kind, sender, user, said, event.channel, at, correction_of=event.id)
 
 
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:

@@ -38,12 +38,16 @@ def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
     user, button, moment = _text(body, "user", "id"), _text(action, "action_id"), _text(action, "action_ts")
     place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
+    try:
+        at = float(moment)
+    except ValueError:
+        at = 0.0
     return ButtonPress(
         user_id=user,
         action_id=button,
         value=_text(action, "value"),
         key=":".join((place, user, button, moment or _text(body, "trigger_id"))),
-        at=_seconds(moment),
+        at=at if 0.0 < at < 1e11 else 0.0,
         channel=_text(body, "container", "channel_id") or _text(body, "channel", "id"),
         thread_ts=_text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place,
     )
@@ -54,11 +58,3 @@ def _text(value: object, *path: str) -> str:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable() else ""
-
-
-def _seconds(moment: str) -> float:
-    try:
-        at = float(moment)
-    except ValueError:
-        return 0.0
-    return at if 0.0 < at < 1e11 else 0.0

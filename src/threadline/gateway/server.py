@@ -158,7 +158,14 @@ class InFlightEvents:
         """Handle what Slack has delivered, or any other JSON object. Only `OK` is an acknowledgement. Any other status
         makes Slack deliver an event again, and shows an error to whoever pressed a button."""
         if body.get("type") not in ("event_callback", BLOCK_ACTIONS):
-            self._count_unhandled(body)
+            # A closed modal, a slash command, or Slack's rate limit for events.
+            kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
+            self.counts[f"unhandled_{kind}"] += 1
+            if kind == "app_rate_limited":
+                hint = "The catch-up finds the missed events."
+                _log.error("slack_rate_limited_events", limit_per_hour=30_000, next=hint)
+            else:
+                _log.info("unhandled_interaction", kind=kind)
             return HTTPStatus.OK
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
@@ -174,15 +181,6 @@ class InFlightEvents:
             self._catch_up.on_accepted()
         _log.debug("event_handled", outcome=handled.outcome)
         return HTTPStatus.OK
-
-    def _count_unhandled(self, body: Mapping[str, Any]) -> None:
-        """Count what is acknowledged and ignored: a closed modal, a slash command, or Slack's rate limit for events."""
-        kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
-        self.counts[f"unhandled_{kind}"] += 1
-        if kind == "app_rate_limited":
-            _log.error("slack_rate_limited_events", limit_per_hour=30_000, next="The catch-up finds the missed events.")
-        else:
-            _log.info("unhandled_interaction", kind=kind)
 
     @contextmanager
     def track(self) -> Iterator[None]:

@@ -23,7 +23,6 @@ MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
 SESSION = 12 * 3600
 """Seconds for which a browser that has shown the token need not show it again."""
-
 _COOKIE = "threadline_codec"
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Threadline's codec server</title>
 <body style="font:16px sans-serif;max-width:32em;margin:4em auto"><h1>Codec server</h1><p>%s</p>
@@ -167,8 +166,7 @@ async def serve(
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    server = CodecServer(EncryptionCodec(keys), token, origins)
-    runner = web.AppRunner(server.application(), access_log=None)
+    runner = web.AppRunner(CodecServer(EncryptionCodec(keys), token, origins).application(), access_log=None)
     await runner.setup()
     try:
         try:

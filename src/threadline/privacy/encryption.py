@@ -55,7 +55,11 @@ class EncryptionCodec(PayloadCodec):
         key_id = key_id_of(payload)
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise DecryptionFailed(self._missing_key_message(key_id))
+            reason = "and THREADLINE_PAYLOAD_KEYS is not set: give every process that talks to Temporal the same keys."
+            if self._ciphers:
+                others = ", ".join(map(repr, self._ciphers))
+                reason = f"which THREADLINE_PAYLOAD_KEYS lacks: add it after the others ({others}), and restart."
+            raise DecryptionFailed(f"A payload is encrypted under the key {key_id!r}, {reason}")
         nonce, sealed = payload.data[:_NONCE_BYTES], payload.data[_NONCE_BYTES:]
         try:
             return Payload.FromString(cipher.decrypt(nonce, sealed, _associated_data(key_id)))
@@ -64,17 +68,6 @@ class EncryptionCodec(PayloadCodec):
                 f"A payload under the key {key_id!r} cannot be decrypted: either the key had another value when the "
                 "payload was written (put that one into THREADLINE_PAYLOAD_KEYS), or somebody has changed the payload."
             ) from error
-
-    def _missing_key_message(self, key_id: str) -> str:
-        if not self._ciphers:
-            return (
-                f"A payload is encrypted under the key {key_id!r}, and THREADLINE_PAYLOAD_KEYS is not set: give every "
-                "process that talks to Temporal the same keys."
-            )
-        return (
-            f"A payload is encrypted under the key {key_id!r}, which THREADLINE_PAYLOAD_KEYS lacks: add it after the "
-            f"others ({', '.join(map(repr, self._ciphers))}), and restart."
-        )
 
 
 def is_encrypted(payload: Payload) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 KEY_BYTES = 32
 """AES-256."""
-
 DECRYPT_ONLY = "plain"
 """As the first entry: these keys decrypt, and nothing is encrypted yet, or any more."""
 

@@ -161,6 +161,7 @@ _WEBHOOK = re.compile(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|"
     r"webhook\.office\.com/webhookb2)/([\w/@.-]{20,})"
 )
+_TELEGRAM = re.compile(r"(?<![A-Za-z0-9_-])(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])")
 _B = r"[A-Za-z0-9_-]"
 _JWT = r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_=-]*+){0,4}+"
 
@@ -222,13 +223,7 @@ SHAPES: tuple[SecretRule, ...] = (
     _prefixed("Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "PMAK-"),
     _prefixed("Pulumi token", r"pul-[0-9a-f]{40}", "pul-"),
     _prefixed("Azure secret", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}", "8Q~"),
-    SecretRule(
-        "Telegram token",
-        re.compile(r"(?<![A-Za-z0-9_-])(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])"),
-        (":",),
-        1,
-        looks_random,
-    ),
+    SecretRule("Telegram token", _TELEGRAM, (":",), 1, looks_random),
 )
 
 # ---- Known by the words around them ----------------------------------------------------------------------------------
@@ -345,6 +340,7 @@ def _named(
     return replace(_rule(kind, pattern, names, accepts, trail), anchor=re.compile("|".join(names)))
 
 
+_VARIABLE = re.compile(rf"(?<![a-z])[A-Z_]{{0,40}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET)=[\"']?{_VALUE}")
 _ASSIGNED = (
     _rule(
         "password",
@@ -366,13 +362,7 @@ _ASSIGNED = (
     _named("password", rf"(?:{_OF_PEOPLE})\d?={_LETTERS}", _AT_PASS, _plain),
     _named("secret", rf"(?:{_OF_APPS})\d?={_LETTERS}", _AT_SECRET, _plain),
     _named("password", rf"(?<=\.)(?:{_OF_PEOPLE})\d?:[ \t]{{0,3}}{_LETTERS}", _AT_PASS, _plain),
-    SecretRule(
-        "password",
-        re.compile(rf"(?<![a-z])[A-Z_]{{0,40}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET)=[\"']?{_VALUE}"),
-        ("PASS", "PWD", "SECRET"),
-        1,
-        _no_label,
-    ),
+    SecretRule("password", _VARIABLE, ("PASS", "PWD", "SECRET"), 1, _no_label),
     _rule(
         "connection string",
         r"(?:AccountKey|SharedAccessKey|SharedAccessSignature|SharedSecretKey)=([^\s;\"'<>\[]{8,})",

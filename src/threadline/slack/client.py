@@ -28,7 +28,6 @@ MAX_RETRY_AFTER = 5
 """The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
 POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
-
 _PAGE = 200
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
@@ -77,13 +76,11 @@ def make_web_client(token: str, base_url: str | None, session: aiohttp.ClientSes
 
 @dataclass(frozen=True)
 class SlackMessage:
-    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user. `payload`
-    is what a post of ours carries (`key` and its owner); empty for any other message."""
+    """A message as Slack has it now. `user` is empty for a bot without a user. `payload` is what a post of ours carries
+    (`key` and its owner); empty for any other message."""
 
-    channel: str
     ts: str
     text: str
-    thread_ts: str = ""
     user: str = ""
     bot_id: str = ""
     files: tuple[FileRef, ...] = ()
@@ -158,16 +155,12 @@ class SlackClient:
                         return str(message["ts"])
         return None
 
-    async def get_message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
-        """The message at `ts`; None when it is gone. `thread_ts`: the thread's root when it is a reply, since a
-        channel's history holds roots alone."""
-        fetch = partial(self.client.conversations_history, channel=channel)
-        if thread_ts and thread_ts != ts:
-            fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        window = {"oldest": ts, "latest": ts, "inclusive": True, "limit": 2}  # the root comes in any case
-        page = await fetch_page(fetch, f"channel {channel}", include_all_metadata=True, **window)
+    async def get_root(self, channel: str, ts: str) -> SlackMessage | None:
+        """The message at `ts` of the channel itself, which shows no replies; None when it is gone."""
+        fetch = partial(self.client.conversations_history, channel=channel, include_all_metadata=True)
+        page = await fetch_page(fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=1)
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
-        return next((message_of(channel, raw) for raw in found), None)
+        return next((message_of(raw) for raw in found), None)
 
     async def user(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
@@ -271,13 +264,11 @@ def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
 
 
-def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
+def message_of(raw: Mapping[str, Any]) -> SlackMessage:
     """A message of a page, from Slack's JSON."""
     return SlackMessage(
-        channel=channel,
         ts=str(raw["ts"]),
         text=text_of(raw),
-        thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),
         files=files_of(raw),

@@ -11,7 +11,6 @@ from threadline.errors import NotDone, Permanent, Transient
 
 RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""
-
 _RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 _OUTCOME_UNKNOWN = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 """Slack says of these that some of the work may have been done all the same."""

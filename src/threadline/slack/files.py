@@ -24,7 +24,6 @@ from threadline.slack.errors import translated
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
 """Seconds for one file."""
-
 _PAGE = 200
 _CHUNK = 64 * 1024
 _READABLE = re.compile(

@@ -17,13 +17,11 @@ from threadline.slack.model import FileRef, clean_text
 _INDENT = "    "
 _MAX_INDENT = 8
 """Slack's own limit of a list's depth; it gives nesting as a number, so nothing here recurses."""
-
 _INVISIBLE = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
 )
 """Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
-
 _MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
@@ -220,7 +218,6 @@ def int_field(source: Mapping[str, Any], name: str) -> int:
 
 SMALLEST_LIMIT = 100
 """Below this the two fence lines around a cut would leave no room for the code."""
-
 _FENCE = re.compile(r"[ \t]*(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)")
 _CLOSING = 17
 """A line break and the longest fence that closes code."""

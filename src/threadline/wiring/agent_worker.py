@@ -23,7 +23,6 @@ from threadline.settings import AgentSettings, PayloadSettings, RepositorySettin
 
 SWEEP = 3600.0
 """Seconds between two sweeps of the workspaces of ended cases."""
-
 _PR_SET_DUMPABLE = 4
 _READ_HERE = (AgentSettings, RepositorySettings, PayloadSettings)
 """The groups that this process reads: their secrets are its own."""
@@ -47,9 +46,8 @@ def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
 _GROUPS = SettingsGroup.__subclasses__()
 REFUSED_SECRETS = _secrets(_GROUPS) - _secrets(_READ_HERE)
 """Derived from the settings, so that a secret setting that is added is refused without a change here."""
-_HIDDEN_SECRETS = (
-    _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA"} | {"THREADLINE_REPO"}  # holds logins
-)
+_HIDDEN_SECRETS = _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "THREADLINE_REPO"}
+"""The addresses in THREADLINE_REPO hold logins."""
 
 
 @asynccontextmanager

@@ -112,7 +112,7 @@ async def run_checks() -> list[Check]:
         checks: dict[str, Awaitable[str]] = {
             "database": _over(database, _database),
             "agents' database": _agents_database(),
-            "temporal": _over(temporal, _temporal),
+            "temporal": _over(temporal, check_search_attributes),
             "workers": _over(temporal, check_task_queues),
             "open workflows": _over(temporal, check_open_workflows),
             "quarantine": _over(database, _quarantine),
@@ -159,9 +159,8 @@ async def _identify(slack: Awaitable[AsyncWebClient]) -> AsyncSlackResponse:
 
 
 async def _open_database(opened: AsyncExitStack) -> Database:
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=3, application="threadline-doctor")
-    opened.push_async_callback(database.dispose)
-    return database
+    url = DatabaseSettings.load().url.get_secret_value()
+    return await opened.enter_async_context(Database(url, pool_size=3, application="threadline-doctor"))
 
 
 # ---- Databases -------------------------------------------------------------------------------------------------------
@@ -203,11 +202,6 @@ async def _quarantine(database: Database) -> str:
 
 
 # ---- Temporal --------------------------------------------------------------------------------------------------------
-
-
-async def _temporal(client: Client) -> str:
-    await check_search_attributes(client)
-    return f"namespace {client.namespace!r} is reachable and has its search attributes"
 
 
 async def check_task_queues(client: Client) -> str:
@@ -420,7 +414,6 @@ async def _repositories() -> str:
 
 
 async def _model() -> str:
-    """The key alone: a call would cost something."""
     settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
@@ -428,7 +421,6 @@ async def _model() -> str:
 
 
 async def check_conversation_model() -> str:
-    """The key of the model that answers mentions: a call would cost something."""
     settings = ModelSettings.load()
     if not settings.key:
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")

@@ -62,7 +62,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
-        async with slack_client(slack) as client:
+        async with database, slack_client(slack) as client:
             identity = await identify(client)
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
@@ -71,17 +71,13 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
             await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:
-        await database.dispose()
         await telemetry.flush_callbacks()
 
 
 def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayConfig:
-    if not (address or (slack.app_token and slack.app_token.get_secret_value().strip())):
+    signing_secret = slack.signing_secret.get_secret_value() if slack.signing_secret else ""
+    app_token = slack.app_token.get_secret_value() if slack.app_token else ""
+    if not (address or app_token.strip()):
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
     host, port = address or ("127.0.0.1", 0)
-    return GatewayConfig(
-        signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
-        app_token=slack.app_token.get_secret_value() if slack.app_token else "",
-        host=host,
-        port=port,
-    )
+    return GatewayConfig(signing_secret, app_token, host, port)

@@ -5,14 +5,12 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
-from temporalio.converter import DataConverter
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
@@ -39,23 +37,11 @@ _RESTORE_DATA = (
 _MEND_CODE = "the code raises there, and the workflow would hang in the worker: fix the code"
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """`event` says which, with its number and type; `cause` is what replay said of it, `hint` what to do."""
-
-    event: str
-    cause: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"at {self.event}: {self.cause} Likely cause: {self.hint}."
-
-
 async def replay_histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
-) -> AsyncGenerator[tuple[str, Divergence | None], None]:
-    """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded. One
-    after the other: files; else one workflow's newest run; else what a query finds. `limit`: of the query's, the newest
+) -> AsyncGenerator[tuple[str, str], None]:
+    """The id of each workflow, and how the code diverges from its history; empty when it does not. One after the other:
+    files; else one workflow's newest run; else what a query finds. `limit`: of the query's, the newest
     so many; None for all. Raises `Permanent` for a lost workflow or Temporal, and a file without a history."""
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
@@ -65,17 +51,18 @@ async def replay_histories(
             yield history.workflow_id, await replay_one(ours, history)
 
 
-async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence | None:
-    """What a history and the code differ in; None when nothing, or when nobody has begun on it."""
+async def replay_one(replayer: Replayer, history: WorkflowHistory) -> str:
+    """What a history and the code differ in; empty when nothing, or when nobody has begun on it."""
     if not _task_starts(history):
-        return None  # replaying what nobody has begun would wait for ever
+        return ""  # replaying what nobody has begun would wait for ever
     try:
         async with asyncio.timeout(_TIMEOUT):
             result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-            return await explain_divergence(replayer, history, result.replay_failure) if result.replay_failure else None
+            return await explain_divergence(replayer, history, result.replay_failure) if result.replay_failure else ""
     except TimeoutError:
         last = history.events[-1].event_id
-        return Divergence(f"some event up to {last}", f"replay did not end in {_TIMEOUT:.0f} s.", "the code hangs")
+        took = f"replay did not end in {_TIMEOUT:.0f} s."
+        return f"at some event up to {last}: {took} Likely cause: the code hangs."
 
 
 async def _histories(
@@ -130,7 +117,7 @@ def _task_starts(history: WorkflowHistory) -> list[int]:
     return [count for count, event in enumerate(history.events, start=1) if event.event_type == started]
 
 
-async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
+async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> str:
     """Find where a history and the code part, by replaying shorter and shorter parts of it. `failure`: what the replay
     of the whole history gave."""
     # What Temporal's core says, without the rest of the structure that it prints around it.
@@ -139,15 +126,24 @@ async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failu
     cause = words.removeprefix("[TMPRL1100] ").rstrip(". ") + "."
     after, begun = await _first_failing(replayer, history)
     if "TMPRL1100" in words or "ondeterminis" in words:
-        return Divergence(_describe_event(_decided(history, begun, words)), cause, _ADD_GATE)
+        return _divergence(_decided(history, begun, words), cause, _ADD_GATE)
     if "is not registered" in words:
-        return Divergence(_describe_event(history.events[0]), cause, _KEEP_CODE)
+        return _divergence(history.events[0], cause, _KEEP_CODE)
     converter = replayer.config()["data_converter"]
     for event in history.events[after:begun]:
-        if not await _readable(converter, event):
-            return Divergence(_describe_event(event), cause, _RESTORE_DATA)
+        fields = (getattr(_attributes(event), name, None) for name in ("input", "result"))
+        try:
+            await converter.decode([payload for field in fields for payload in getattr(field, "payloads", ())])
+        except Exception:  # noqa: BLE001 - each converter has errors of its own
+            return _divergence(event, cause, _RESTORE_DATA)
     hint = _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
-    return Divergence(_describe_event(history.events[begun - 1]), cause, hint)
+    return _divergence(history.events[begun - 1], cause, hint)
+
+
+def _divergence(event: HistoryEvent, cause: str, hint: str) -> str:
+    kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").title().replace("_", "")
+    shown = " ".join(filter(None, (kind, _details(event))))
+    return f"at event {event.event_id} ({shown}): {cause} Likely cause: {hint}."
 
 
 async def _first_failing(replayer: Replayer, history: WorkflowHistory) -> tuple[int, int]:
@@ -179,25 +175,9 @@ def _attributes(event: HistoryEvent) -> Any:
     return getattr(event, event.WhichOneof("attributes") or "", None)
 
 
-def _describe_event(event: HistoryEvent) -> str:
-    kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").title().replace("_", "")
-    details = _details(event)
-    return f"event {event.event_id} ({kind}{f' {details}' if details else ''})"
-
-
 def _details(event: HistoryEvent) -> str:
     attributes = _attributes(event)
     for name in ("activity_type", "workflow_type"):
         if hasattr(attributes, name):
             return str(getattr(attributes, name).name)
     return str(getattr(attributes, "signal_name", "") or getattr(attributes, "marker_name", ""))
-
-
-async def _readable(converter: DataConverter, event: HistoryEvent) -> bool:
-    """Whether what an event carries can be deciphered and decoded; of its shape nothing is known here."""
-    fields = (getattr(_attributes(event), name, None) for name in ("input", "result"))
-    try:
-        await converter.decode([payload for field in fields for payload in getattr(field, "payloads", ())])
-    except Exception:  # noqa: BLE001 - each converter has errors of its own
-        return False
-    return True

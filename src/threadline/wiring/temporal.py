@@ -120,30 +120,27 @@ async def _connect(retry_config: RetryConfig | None, tries: int) -> Client:
                 return await Client.connect(**config, data_converter=converter, retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
-                where = config["target_host"]
-                raise Permanent(
-                    f"Temporal does not answer at {where}: start it, or set TEMPORAL_ADDRESS ({error})"
-                ) from error
+                where = f"Temporal does not answer at {config['target_host']}"
+                raise Permanent(f"{where}: start it, or set TEMPORAL_ADDRESS ({error})") from error
             await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
     raise AssertionError("unreachable")
 
 
-async def check_search_attributes(client: Client) -> None:
+async def check_search_attributes(client: Client) -> str:
     """Raises `Permanent` when the namespace lacks one that workflows set: every workflow task would fail for ever."""
-    request = ListSearchAttributesRequest(namespace=client.namespace)
+    place, request = f"namespace {client.namespace!r}", ListSearchAttributesRequest(namespace=client.namespace)
     try:
         known = await client.operator_service.list_search_attributes(request)
     except RPCError as error:
-        raise Permanent(
-            f"Temporal refuses the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
-        ) from error
+        raise Permanent(f"Temporal refuses the {place} (TEMPORAL_NAMESPACE): {error.message}") from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     if missing := [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]:
         create = " ".join(f"--name {name} --type Keyword" for name in missing)
         raise Permanent(
-            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            f"Temporal's {place} lacks the search attributes {', '.join(missing)}: "
             f"run `temporal operator search-attribute create {create}`."
         )
+    return f"{place} is reachable and has its search attributes"
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:

@@ -23,13 +23,7 @@ from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
-from threadline.settings import (
-    CiSettings,
-    GitHubSettings,
-    JiraSettings,
-    MailSettings,
-    ModelSettings,
-)
+from threadline.settings import CiSettings, GitHubSettings, JiraSettings, MailSettings, ModelSettings
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as trackers_tools

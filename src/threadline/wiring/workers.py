@@ -217,8 +217,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    database = Database(stored, pool_size=20, application="threadline-core")
-    try:
+    async with Database(stored, pool_size=20, application="threadline-core") as database:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
             slack = SlackClient(web)
@@ -244,8 +243,6 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 ),
                 identity,
             )
-    finally:
-        await database.dispose()
 
 
 @asynccontextmanager
@@ -523,8 +520,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             investigating = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
-            served = activities_of(investigating)
-            workers.append(_agent_worker(agents_client, served, settings.agent_slots))
+            workers.append(_agent_worker(agents_client, activities_of(investigating), settings.agent_slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
