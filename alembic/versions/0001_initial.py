@@ -47,6 +47,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    # The agents' role stays: it belongs to the server, and may have rights in other databases.
     op.execute(f"DROP FUNCTION {_AGENT_FUNCTIONS}")
     op.execute(f"DROP VIEW {_AGENT_VIEWS}")
     op.execute(f"DROP TABLE {', '.join(_TABLES)}")

@@ -16,10 +16,7 @@ class InternalError(Permanent):
 
 
 class Transient(Exception):
-    """Trying again may help.
-
-    `retry_after` is the least number of seconds to wait, where the other side named one.
-    """
+    """Trying again may help. `retry_after` is the least number of seconds to wait, where the other side named one."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -52,14 +49,8 @@ class AppendOnly(Permanent):
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds that another server asks to wait, by `Retry-After` (seconds or a date, RFC 9110) or `retry-after-ms`.
-
-    Args:
-        headers: by names in any case; a plain mapping has them in small letters.
-
-    Returns:
-        None when it names none, or one that is no time to wait.
-    """
+    """The seconds that another server asks to wait, by `Retry-After` (seconds or a date, RFC 9110) or `retry-after-ms`;
+    None when it names no time to wait. `headers`: by names in any case; a plain mapping has them in small letters."""
     seconds = _number(headers.get("retry-after-ms", ""), 1000.0)
     if seconds is None:
         seconds = _number(headers.get("retry-after", ""))

@@ -1,8 +1,7 @@
-"""Settings from the environment: one frozen class a group.
+"""Settings from the environment: one frozen class a group, so that no process needs another's variables.
 
-docs/settings.md and .env.example are generated: a setting's docstring is its meaning there.
-
-A process reads the groups that it needs, so no process needs another's variables.
+docs/settings.md and .env.example are generated: a setting's docstring is its meaning there, and the first sentence of a
+group's docstring is its heading.
 """
 
 import re
@@ -193,11 +192,8 @@ class LogSettings(SettingsGroup):
 
 
 class SlackSettings(SettingsGroup):
-    """Slack.
-
-    The app is described by `deploy/slack/manifest.yaml`. The gateway needs the app-level token (Socket Mode) or the
-    signing secret (HTTP).
-    """
+    """Slack. The app is described by `deploy/slack/manifest.yaml`. The gateway needs the app-level token (Socket Mode)
+    or the signing secret (HTTP)."""
 
     model_config = SettingsConfigDict(env_prefix="SLACK_")
 
@@ -212,10 +208,7 @@ class SlackSettings(SettingsGroup):
 
 
 class ChannelSettings(SettingsGroup):
-    """Channels.
-
-    Each value is a channel id, such as `C0123456789`. Several ids are separated by commas.
-    """
+    """Channels. Each value is a channel id, such as `C0123456789`. Several ids are separated by commas."""
 
     reports_channel: Channel
     """Channel in which bugs are reported. `threadline up` uses the sandbox's."""
@@ -232,13 +225,9 @@ class ChannelSettings(SettingsGroup):
     back once a day, within some 50 Slack calls a minute."""
 
     @model_validator(mode="after")
-    def _conversations_are_apart(self) -> Self:
+    def _are_apart(self) -> Self:
         if set(self.conversation_channels) & self.of_cases.keys():
             raise ValueError("a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there")
-        return self
-
-    @model_validator(mode="after")
-    def _reports_are_apart(self) -> Self:
         if self.reports_channel in (self.summaries_channel, self.escalation):
             raise ValueError(
                 "THREADLINE_REPORTS_CHANNEL must differ from the other case channels: its writers are reporters"
@@ -261,10 +250,7 @@ class ChannelSettings(SettingsGroup):
 
 
 class CaseSettings(SettingsGroup):
-    """Bug cases.
-
-    Limits of a case, and the people who are called when it is escalated: see cases.md.
-    """
+    """Bug cases. Limits of a case, and the people who are called when it is escalated: see cases.md."""
 
     reporter_timeout: Seconds = 2 * 3600
     """How long a question to the reporter waits for an answer."""
@@ -289,10 +275,8 @@ class CaseSettings(SettingsGroup):
 
 
 class WorkerSettings(SettingsGroup):
-    """Core worker.
-
-    The deployment and the build name it for Temporal's worker versioning: see deploying.md. Set both or neither.
-    """
+    """Core worker. The deployment and the build name it for Temporal's worker versioning: see deploying.md. Set both or
+    neither."""
 
     set_together = ("deployment", "build_id")
 
@@ -320,10 +304,8 @@ class DatabaseSettings(SettingsGroup):
 
 
 class AgentSettings(SettingsGroup):
-    """Investigating agent.
-
-    The agents' worker has no Slack token, no push credential, and a database role of its own.
-    """
+    """Investigating agent. The agents' worker has no Slack token, no push credential, and a database role of its
+    own."""
 
     agent_database_url: PostgresUrl = Field(examples=["postgresql://threadline_agent:…@localhost:5432/threadline"])
     """The same database with the role `threadline_agent`. `threadline up` starts its own."""
@@ -363,10 +345,7 @@ class RepositorySettings(SettingsGroup):
 
 
 class GitHubSettings(SettingsGroup):
-    """Pull requests.
-
-    Without a token a fix is a pushed branch. The agents' worker never gets this token.
-    """
+    """Pull requests. Without a token a fix is a pushed branch. The agents' worker never gets this token."""
 
     model_config = SettingsConfigDict(env_prefix="GITHUB_")
 
@@ -377,10 +356,8 @@ class GitHubSettings(SettingsGroup):
 
 
 class PayloadSettings(SettingsGroup):
-    """Encryption.
-
-    Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same value.
-    """
+    """Encryption. Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same
+    value."""
 
     payload_keys: Keys | None = Field(None, examples=["2026-11:…"])
     """Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in front, nothing
@@ -388,20 +365,14 @@ class PayloadSettings(SettingsGroup):
 
 
 class TemporalUiSettings(SettingsGroup):
-    """Temporal's UI.
-
-    `threadline explain` reads it, which runs where the core worker runs.
-    """
+    """Temporal's UI. `threadline explain` reads it, which runs where the core worker runs."""
 
     temporal_ui: HttpAddress = Field("http://localhost:8233", examples=["http://localhost:8080"])
     """Address of Temporal's UI, for links. `threadline up` uses its own."""
 
 
 class CodecSettings(SettingsGroup):
-    """Codec server.
-
-    `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md.
-    """
+    """Codec server. `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md."""
 
     codec_token: SecretStr | None = Field(None, min_length=16)
     """Token that clients must present, at least 16 characters. Required when it serves beyond this machine."""
@@ -419,13 +390,10 @@ LONGEST_ANSWER = 150.0
 
 
 class ModelSettings(SettingsGroup):
-    """Conversation model and embeddings.
-
-    The model that answers mentions, at any endpoint that speaks OpenAI's Responses or Chat Completions API. Without a
-    key, whoever asks is told that the key is missing. With embeddings, documents are found by meaning as well as by
-    words: see knowledge.md. `threadline knowledge ingest` reads them too; run it after a change, to compute the vectors
-    again.
-    """
+    """Conversation model and embeddings. The model that answers mentions, at any endpoint that speaks OpenAI's
+    Responses or Chat Completions API. Without a key, whoever asks is told that the key is missing. With embeddings,
+    documents are found by meaning as well as by words: see knowledge.md. `threadline knowledge ingest` reads them too;
+    run it after a change, to compute the vectors again."""
 
     api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY")
     """API key of the model. `threadline up` uses its stand-in without it."""
@@ -453,10 +421,7 @@ class ModelSettings(SettingsGroup):
 
 
 class ConversationSettings(SettingsGroup):
-    """Conversations.
-
-    Limits of a conversation, and how long its data is kept: see conversations.md.
-    """
+    """Conversations. Limits of a conversation, and how long its data is kept: see conversations.md."""
 
     conversation_max_turns: int = Field(5, ge=1, le=20)
     """Model calls of one answer that may ask for tools, 1 to 20."""
@@ -482,10 +447,7 @@ class ConversationSettings(SettingsGroup):
 
 
 class ApprovalSettings(SettingsGroup):
-    """Approvals.
-
-    See operator.md.
-    """
+    """Approvals. See operator.md."""
 
     approvers: People = Field((), examples=["U0123456789,U9876543210"])
     """Ids of the users who may approve actions and emails, separated by commas. An action of high risk is never
@@ -495,10 +457,7 @@ class ApprovalSettings(SettingsGroup):
 
 
 class DecisionSettings(SettingsGroup):
-    """Decisions and handovers.
-
-    See decisions.md.
-    """
+    """Decisions and handovers. See decisions.md."""
 
     decision_high: float = Field(0.75, gt=0, le=1)
     """Confidence from which the agent goes on, from 0 to 1."""
@@ -523,10 +482,7 @@ class DecisionSettings(SettingsGroup):
 
 
 class JiraSettings(SettingsGroup):
-    """Jira.
-
-    Set all three or none. Without them there are no tools for tickets; `threadline up` uses its sandbox.
-    """
+    """Jira. Set all three or none. Without them there are no tools for tickets; `threadline up` uses its sandbox."""
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
     set_together = ("url", "email", "token")
@@ -540,10 +496,7 @@ class JiraSettings(SettingsGroup):
 
 
 class CiSettings(SettingsGroup):
-    """Continuous integration.
-
-    GitHub Actions runs that people may ask for.
-    """
+    """Continuous integration. GitHub Actions runs that people may ask for."""
 
     model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
 
@@ -556,10 +509,7 @@ class CiSettings(SettingsGroup):
 
 
 class MailSettings(SettingsGroup):
-    """Email.
-
-    Set the first three together. Without them emails are drafted and never sent: see sales.md.
-    """
+    """Email. Set the first three together. Without them emails are drafted and never sent: see sales.md."""
 
     set_together = ("smtp_url", "smtp_from", "email_domains")
 

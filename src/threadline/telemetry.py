@@ -5,15 +5,13 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from threadline.privacy.redaction import redact_value
 
-_VERBOSE_LIBRARIES = (
-    *("slack_sdk", "aiohttp.access", "urllib3"),
-    *("httpx", "httpx2", "httpcore", "httpcore2"),
-)
+_VERBOSE_LIBRARIES = ("slack_sdk", "aiohttp.access", "urllib3", "httpx", "httpx2", "httpcore", "httpcore2")
 """Libraries that log each request with its address."""
-_SHARED: list[structlog.typing.Processor] = [
+_SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
@@ -23,9 +21,7 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-def strip_secrets(
-    _logger: structlog.typing.WrappedLogger, _method: str, entry: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
+def strip_secrets(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:
     """A structlog processor: every text of the entry, nested ones and tracebacks among them, without secrets."""
     return {name: redact_value(value, field=name) for name, value in entry.items()}
 
@@ -59,8 +55,6 @@ def configure_logging(level: str = "INFO") -> None:
 
 
 async def flush_callbacks() -> None:
-    """Call before the event loop ends: Temporal's core aborts the interpreter when it is torn down in mid-callback.
-
-    See https://github.com/temporalio/sdk-python/issues/300.
-    """
+    """Call before the event loop ends: Temporal's core aborts the interpreter when it is torn down in mid-callback. See
+    https://github.com/temporalio/sdk-python/issues/300."""
     await asyncio.sleep(0.5)

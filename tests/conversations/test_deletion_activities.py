@@ -36,7 +36,7 @@ class Reader(ThreadReader):
         said = self.said
         if self.meanwhile:
             await self.meanwhile.pop()()
-        return ThreadPart([SlackMessage(thread.channel, "1772445600.000100", said, user=REPORTER)])
+        return ThreadPart([SlackMessage("1772445600.000100", said, user=REPORTER)])
 
 
 @pytest.fixture

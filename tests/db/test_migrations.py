@@ -22,7 +22,7 @@ from sqlalchemy import make_url
 
 from tests.support.postgres import Postgres
 from threadline.db.engine import Database
-from threadline.db.migrate import downgrade, is_current, upgrade
+from threadline.db.migrate import is_current, upgrade
 from threadline.errors import Transient
 
 ROOT = Path(__file__).parents[2]
@@ -99,8 +99,10 @@ async def test_threads_may_migrate_at_once(empty_url: str) -> None:
     assert is_current(empty_url)
 
 
-def test_downgrade_and_upgrade_give_the_same_schema(database_url: str, migrated: str) -> None:
-    downgrade(database_url)
+def test_downgrade_and_upgrade_give_the_same_schema(
+    database_url: str, migrated: str, configured: Callable[..., Config]
+) -> None:
+    command.downgrade(configured(database_url), "base")
     assert names_in(database_url) <= {"alembic_version", "alembic_version_pkc"}
     upgrade(database_url)
     assert schema_of(database_url) == migrated

@@ -90,10 +90,10 @@ def groups() -> list[type[settings.SettingsGroup]]:
 
 
 def _group(group: type[settings.SettingsGroup]) -> str:
-    title, _, text = inspect.cleandoc(group.__doc__ or "").partition("\n\n")
+    title, _, text = " ".join(inspect.cleandoc(group.__doc__ or "").split()).partition(". ")
     readers = [name for name, given in PROCESSES.items() if set(group.variables()) & set(given)]
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
-    about = textwrap.fill(f"Read by {read_by}. {_linked(' '.join(text.split()))}", 120, break_long_words=False)
+    about = textwrap.fill(f"Read by {read_by}. {_linked(text)}", 120, break_long_words=False)
     lines = [f"## {title.rstrip('.')}", "", about, ""]
     meanings = described(group)
     rows = ((f"`{name}`", meanings.get(name, ""), _default(field)) for name, field in group.variables().items())

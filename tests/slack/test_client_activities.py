@@ -57,11 +57,12 @@ async def test_server_error_is_not_retried_by_the_client(serve: Serve, session: 
 
 
 async def test_call_ends_in_time_over_a_session_without_a_timeout(
-    sandbox: FaultySlack, session: aiohttp.ClientSession
+    sandbox: FaultySlack, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("threadline.slack.client.CALL_TIMEOUT", 0.1)
     sandbox.faults.slow("chat.postMessage", 0.5)
     with pytest.raises(Transient) as caught:
-        await SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session, timeout=0.1)).post(REPORTS, "hello")
+        await SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session)).post(REPORTS, "hello")
     assert type(caught.value) is Transient, "it may have been done, so it was not refused"
 
 
@@ -118,33 +119,28 @@ async def test_older_post_or_another_apps_is_not_found(sandbox: FaultySlack, sla
 async def test_message_is_read_with_its_author_and_its_files(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("shot.png", REPORTER, b"png")
     root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks", files=[file.id])
-    reply = sandbox.workspace.post(REPORTS, DEVELOPER, "since when?", thread_ts=root.ts)
-    sandbox.workspace.post(REPORTS, REPORTER, "today", thread_ts=root.ts)
-
-    report = await slack.get_message(REPORTS, root.ts)
+    sandbox.workspace.post(REPORTS, DEVELOPER, "since when?", thread_ts=root.ts)
+    report = await slack.get_root(REPORTS, root.ts)
     assert report is not None
     assert (report.user, report.text, report.bot_id) == (REPORTER, "it breaks", "")
     assert [(each.id, each.name, each.mimetype, each.size) for each in report.files] == [
         (file.id, "shot.png", "image/png", 3)
     ]
-    answer = await slack.get_message(REPORTS, reply.ts, root.ts)
-    assert answer is not None
-    assert (answer.text, answer.thread_ts, answer.user) == ("since when?", root.ts, DEVELOPER)
 
 
 async def test_deleted_message_is_none(sandbox: FaultySlack, slack: SlackClient) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
     reply = sandbox.workspace.post(REPORTS, REPORTER, "again", thread_ts=root.ts)
     sandbox.workspace.delete(REPORTS, root.ts)
-    assert await slack.get_message(REPORTS, root.ts) is None
+    assert await slack.get_root(REPORTS, root.ts) is None
     sandbox.workspace.delete(REPORTS, reply.ts)
-    assert await slack.get_message(REPORTS, reply.ts, root.ts) is None
+    assert await slack.get_root(REPORTS, root.ts) is None
 
 
 async def test_metadata_of_a_root_says_which_case_it_belongs_to(sandbox: FaultySlack, slack: SlackClient) -> None:
     ours = await slack.post(SUMMARIES, "BUG-1", metadata=_metadata("BUG-1:root"))
     theirs = sandbox.workspace.post(SUMMARIES, DEVELOPER, "lunch?").ts
-    roots = [await slack.get_message(SUMMARIES, ts) for ts in (ours, theirs, "1.000000")]
+    roots = [await slack.get_root(SUMMARIES, ts) for ts in (ours, theirs, "1.000000")]
     assert [root.payload if root else None for root in roots] == [{"key": "BUG-1:root", "bug_id": "BUG-1"}, {}, None]
 
 

@@ -100,7 +100,7 @@ class LiveCaseActivities(CaseActivities):
         return snapshot
 
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self.slack.get_message(thread.channel, thread.ts)
+        root = await self.slack.get_root(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self.bot_user:
             return None
         return IncomingMessage(
@@ -128,7 +128,7 @@ class LiveCaseActivities(CaseActivities):
     async def _fetch(self, identity: int, file_id: str) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
         try:
-            content = (await download_readable(self.slack.client, file_id)).content
+            content = await download_readable(self.slack.client, file_id)
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= contract.FETCH_ATTEMPTS:
                 async with self.database.begin() as tx:

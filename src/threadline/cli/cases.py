@@ -1,19 +1,18 @@
 """`threadline cases`: show bug cases, and resolve one by hand."""
 
 import getpass
+import textwrap
 import time
 import uuid
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from threadline.cli import output
 from threadline.cli.connections import transaction, use_running_stack
 from threadline.cli.process import run_async
-
-if TYPE_CHECKING:
-    from threadline.cases.model import Entry
-    from threadline.db.engine import Transaction
 
 app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True, callback=use_running_stack)
 
@@ -31,7 +30,18 @@ async def list_cases(
 
     async with transaction() as tx:
         found = await CaseLists(tx).list(open_only=not everything, limit=limit)
-    output.cases(found)
+    table = Table("case", "status", "severity", "title", "reporter", "opened", "cost", box=None, pad_edge=False)
+    for record in found:
+        table.add_row(
+            record.bug_id,
+            record.status,
+            record.severity,
+            escape(textwrap.shorten(record.title, 60, placeholder="…")),
+            record.reporter_id,
+            record.created_at.strftime("%Y-%m-%d %H:%M"),
+            f"${record.cost_usd:.2f}",
+        )
+    output.console.print(table if table.row_count else "There is no case.")
 
 
 @app.command()
@@ -40,13 +50,21 @@ async def show(case: Case) -> None:
     """Show one case: its transitions, its conversation as stored, its turns and their cost."""
     from threadline.cases.store.case import CaseStore
     from threadline.cases.store.lists import CaseLists
+    from threadline.cases.store.messages import CaseMessageStore
 
     async with transaction() as tx:
         store = CaseStore(tx)
         record, request = await store.get(case), await store.pull_request(case)
         transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
-        conversation = await _conversation(tx, case)
-    output.case(record, request)
+        page = await CaseMessageStore(tx).page(case, limit=200)
+        conversation = [*page.entries]
+        while page.next_cursor is not None:
+            page = await CaseMessageStore(tx).page(case, page.next_cursor, limit=200)
+            conversation += page.entries
+    output.console.print(f"[bold]{record.bug_id}[/bold] {escape(record.title)}")
+    output.console.print(f"{record.status}, {record.severity}, reported by {record.reporter_id}")
+    if request:
+        output.console.print(f"Pull request ({request.state}): {escape(request.url)}")
     output.transitions(transitions)
     output.conversation(conversation)
     output.turns(turns)
@@ -62,7 +80,15 @@ async def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum num
     async with transaction() as tx:
         kept = await Quarantine(tx).messages(limit)
         numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
-    output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
+    for message in kept:  # each with its whole text, which is what somebody needs who wants to know what it was
+        case, thread = numbers.get(message.thread, "no case"), escape(message.thread.key)
+        output.console.print(
+            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {case}, thread {thread}, {escape(message.message_id)}"
+        )
+        output.print_line(message.error)
+        output.console.print(escape(message.text), soft_wrap=True)
+    if not kept:
+        output.print_line("Nothing is in quarantine.")
 
 
 @app.command()
@@ -92,17 +118,3 @@ async def resolve(
     )
     await WorkflowClient(await temporal_client(tries=1)).start(case_start(record.thread, message))
     output.print_line(f"{case} is being resolved: {reason}")
-
-
-async def _conversation(tx: "Transaction", bug_id: str) -> "list[Entry]":
-    """All of it, which is stored in pages."""
-    from threadline.cases.store.messages import CaseMessageStore
-
-    entries: list[Entry] = []
-    cursor = None
-    while True:
-        page = await CaseMessageStore(tx).page(bug_id, cursor, limit=200)
-        entries += page.entries
-        cursor = page.next_cursor
-        if cursor is None:
-            return entries

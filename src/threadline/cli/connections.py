@@ -31,10 +31,7 @@ def stack_home() -> StateFolder:
 
 def use_running_stack() -> None:
     """Take over the settings of the stack that runs in THREADLINE_HOME, unless the environment names another system.
-
-    All of its addresses and logins, or none: a mix would read people from one Slack and write them into the database
-    of another.
-    """
+    All or none: a mix would read people from one Slack and write them into the database of another."""
     home = stack_home()
     published = home.read_settings()
     given = {name: value for name, value in os.environ.items() if value and name in _PLACES}
@@ -47,17 +44,12 @@ def use_running_stack() -> None:
             os.environ[name] = value
 
 
-@asynccontextmanager
-async def open_database() -> "AsyncIterator[Database]":
+def open_database() -> "Database":
     """The database for one command, which asks one thing at a time."""
     from threadline.db.engine import Database
     from threadline.settings import DatabaseSettings
 
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
-    try:
-        yield database
-    finally:
-        await database.dispose()
+    return Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
 
 
 @asynccontextmanager

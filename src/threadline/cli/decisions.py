@@ -60,9 +60,8 @@ async def report(
     _listed("Escalated without need", found.not_needed)
     _listed("Answered, but should have been escalated", found.missed)
     if len(found.variants) > 1:
-        _tallies(
-            "Variants", [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
-        )
+        variants = [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
+        _tallies("Variants", variants)
     if plot and found.total.calibration is None:
         output.print_line("There is no plot, because there is no calibration yet.")
     elif plot and found.total.calibration:
@@ -158,11 +157,8 @@ def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
 
 
 def draw_calibration(calibration: "Calibration", path: Path) -> None:
-    """Write the picture, as the ending of its name says.
-
-    Raises:
-        Permanent: the drawing library is not installed, or the file cannot be written.
-    """
+    """Write the picture, as the ending of its name says. Raises `Permanent` when the drawing library is not installed,
+    or the file cannot be written."""
     if path.suffix.lower() not in _ENDINGS:
         raise Permanent(f"{path} must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
     try:

@@ -9,7 +9,6 @@ from threadline.cli import output
 from threadline.cli.connections import Team, find_team, open_database, team_transaction, use_running_stack
 from threadline.cli.process import run_async
 from threadline.errors import Permanent
-from threadline.knowledge.model import Document
 
 app = typer.Typer(
     help="Manage the documents that questions are answered from.", no_args_is_help=True, callback=use_running_stack
@@ -71,7 +70,10 @@ async def list_documents(team: Team = "") -> None:
     async with team_transaction(team) as (tx, team_id):
         found = await KnowledgeStore(tx).documents(team_id)
     for document in found:
-        output.print_line(_line(document))
+        terms = document.terms
+        days = [f"from {terms.effective}" if terms.effective else "", f"until {terms.expires}" if terms.expires else ""]
+        told = ", ".join(filter(None, [terms.type.value, f"{len(document.body):,} characters", *days]))
+        output.print_line(f"{document.source}: {document.title} ({told})")
     if not found:
         output.print_line("There is no document.")
 
@@ -89,10 +91,3 @@ async def remove(
         if not await KnowledgeStore(tx).delete(team_id, source):
             raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
     output.print_line(f"{source} is forgotten.")
-
-
-def _line(document: Document) -> str:
-    terms = document.terms
-    days = [f"from {terms.effective}" if terms.effective else "", f"until {terms.expires}" if terms.expires else ""]
-    told = ", ".join(filter(None, [terms.type.value, f"{len(document.body):,} characters", *days]))
-    return f"{document.source}: {document.title} ({told})"

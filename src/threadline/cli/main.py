@@ -50,9 +50,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 def exit_now(code: int) -> NoReturn:
     """End without tearing the interpreter down: Temporal's native threads abort a quarter of such ends.
-
-    https://github.com/temporalio/sdk-python/issues/300
-    """
+    https://github.com/temporalio/sdk-python/issues/300"""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,7 +1,7 @@
 """The console: lines, progress, and tables about cases."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,10 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from threadline.cases.model import CaseRecord, Entry
-    from threadline.cases.store.case import PullRequest, TurnRecord
+    from threadline.cases.model import Entry
+    from threadline.cases.store.case import TurnRecord
     from threadline.cases.store.lists import Transition
-    from threadline.threads.store import QuarantinedMessage
 
 console = Console(highlight=False)
 
@@ -57,8 +56,7 @@ def conversation(entries: "Iterable[Entry]") -> None:
     console.print("\n", table)
 
 
-def turns(records: "Iterable[TurnRecord]") -> None:
-    records = list(records)
+def turns(records: "Sequence[TurnRecord]") -> None:
     table = Table("turn", "attempt", "action", "tokens in", "tokens out", "seconds", "cost", title_justify="left")
     table.title = "The agent's turns"
     for turn in records:
@@ -74,42 +72,6 @@ def turns(records: "Iterable[TurnRecord]") -> None:
     total = sum(turn.cost_usd for turn in records)
     table.caption = f"${total:.4f} in all, at a model's list price; the scripted model costs nothing"
     console.print("\n", table)
-
-
-def cases(records: "Iterable[CaseRecord]") -> None:
-    table = Table("case", "status", "severity", "title", "reporter", "opened", "cost", box=None, pad_edge=False)
-    for record in records:
-        table.add_row(
-            record.bug_id,
-            record.status,
-            record.severity,
-            escape(textwrap.shorten(record.title, 60, placeholder="…")),
-            record.reporter_id,
-            record.created_at.strftime("%Y-%m-%d %H:%M"),
-            f"${record.cost_usd:.2f}",
-        )
-    console.print(table if table.row_count else "There is no case.")
-
-
-def quarantine(kept: "Iterable[tuple[QuarantinedMessage, str]]") -> None:
-    """Each with its whole text, which is what somebody needs who wants to know what it was."""
-    told = list(kept)
-    for message, bug_id in told:
-        console.print(
-            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {bug_id or 'no case'}, "
-            f"thread {escape(message.thread.key)}, {escape(message.message_id)}"
-        )
-        print_line(message.error)
-        console.print(escape(message.text), soft_wrap=True)
-    if not told:
-        print_line("Nothing is in quarantine.")
-
-
-def case(record: "CaseRecord", request: "PullRequest | None") -> None:
-    console.print(f"[bold]{record.bug_id}[/bold] {escape(record.title)}")
-    console.print(f"{record.status}, {record.severity}, reported by {record.reporter_id}")
-    if request:
-        console.print(f"Pull request ({request.state}): {escape(request.url)}")
 
 
 def _clock(at: datetime) -> str:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, ParamSpec
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -14,15 +15,11 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Parameters = ParamSpec("Parameters")
 
 SHUTDOWN_LIMIT = 40.0
-"""Seconds for a service to come to its end: a worker gives its activities 30, compose.yaml kills after 45.
-
-Stopped amid many activities, Temporal's core sometimes waits for ever (temporalio 1.35).
-"""
-
+"""Seconds for a service to come to its end: a worker gives its activities 30, compose.yaml kills after 45. Stopped amid
+many activities, Temporal's core sometimes waits for ever (temporalio 1.35)."""
 GC_THRESHOLDS = (10_000, 20, 5)
 """When the collector of garbage looks: after so many objects more, at what is left of them after so many looks, and at
-all after so many of those: after a million, which are some hundreds of evicted workflows.
-"""
+all after so many of those: after a million, which are some hundreds of evicted workflows."""
 
 
 def run_async(command: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:
@@ -36,12 +33,8 @@ def run_async(command: Callable[Parameters, Coroutine[Any, Any, None]]) -> Calla
 
 
 def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:
-    """Run a service that drains and returns once its event is set.
-
-    Args:
-        fast: on uvloop, where there is one. A service that starts and kills child processes stays on asyncio's loop,
-            on which the ways of their end were tried.
-    """
+    """Run a service that drains and returns once its event is set. `fast`: on uvloop, where there is one. A service
+    that starts and kills child processes stays on asyncio's loop, on which the ways of their end were tried."""
 
     async def served() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -49,7 +42,14 @@ def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bo
         def end() -> None:
             if not stop.is_set():
                 stop.set()
-                loop.call_later(SHUTDOWN_LIMIT, _exit_late)
+                loop.call_later(SHUTDOWN_LIMIT, exit_late)
+
+        def exit_late() -> None:
+            """Nothing is lost by it: what was under way is tried again, as after a kill."""
+            limit = f"{SHUTDOWN_LIMIT:.0f} s"
+            sys.stderr.write(f"The process did not stop within {limit} of the signal, so it exits now.\n")
+            sys.stderr.flush()
+            os._exit(1)
 
         for signal_number in _STOP_SIGNALS:
             loop.add_signal_handler(signal_number, end)
@@ -59,23 +59,12 @@ def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bo
     # again and again stopped everything for a tenth of a second.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=_uvloop() if fast else None) as runner:
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if fast:
+        with suppress(ImportError):  # there is none for Windows
+            from uvloop import new_event_loop as loop_factory
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(served())
-
-
-def _uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # there is none for Windows
-        return None
-    return uvloop.new_event_loop
-
-
-def _exit_late() -> None:
-    """Nothing is lost by it: what was under way is tried again, as after a kill."""
-    sys.stderr.write(f"The process did not stop within {SHUTDOWN_LIMIT:.0f} s of the signal, so it exits now.\n")
-    sys.stderr.flush()
-    os._exit(1)
 
 
 def run_interactive(coroutine: Coroutine[Any, Any, int]) -> int | None:

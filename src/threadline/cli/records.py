@@ -144,7 +144,14 @@ async def load(
     ],
     team: Team = "",
 ) -> None:
-    given = _read(file)
+    try:
+        given = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Permanent(f"{file} cannot be read as TOML: {error}. {_HINT}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Permanent(f"{file}: {where}: {first['msg']}. {_HINT}") from error
     from threadline.appointments.store import AppointmentStore
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
@@ -177,14 +184,9 @@ async def _save_project(tx: "Transaction", team: str, given: _Project) -> None:
 
 
 async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> bool:
-    """Whether an RFP was made; the team has none of its id or, without one, of its title and client.
-
-    One that is there stays as it is: its state is changed in a thread, where its journal says why.
-
-    Raises:
-        RfpRefused: it cannot be kept.
-        RfpNotFound: the one of this id was deleted.
-    """
+    """Whether an RFP was made; the team has none of its id or, without one, of its title and client. One that is there
+    stays as it is: its state is changed in a thread, where its journal says why. Raises `RfpRefused` when it cannot be
+    kept, and `RfpNotFound` when the one of this id was deleted."""
     if given.id:
         try:
             await store.get(team, given.id)
@@ -214,11 +216,13 @@ async def list_records(team: Team = "") -> None:
     async with team_transaction(team) as (tx, team_id):
         projects = await EstimateStore(tx).projects(team_id)
         lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
-        lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
+        for each in await AppointmentStore(tx).resources(team_id):
+            days = ", ".join(_DAYS[day - 1] for day in each.weekdays)
+            lines.append(f"{each.name}: {each.opens:%H:%M} to {each.closes:%H:%M} {each.time_zone}, {days}")
         lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
         lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
-    for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
-        output.print_line(line)
+    nothing = "There is nothing yet: `threadline records load FILE` makes what a file lists."
+    output.print_line("\n".join(lines) or nothing)
 
 
 @app.command()
@@ -271,8 +275,7 @@ async def delete(
         if yes:
             await store.delete(team_id, rfp_id)
             await memories.forget_rfp(team_id, rfp_id)
-    for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
-        output.print_line(line)
+    output.print_line("\n".join([*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]))
 
 
 @app.command("forget-person")
@@ -291,21 +294,20 @@ async def forget_person(
         if yes:
             await store.forget(team_id, found.user_id)
     forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
-    for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
-        output.print_line(line)
+    told = [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]
+    output.print_line("\n".join(told))
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:
-    """Who is called so, or has this Slack id.
-
-    Raises:
-        MemberNotFound: nobody has it; the message tells who is called nearly so.
-        Permanent: several are called so.
-    """
+    """Who is called so, or has this Slack id. Raises `Permanent` when several are called so, and `MemberNotFound` when
+    nobody is; the message tells who is called nearly so."""
     try:
         found = await store.named(team, words)
     except MemberNotFound as missing:
-        near = _nearest(words, await store.listed(team, limit=_MAX_LISTED))
+        called = dict[str, str]()
+        for each in await store.listed(team, limit=_MAX_LISTED):
+            called |= dict.fromkeys((each.name.lower(), each.user_id.lower()), f"{each.name} ({each.user_id})")
+        near = dict.fromkeys(called[name] for name in get_close_matches(words.lower(), called))
         hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
         raise MemberNotFound(f"no team member is called {words[:60]!r}; {hint}") from missing
     if len(found) > 1:
@@ -313,13 +315,6 @@ async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamM
             f"{found[0].name} is the name of several people: give {' or '.join(each.user_id for each in found)}."
         )
     return found[0]
-
-
-def _nearest(words: str, members: Sequence[TeamMember]) -> list[str]:
-    """The names and ids that look most like these words, each with the id."""
-    called = {each.name.lower(): f"{each.name} ({each.user_id})" for each in members}
-    called |= {each.user_id.lower(): f"{each.name} ({each.user_id})" for each in members}
-    return list(dict.fromkeys(called[near] for near in get_close_matches(words.lower(), called)))
 
 
 def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
@@ -365,11 +360,6 @@ def _person_lines(member: TeamMember) -> Iterator[str]:
     )
 
 
-def _resource_line(resource: Resource) -> str:
-    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
-    return f"{resource.name}: {hours}, {', '.join(_DAYS[day - 1] for day in resource.weekdays)}"
-
-
 def _rfp_line(rfp: Rfp) -> str:
     due = f"due {rfp.due_date}" if rfp.due_date else ""
     told = (rfp.title, rfp.client, status_words(rfp.status), due, rfp.owner)
@@ -389,14 +379,3 @@ def _names(names: Sequence[str]) -> str:
 
 def _hint(command: str, identity: str) -> str:
     return f"Nothing was changed: `threadline records {command} {identity} --yes` does it."
-
-
-def _read(path: Path) -> _File:
-    try:
-        return _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig"), parse_float=Decimal))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Permanent(f"{path} cannot be read as TOML: {error}. {_HINT}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Permanent(f"{path}: {where}: {first['msg']}. {_HINT}") from error

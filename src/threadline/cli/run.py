@@ -61,11 +61,8 @@ def codec(
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`. An IPv6 address stands in brackets: `[::1]:3000` is `::1` and 3000.
-
-    Raises:
-        Permanent: it is written otherwise.
-    """
+    """Host and port of `HOST:PORT`. An IPv6 address stands in brackets: `[::1]:3000` is `::1` and 3000. Raises
+    `Permanent` when it is written otherwise."""
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or not port.isdecimal() or (":" in bare and bare == host):

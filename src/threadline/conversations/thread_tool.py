@@ -69,7 +69,7 @@ class ThreadReader:
             else:
                 whole = True
         counted, users = await self._authors.filter_messages(thread, found)
-        messages = [message_of(thread.channel, each) for each in counted]
+        messages = [message_of(each) for each in counted]
         part = _chosen(messages, thread, limit)
         return ThreadPart(part, users, len(messages) - len(part), whole, external=len(found) - len(counted))
 

@@ -42,25 +42,15 @@ ORDER BY 1
 
 @asynccontextmanager
 async def agent_database(url: str, *, pool_size: int = 4) -> AsyncIterator[Database]:
-    """The database as the agents' login reaches it, until the block ends.
-
-    Args:
-        url: `postgresql://threadline_agent@…`.
-        pool_size: connections that are kept.
-
-    Raises:
-        Permanent: the login could do more than an agent may.
-        Transient: the database cannot be reached now.
-    """
-    database = Database(url, pool_size=pool_size, application="threadline-agents")
-    try:
+    """The database as the agents' login reaches it, until the block ends. `url`: `postgresql://threadline_agent@…`.
+    `pool_size`: connections that are kept. Raises `Permanent` when the login could do more than an agent may, and
+    `Transient` when the database cannot be reached now."""
+    async with Database(url, pool_size=pool_size, application="threadline-agents") as database:
         async with database.connect() as connection:
             login = (await connection.exec_driver_sql("SELECT current_user")).scalar_one()
         if login != AGENT_ROLE:
             raise Permanent(f"the agent worker must log in as {AGENT_ROLE}, not as {login}: correct its database URL")
         yield database
-    finally:
-        await database.dispose()
 
 
 async def excess_privileges(database: Database) -> list[str]:

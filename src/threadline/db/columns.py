@@ -18,10 +18,8 @@ SLACK_TIME = Numeric(20, 6)
 
 
 class CleanText(TypeDecorator[str]):
-    """`text` that is bound without what Postgres refuses: NUL and lone surrogates.
-
-    Whatever is compared with such a column is cleaned as well, so that a value finds the row it was stored in.
-    """
+    """`text` that is bound without what Postgres refuses: NUL and lone surrogates. Whatever is compared with such a
+    column is cleaned as well, so that a value finds the row it was stored in."""
 
     impl = Text
     cache_ok = True
@@ -31,11 +29,8 @@ class CleanText(TypeDecorator[str]):
 
 
 class CleanJSON(TypeDecorator[Any]):
-    """`jsonb` that is bound as `storable_json` has it: it reads back as it was bound.
-
-    Args:
-        none_as_null: of `JSONB`; None is then stored as SQL's NULL, else as JSON's null.
-    """
+    """`jsonb` that is bound as `storable_json` has it: it reads back as it was bound. `none_as_null`: of `JSONB`; None
+    is then stored as SQL's NULL, else as JSON's null."""
 
     impl = JSONB
     cache_ok = True

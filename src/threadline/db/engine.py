@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL, Select, event, make_url
 from sqlalchemy.exc import DisconnectionError
@@ -25,13 +25,9 @@ class Store:
 
 
 class Database:
-    """One for each process.
-
-    Args:
-        url: `postgresql://user@host/name`, or with `?host=/folder` for a socket.
-        pool_size: connections that are kept; half as many again are opened in a rush. Whoever waits for one longer
-            than five seconds gets `Transient`, and Temporal tries the activity again.
-    """
+    """One for each process. `url`: `postgresql://user@host/name`, or with `?host=/folder` for a socket. `pool_size`:
+    connections that are kept; half as many again are opened in a rush. Whoever waits for one longer than five seconds
+    gets `Transient`, and Temporal tries the activity again."""
 
     setup_hint = "Set DATABASE_URL."
 
@@ -58,13 +54,9 @@ class Database:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
-        """A transaction: all of it is kept, or, when the block raises, nothing.
-
-        Raises:
-            Transient: the database cannot be used just now; nothing is known of a commit that was under way, so
-                whatever is done inside is safe to repeat.
-            Permanent: it refused what was asked.
-        """
+        """A transaction: all of it is kept, or, when the block raises, nothing. Raises `Permanent` when the database
+        refused what was asked, and `Transient` when it cannot be used just now; nothing is known of a commit that was
+        under way, so whatever is done inside is safe to repeat."""
         with translate_errors():
             async with self._engine.begin() as connection:
                 yield connection
@@ -79,13 +71,16 @@ class Database:
     async def dispose(self) -> None:
         await self._engine.dispose()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.dispose()
+
 
 def _unless_cut(connection: Any, *_: object) -> None:
     """The driver knows which connection was cut, by a restart say: asking Postgres at each use takes three more trips.
-
-    Raises:
-        DisconnectionError: it was, and the pool opens another in its place.
-    """
+    Raises `DisconnectionError` when it was, and the pool opens another in its place."""
     if connection.driver_connection.is_closed():
         raise DisconnectionError("the connection was cut")
 

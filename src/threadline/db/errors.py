@@ -41,15 +41,8 @@ def translate_errors() -> Iterator[None]:
     """Turn the faults of SQLAlchemy, asyncpg and psycopg into `Permanent` and `Transient`."""
     try:
         yield
-    except (
-        SQLAlchemyError,
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        psycopg.Error,
-        OSError,
-        TimeoutError,
-    ) as exc:
-        raise translate(exc) from exc
+    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, psycopg.Error, OSError) as exc:
+        raise translate(exc) from exc  # a TimeoutError is an OSError
 
 
 def translate(error: BaseException) -> Exception:
@@ -65,7 +58,7 @@ def translate(error: BaseException) -> Exception:
 
 def _lost(error: BaseException) -> bool:
     """Whether the connection, and not the server, reported the fault."""
-    if isinstance(error, PoolTimeout | OSError | TimeoutError):
+    if isinstance(error, PoolTimeout | OSError):
         return True
     if isinstance(error, DBAPIError):
         nameless = isinstance(error, InterfaceError | OperationalError) and not sqlstate(error)

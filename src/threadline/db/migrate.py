@@ -17,29 +17,16 @@ _IN_THE_WHEEL = Path(__file__).parent / "_alembic"
 _IN_THE_CHECKOUT = Path(__file__).parents[3] / "alembic"
 _MIGRATIONS = _IN_THE_WHEEL if _IN_THE_WHEEL.is_dir() else _IN_THE_CHECKOUT
 """The folder `alembic/` of the repository. The wheel holds a copy of it, see `force-include` in pyproject.toml."""
-
 _LOCK = 7_306_311_954_201_118
 """An arbitrary key for an advisory lock."""
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights.
-
-    Args:
-        url: `postgresql://…` of a role that owns the database and, the first time, may create roles.
-
-    Raises:
-        Transient: the database cannot be reached now.
-        Permanent: it refused, for example for want of rights; the message says what.
-    """
+    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights. `url`:
+    `postgresql://…` of a role that owns the database and, the first time, may create roles. Raises `Permanent` when it
+    is refused, for want of rights say, and `Transient` when the database cannot be reached now."""
     with locked(url) as connection:
         command.upgrade(_config(connection), revision)
-
-
-def downgrade(url: str, revision: str = "base") -> None:
-    """Migrate down. The role stays: it belongs to the server, and may have rights in other databases."""
-    with locked(url) as connection:
-        command.downgrade(_config(connection), revision)
 
 
 def is_current(url: str) -> bool:
@@ -51,10 +38,8 @@ def is_current(url: str) -> bool:
 
 @contextmanager
 def locked(url: str) -> Iterator[Connection]:
-    """One transaction that migrates while other processes wait. They find the work done.
-
-    The lock is taken before Alembic starts: Alembic's `context` is one for all threads of a process.
-    """
+    """One transaction that migrates while other processes wait. They find the work done. The lock is taken before
+    Alembic starts: Alembic's `context` is one for all threads of a process."""
     with _connected(url) as connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         yield connection

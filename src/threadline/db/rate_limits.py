@@ -1,7 +1,5 @@
-"""Rate limits: how often is too often, and who asks too often.
-
-A message or a change that is asked about again gets the verdict it got, whatever happened since.
-"""
+"""Rate limits: how often is too often, and who asks too often. A message or a change that is asked about again gets the
+verdict it got, whatever happened since."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,7 +23,6 @@ USER_RATE = Rate(10, 60.0)
 """Requests of one person."""
 MUTATION_RATE = Rate(30, 60.0)
 """Changes of one record, in all threads together."""
-
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
 """A statement of its own: one that waits for its lock still sees the rows as they were before it waited."""
 _COUNT = text("""
@@ -63,35 +60,23 @@ class RateExceeded(Permanent):
 
 
 class RateLimits(Store):
-    """Each question holds a lock until its transaction ends, so the transaction should do little else.
+    """Each question holds a lock until its transaction ends, so the transaction should do little else. `now` is always
+    in seconds since 1970. What is as old as the rule's window, to the second, no longer counts."""
 
-    `now` is always in seconds since 1970. What is as old as the rule's window, to the second, no longer counts.
-    """
-
-    async def count_request(
-        self, team: str, user_id: str, message_id: str, now: float, rate: Rate = USER_RATE
-    ) -> RateVerdict:
-        """Whether a person has asked more than ten times within a minute; refused requests count as well.
-
-        Of the refused ones in any minute the first is `THROTTLED_FIRST`.
-        """
-        return await self._count_event("user", f"{team}:{user_id}", message_id, now, rate, refused_count=True)
+    async def count_request(self, team: str, user_id: str, message_id: str, now: float) -> RateVerdict:
+        """Whether a person has asked more than ten times within a minute; refused requests count as well. Of the
+        refused ones in any minute the first is `THROTTLED_FIRST`."""
+        return await self._count_event("user", f"{team}:{user_id}", message_id, now, USER_RATE, refused_count=True)
 
     async def allows_change(self, record: str, operation_key: str, now: float, rate: Rate) -> bool:
-        """Whether a record may be changed once more; what was refused changed nothing and does not count.
-
-        Args:
-            record: any name that is the record's alone, such as `T1:project:PRJ-1`.
-        """
+        """Whether a record may be changed once more; what was refused changed nothing and does not count. `record`: any
+        name that is the record's alone, such as `T1:project:PRJ-1`."""
         verdict = await self._count_event("mutation", record, operation_key, now, rate, refused_count=False)
         return verdict is RateVerdict.OK
 
     async def count_change(self, team: str, record: str, operation_key: str, now: float, rate: Rate) -> None:
-        """Count a change of a team's record, the same operation once.
-
-        Raises:
-            RateExceeded: it was changed too often; the transaction is to end without changing it.
-        """
+        """Count a change of a team's record, the same operation once. Raises `RateExceeded` when it was changed too
+        often; the transaction is to end without changing it."""
         if not await self.allows_change(storable_key(f"{team}:{record}"), storable_key(operation_key), now, rate):
             raise RateExceeded(
                 f"this record has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "

@@ -28,12 +28,9 @@ def storable_json(value: object) -> object:
 
 
 def storable(text: str) -> str:
-    """Text that Postgres takes, at any length.
-
-    A column of type `db.columns.TEXT` or `JSON` does this to what it is bound with. Call it where that is too late:
-    before the text is checked, cut, stripped, split, hashed or compared in Python, and for SQL written as `text()`,
-    arguments of `func` and `varchar` columns, which have no such type.
-    """
+    """Text that Postgres takes, at any length. A column of type `db.columns.TEXT` or `JSON` does this to what it is
+    bound with. Call it where that is too late: before the text is checked, cut, stripped, split, hashed or compared in
+    Python, and for SQL written as `text()`, arguments of `func` and `varchar` columns, which have no such type."""
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -63,10 +60,7 @@ def any_word(parameter: str) -> str:
 
 
 def words_shared(column: str, parameter: str) -> str:
-    """How many of the words a row has; `column` is its `tsvector`.
-
-    Counted by what goes when they are taken out: a long file has thousands of words, and to lay them all out for each
-    row takes several times as long. The words asked for are reckoned once.
-    """
+    """How many of the words a row has; `column` is its `tsvector`. Counted by what goes when they are taken out: to lay
+    out the thousands of words of a long file for each row takes several times as long. The words are reckoned once."""
     asked = f"(SELECT tsvector_to_array(to_tsvector('english', left({parameter}, 4000))))"
     return f"length({column}) - length(ts_delete({column}, {asked}))"

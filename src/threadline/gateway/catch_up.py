@@ -13,7 +13,6 @@ from threadline.threads.workflow_client import WorkflowClient
 
 _ATTEMPTS, _RETRY_SECONDS = 30, 10.0
 """Temporal may come up after the gateway. After the last attempt, the schedule starts the catch-up."""
-
 _GAP = 60.0
 """Seconds without a connection after which edits may have been missed in any thread: Slack's second retry."""
 
@@ -21,13 +20,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class CatchUpRequester:
-    """Requests in the background: no event waits for it.
-
-    Args:
-        channels: those that the gateway follows. What is written there from now on is found, also when the core
-            worker is started for the first time later.
-        clock: seconds, rising.
-    """
+    """Requests in the background: no event waits for it. `channels`: those that the gateway follows; what is written
+    there from now on is found, also when the core worker starts later. `clock`: rising seconds."""
 
     def __init__(
         self, client: Client, channels: Collection[str] = (), clock: Callable[[], float] = time.monotonic

@@ -1,7 +1,5 @@
-"""SlackEvent: Slack's JSON, parsed, and the envelope in which a message travels.
-
-Total: any JSON object can be parsed, and a field that is missing or of another type is empty.
-"""
+"""SlackEvent: Slack's JSON, parsed, and the envelope in which a message travels. Total: any JSON object can be parsed,
+and a field that is missing or of another type is empty."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,9 +71,7 @@ class SlackEvent:
 
     def is_reaction_to_bot(self, bot_user_id: str) -> bool:
         """Whether it is a reaction that says something to the bot: a stop sign, or a thumb on what the bot has said.
-
-        Slack leaves out whose message it is where an app's hook has written it.
-        """
+        Slack leaves out whose message it is where an app's hook has written it."""
         if phrases.thumb(self.reaction) is not None:
             return self.item_user in ("", bot_user_id)
         return self.type == REACTION_ADDED and self.reaction in phrases.STOP_SIGNS
@@ -92,15 +88,18 @@ class SlackEvent:
 def parse(body: Mapping[str, Any]) -> SlackEvent:
     """Parse what Slack delivered, or any other JSON object."""
     event = _object(body, "event")
+    # The workspace of the installation. In a shared channel the event itself may name the author's workspace.
+    authorized = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
     correction, said, before = _correction(event)
     item, event_type = _object(event, "item"), string_field(event, "type")
     reaction = string_field(event, "reaction") if event_type in REACTIONS else ""
     ts = string_field(said, "ts") or (string_field(event, "deleted_ts") if correction == MessageKind.DELETION else "")
     ts = string_field(item, "ts") if reaction else ts
+    version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
     return SlackEvent(
         type=event_type,
         correction=correction,
-        team=_team(body),
+        team=string_field(body, "team_id") or next(filter(None, authorized), ""),
         channel=string_field(item if reaction else event, "channel"),
         channel_type=string_field(event, "channel_type"),
         ts=ts,
@@ -113,7 +112,7 @@ def parse(body: Mapping[str, Any]) -> SlackEvent:
         bot_id=string_field(said, "bot_id"),
         words=words_of(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
-        version=_version(event, said) if correction == MessageKind.EDIT else "",
+        version=version if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
         files=() if correction == MessageKind.DELETION else files_of(said),
         reaction=reaction,
@@ -131,15 +130,10 @@ def incoming_message(
     addressed: bool = False,
     root_author_id: str = "",
 ) -> IncomingMessage:
-    """The envelope of an event. It holds no secret that is recognised, so neither Temporal nor Postgres ever does.
-
-    Args:
-        kind: what the message is unless it corrects another.
-        sender_type: as far as the event says so.
-        without_mention_of: the bot's user, whose mention is no part of what it is asked; empty to keep all mentions.
-        addressed: the message is meant for the bot.
-        root_author_id: the other participant of the thread: the author of its root.
-    """
+    """The envelope of an event; `IncomingMessage` says what the fields mean. It holds no secret that is recognised, so
+    neither Temporal nor Postgres ever does. `kind`: what the message is unless it corrects another. `sender_type`: as
+    far as the event says so. `without_mention_of`: the bot's user, whose mention is no part of what it is asked; empty
+    to keep all mentions."""
     identity = event.id
     if event.correction == MessageKind.EDIT:
         identity = edit_id(event.team, event.channel, event.ts, event.version)
@@ -164,21 +158,14 @@ def incoming_message(
 
 def reaction_message(event: SlackEvent) -> IncomingMessage:
     """The envelope of a reaction: a thumb that was added or removed, or a stop sign that was added."""
-    if phrases.thumb(event.reaction) is not None:
-        return IncomingMessage(
-            id=reaction_id(event.team, event.channel, event.ts, event.user, event.reaction, event.event_ts),
-            kind=MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED,
-            sender_type=SenderType.UNKNOWN,
-            sender_id=event.user,
-            text=event.reaction,
-            channel=event.channel,
-            ts=event.event_ts,
-            correction_of=event.id,
-        )
-    identity = stop_id(event.team, event.channel, event.ts, event.user, event.event_ts)
-    return IncomingMessage(
-        identity, MessageKind.STOP, SenderType.UNKNOWN, event.user, "", event.channel, event.event_ts
-    )
+    user, at = event.user, event.event_ts
+    if phrases.thumb(event.reaction) is None:
+        stop = stop_id(event.team, event.channel, event.ts, user, at)
+        return IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, user, "", event.channel, at)
+    thumb = reaction_id(event.team, event.channel, event.ts, user, event.reaction, at)
+    kind = MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED
+    sender, said = SenderType.UNKNOWN, event.reaction
+    return IncomingMessage(thumb, kind, sender, user, said, event.channel, at, correction_of=event.id)
 
 
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:
@@ -193,16 +180,6 @@ def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[s
         case "message_deleted":
             return MessageKind.DELETION, before, before
     return None, event, {}
-
-
-def _version(event: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    return string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
-
-
-def _team(body: Mapping[str, Any]) -> str:
-    """The workspace of the installation. In a shared channel the event itself may name the author's workspace."""
-    named = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
-    return string_field(body, "team_id") or next(filter(None, named), "")
 
 
 def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:

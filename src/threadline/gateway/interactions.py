@@ -1,7 +1,5 @@
-"""A press of a button becomes a signal to the workflow of its card. Pure and total.
-
-Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload.
-"""
+"""A press of a button becomes a signal to the workflow of its card. Pure and total. Source:
+https://docs.slack.dev/reference/interaction-payloads/block_actions-payload."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,27 +26,28 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
 
 def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
     """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object."""
-    actions = body.get("actions")
-    found = (_start(body, each) for each in (actions if isinstance(actions, list) else ()))
-    return next(filter(None, found), None)
-
-
-def _start(body: Mapping[str, Any], action: object) -> WorkflowStart | None:
-    press = _press(body, action)
-    workflow_of = _BUTTONS.get(press.action_id)
-    team = _text(body, "team", "id") or _text(body, "user", "team_id")
-    return workflow_of(team, press) if workflow_of and press.user_id else None
+    actions, team = body.get("actions"), _text(body, "team", "id") or _text(body, "user", "team_id")
+    for action in actions if isinstance(actions, list) else ():
+        press = _press(body, action)
+        workflow_of = _BUTTONS.get(press.action_id)
+        if workflow_of and press.user_id and (start := workflow_of(team, press)):
+            return start
+    return None
 
 
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
     user, button, moment = _text(body, "user", "id"), _text(action, "action_id"), _text(action, "action_ts")
     place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
+    try:
+        at = float(moment)
+    except ValueError:
+        at = 0.0
     return ButtonPress(
         user_id=user,
         action_id=button,
         value=_text(action, "value"),
         key=":".join((place, user, button, moment or _text(body, "trigger_id"))),
-        at=_seconds(moment),
+        at=at if 0.0 < at < 1e11 else 0.0,
         channel=_text(body, "container", "channel_id") or _text(body, "channel", "id"),
         thread_ts=_text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place,
     )
@@ -59,11 +58,3 @@ def _text(value: object, *path: str) -> str:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable() else ""
-
-
-def _seconds(moment: str) -> float:
-    try:
-        at = float(moment)
-    except ValueError:
-        return 0.0
-    return at if 0.0 < at < 1e11 else 0.0

@@ -31,26 +31,18 @@ from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 ACCEPT_TIMEOUT = 2.2
 """Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
-
 TEMPORAL_RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEPT_TIMEOUT * 1000))
 """For `Client.connect`. By default the client retries for ten seconds, long after Slack has given up on the attempt."""
-
 LOOKUP_TIMEOUT = 1.0
 """Seconds for the read that says whose an event is. Without an answer the event is not acknowledged."""
-
 CASE_LOOKUP_TIMEOUT = 0.3
 """Seconds for the read of a developers' thread. Without an answer `RouteReplyWorkflow` keeps the reply."""
-
 STARTING_WINDOW = 600.0
 """Seconds after a thread's first message in which a conversation may run there that the database does not know yet.
-
 Temporal is not asked about older threads, in which people write all day. If the bot is first mentioned in an older
-thread, a word that follows before the mention is stored is found by the catch-up.
-"""
-
+thread, a word that follows before the mention is stored is found by the catch-up."""
 _RECENT_RUNS = 5
 """Runs of a direct channel among which one that is not stored yet is looked for: it is one of the newest."""
-
 _REFUSED = "The person who asked is now a guest or from another company, so the bot does not answer there."
 _BUTTON_PRESS = "button_press"
 _COUNTED_BY_KIND = {
@@ -93,14 +85,9 @@ class ThreadLookup:
 
 
 class EventRouter:
-    """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds.
-
-    Args:
-        config: which channels count, and who the bot is.
-        client: connected with the data converter of the workers and `retry_config=TEMPORAL_RETRIES`.
-        threads: whose thread it is, where the event does not say.
-        authors: whose events count; None in tests in which everybody's do.
-    """
+    """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds. `client`: connected with
+    the data converter of the workers and `retry_config=TEMPORAL_RETRIES`. `authors`: None in tests in which everybody's
+    events count."""
 
     def __init__(
         self, config: RoutingConfig, client: Client, threads: ThreadLookup, authors: AuthorPolicy | None = None
@@ -111,13 +98,8 @@ class EventRouter:
         self._authors = authors
 
     async def handle(self, body: Mapping[str, Any]) -> Handled:
-        """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal.
-
-        Whose press counts is decided by the workflow, which knows what the button was made for.
-
-        Raises:
-            NotAccepted: as `deliver`.
-        """
+        """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal. Whose
+        press counts is decided by the workflow, which knows the button. Raises `NotAccepted` as `deliver`."""
         if body.get("type") == BLOCK_ACTIONS:
             press = parse_button(body)
             if press is None:
@@ -132,12 +114,9 @@ class EventRouter:
         return Handled(found) if isinstance(found, Ignored) else await self.deliver(found)
 
     async def deliver(self, found: Route) -> Handled:
-        """Find out whose thread it is and whether the author counts, and signal the workflow.
-
-        Raises:
-            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who the author is, or
-                the database whose thread it is.
-        """
+        """Find out whose thread it is and whether the author counts, and signal the workflow. Raises `NotAccepted`
+        within 2.2 seconds, whatever went wrong; also when Slack does not know the author, or the database the
+        thread."""
         async with _accepting(
             f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
             "If this continues, check that Temporal runs and has the search attribute CaseChannel"
@@ -145,23 +124,15 @@ class EventRouter:
             return await self._deliver(found)
 
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
-        """Put a question to the conversation of a thread in the name of `message.sender_id`.
-
-        Raises:
-            Permanent: they do not count there any more, as when they have become a guest since.
-            NotAccepted: see `deliver`.
-        """
+        """Put a question to the conversation of a thread in the name of `message.sender_id`. Raises `Permanent` when
+        they do not count there any more, as when they have become a guest since, and `NotAccepted` as `deliver`."""
         handled = await self.deliver(Route(RouteTarget.CONVERSATION, thread, message))
         if handled.refused:
             raise Permanent(_REFUSED)
 
     async def may_ask(self, thread: Thread, user_id: str) -> None:
-        """Check whether `ask` would accept a question in a user's name, before anybody is told that it is put.
-
-        Raises:
-            Permanent: they do not count there any more.
-            NotAccepted: nobody says so for now.
-        """
+        """Check whether `ask` would accept a question in a user's name, before anybody is told that it is put. Raises
+        `Permanent` when they do not count there any more, and `NotAccepted` when nobody says so for now."""
         try:
             refused = await self._authors.refusal(thread.team, thread.channel, user_id) if self._authors else None
         except (Permanent, Transient) as exc:
@@ -216,11 +187,8 @@ class ThreadResolver:
         self._threads = threads
 
     async def resolve(self, found: Route) -> Route | Ignored:
-        """The route with the thread that its message belongs to; ignored when it belongs to none.
-
-        Raises:
-            Transient: the database does not say.
-        """
+        """The route with the thread that its message belongs to; ignored when it belongs to none. Raises `Transient`
+        when the database does not say."""
         match found.target:
             case RouteTarget.CASE_THREAD:
                 return await self._resolve_case_thread(found)
@@ -232,8 +200,11 @@ class ThreadResolver:
                     return IgnoreReason.NOT_FOLLOWED
                 return _followed(thread, found.message)
             case RouteTarget.REACTED_MESSAGE:
-                place = await self._conversation_at(found.thread, found.message.ts)
-                return _followed(place, found.message) if place else IgnoreReason.NOT_FOLLOWED
+                place, message = found.thread, found.message
+                if holding := await self._holding(place, place.ts):
+                    return _followed(holding, message)
+                is_starting = await self._is_starting(place, message.ts)
+                return _followed(place, message) if is_starting else IgnoreReason.NOT_FOLLOWED
         return found
 
     async def _resolve_case_thread(self, found: Route) -> Route:
@@ -261,21 +232,13 @@ class ThreadResolver:
         owner = await _in_time(self._threads.owner(thread), thread)
         return owner is not None and owner.feature == "conversation"
 
-    async def _conversation_at(self, place: Thread, at: str) -> Thread | None:
-        if found := await self._holding(place, place.ts):
-            return found
-        return place if await self._is_starting(place, at) else None
-
     async def _holding(self, place: Thread, ts: str) -> Thread | None:
         return await _in_time(self._threads.thread_of_message(place.team, place.channel, ts), place)
 
     async def _is_starting(self, thread: Thread, at: str) -> bool:
-        """Whether a conversation runs there that the database does not know yet.
-
-        Somebody may add a word a second after the mention; a worker that is away may take minutes to store it. While
-        Temporal does not say, nothing that people say among themselves is held up: if it was for the bot after all,
-        the catch-up finds it.
-        """
+        """Whether a conversation runs there that the database does not know yet. Somebody may add a word a second after
+        the mention; a worker that is away may take minutes to store it. While Temporal does not say, nothing that
+        people say among themselves is held up: if it was for the bot after all, the catch-up finds it."""
         if not _seconds(at) - _seconds(thread.ts) < STARTING_WINDOW:
             return False
         try:

@@ -1,7 +1,5 @@
-"""Route: where an event goes, or why it goes nowhere. One table decides, and its first rule that matches wins.
-
-Pure and total: any JSON object gets a route, since an exception here would refuse the event for ever.
-"""
+"""Route: where an event goes, or why it goes nowhere. One table decides, and its first rule that matches wins. Pure and
+total: any JSON object gets a route, since an exception here would refuse the event for ever."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,9 +94,8 @@ def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
 _Make = Callable[[SlackEvent, RoutingConfig], Route]
 
 
-def _report(event: SlackEvent, _: RoutingConfig) -> Route:
-    message = events.incoming_message(event, MessageKind.REPORT, SenderType.REPORTER)
-    return Route(RouteTarget.CASE, event.thread, message)
+def _of_case(target: RouteTarget, kind: MessageKind, sender_type: SenderType) -> _Make:
+    return lambda event, _: Route(target, event.thread, events.incoming_message(event, kind, sender_type))
 
 
 def _reply(sender_type: SenderType) -> _Make:
@@ -111,16 +108,9 @@ def _reply(sender_type: SenderType) -> _Make:
     return make
 
 
-def _developers_reply(event: SlackEvent, _: RoutingConfig) -> Route:
-    message = events.incoming_message(event, MessageKind.MESSAGE, SenderType.DEVELOPER)
-    return Route(RouteTarget.CASE_THREAD, event.thread, message)
-
-
 def _conversation(target: RouteTarget) -> _Make:
-    """A message of a conversation, without the bot's mention.
-
-    A root in a channel stops nothing, since no turn runs in its thread. It is answered like any other message.
-    """
+    """A message of a conversation, without the bot's mention. A root in a channel stops nothing, since no turn runs in
+    its thread. It is answered like any other message."""
 
     def make(event: SlackEvent, at: RoutingConfig) -> Route:
         stops = _says_stop(event, at) and (event.is_direct or not event.is_root)
@@ -147,22 +137,12 @@ def _says_stop(event: SlackEvent, at: RoutingConfig) -> bool:
     return phrases.is_stop(event.words) and mentions_in(event.words) <= {at.bot_user_id}
 
 
-def _is_own(event: SlackEvent, at: RoutingConfig) -> bool:
-    return bool(
-        (event.user and event.user == at.bot_user_id) or (event.bot_id and event.bot_id == at.bot_id),
-    )
-
-
 def _is_complete(event: SlackEvent) -> bool:
     """Whether the ids are there, and are such as Temporal and Postgres take. A deletion may come without its author."""
     named = all((event.team, event.channel, event.ts, event.user or event.correction == MessageKind.DELETION))
     ids = (event.team, event.channel, event.ts, event.thread_ts, event.user, event.event_ts, event.version)
     sound = all(each.isascii() and len(each) <= MAX_NAME for each in ids)
     return named and sound and bool(event.event_ts or not event.reaction)
-
-
-def _calls_bot(event: SlackEvent, at: RoutingConfig) -> bool:
-    return event.is_direct or at.bot_user_id in mentions_in(event.words)
 
 
 def _in_case_channel(event: SlackEvent, at: RoutingConfig) -> bool:
@@ -182,7 +162,8 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
         IgnoreReason.REACTION,
     ),
     (lambda event, _: event.type not in ("message", *events.REACTIONS), IgnoreReason.NOT_A_MESSAGE),
-    (_is_own, IgnoreReason.OWN_MESSAGE),
+    (lambda event, at: bool(event.user) and event.user == at.bot_user_id, IgnoreReason.OWN_MESSAGE),
+    (lambda event, at: bool(event.bot_id) and event.bot_id == at.bot_id, IgnoreReason.OWN_MESSAGE),
     (
         lambda event, _: bool(event.bot_id) or event.subtype == "bot_message" or event.user == events.SLACKBOT,
         IgnoreReason.BOT_MESSAGE,
@@ -198,14 +179,20 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     (lambda event, at: bool(event.reaction) and _in_case_channel(event, at), IgnoreReason.REACTION),
     (lambda event, _: bool(event.reaction), _reaction),
     # The reports channel: its roots are reports, and a thread belongs to the author of its root.
-    (lambda event, at: _in_reports(event, at) and event.is_root and not event.correction, _report),
+    (
+        lambda event, at: _in_reports(event, at) and event.is_root and not event.correction,
+        _of_case(RouteTarget.CASE, MessageKind.REPORT, SenderType.REPORTER),
+    ),
     (lambda event, at: _in_reports(event, at) and event.is_root, _reply(SenderType.REPORTER)),
     (lambda event, at: _in_reports(event, at) and not event.parent_user, _reply(SenderType.UNKNOWN)),
     (lambda event, at: _in_reports(event, at) and event.parent_user == event.user, _reply(SenderType.REPORTER)),
     (_in_reports, IgnoreReason.THIRD_PARTY),
     # The developers' channels: a case's thread is one that the bot opened.
     (lambda event, at: _in_case_channel(event, at) and event.is_root, IgnoreReason.ROOT_IN_CASE_CHANNEL),
-    (lambda event, at: _in_case_channel(event, at) and event.parent_user in ("", at.bot_user_id), _developers_reply),
+    (
+        lambda event, at: _in_case_channel(event, at) and event.parent_user in ("", at.bot_user_id),
+        _of_case(RouteTarget.CASE_THREAD, MessageKind.MESSAGE, SenderType.DEVELOPER),
+    ),
     (_in_case_channel, IgnoreReason.NOT_A_CASE_THREAD),
     # Everywhere else: conversations. A correction is addressed to nobody, and counts where its original did.
     (lambda event, _: bool(event.correction), _conversation(RouteTarget.FOLLOWED_THREAD)),
@@ -213,7 +200,10 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
         lambda event, at: event.is_direct and event.is_root and _says_stop(event, at),
         _conversation(RouteTarget.DIRECT_STOP),
     ),
-    (_calls_bot, _conversation(RouteTarget.CONVERSATION)),
+    (
+        lambda event, at: event.is_direct or at.bot_user_id in mentions_in(event.words),
+        _conversation(RouteTarget.CONVERSATION),
+    ),
     (lambda event, _: event.is_root, IgnoreReason.OTHER_CHANNEL),
     (lambda *_: True, _conversation(RouteTarget.FOLLOWED_THREAD)),
 )

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -33,29 +33,21 @@ from threadline.threads.activity import until_stopped
 
 DRAIN_TIMEOUT = 5.0
 """Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
-
 SHUTDOWN_TIMEOUT = 1.0
 """Seconds for answers to leave once no event is in flight."""
-
 PROBE_TIMEOUT = 1.0
 """Seconds in which Temporal has to answer a probe. The client's own timeout does not cover connecting."""
-
 HEARTBEAT = 10.0
 """Seconds between checks of the socket. A dead one is noticed after at most four."""
-
 MAX_BODY = 1024 * 1024
 """Bytes of a request. A longer one is refused unread: Slack's own events are a few dozen kB at most."""
-
 SIGNATURE_WINDOW = 300
 """Seconds by which the time of a signed request may differ from ours."""
-
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 100
 """Fields of a form; Slack's slash commands have some fifteen."""
-
 _PERSISTENT_REASONS = ("link_disabled", "too_many_websockets")
 """Of a disconnect: Socket Mode was switched off, or other gateways hold all connections. Reconnecting does not help."""
-
 _SLACK_FAULTS = (None, "internal_error", "fatal_error", "service_unavailable", "request_timeout")
 """Errors of Slack itself; None is an answer that is no JSON."""
 
@@ -64,11 +56,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """How Slack reaches the gateway.
-
-    With an `app_token` that is Socket Mode, else HTTP, which needs the `signing_secret`. The probes are served at
-    `host` and `port` in both. Port 0 takes any that is free.
-    """
+    """How Slack reaches the gateway. With an `app_token` that is Socket Mode, else HTTP, which needs the
+    `signing_secret`. The probes are served at `host` and `port` in both. Port 0 takes any that is free."""
 
     signing_secret: str = ""
     app_token: str = ""
@@ -77,13 +66,8 @@ class GatewayConfig:
 
 
 class GatewayServer:
-    """Receives Slack's events and hands them to the router.
-
-    Args:
-        slack: opens the socket.
-        temporal: asked by `/readyz`.
-        catch_up: told of each connection to Slack, and of what Temporal accepts.
-    """
+    """Receives Slack's events and hands them to the router. `slack` opens the socket, `temporal` is asked by `/readyz`,
+    and `catch_up` is told of each connection to Slack, and of what Temporal accepts."""
 
     def __init__(
         self,
@@ -101,11 +85,8 @@ class GatewayServer:
         self._socket: SocketModeConnection | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then accept nothing new and finish what is in flight within five seconds.
-
-        Raises:
-            Permanent: a token or secret is missing or refused, or the port is taken.
-        """
+        """Serve until `stop` is set, then accept nothing new and finish what is in flight within five seconds. Raises
+        `Permanent` when a token or secret is missing or refused, or the port is taken."""
         config = self._config
         socket_mode = bool(config.app_token.strip())
         if not (socket_mode or config.signing_secret.strip()):
@@ -132,9 +113,7 @@ class GatewayServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         """Answer Slack: 401 without a valid signature, 400 for what is no JSON object, else as `InFlightEvents.handle`.
-
-        A request that Slack has not signed is neither parsed nor logged.
-        """
+        A request that Slack has not signed is neither parsed nor logged."""
         raw = await request.read()
         if not is_signed(self._config.signing_secret, raw, request.headers):
             self._events.counts["unsigned"] += 1
@@ -150,7 +129,10 @@ class GatewayServer:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         """Say of each thing that the gateway needs whether it is there. A gateway that drains is not ready."""
-        events, parts = self._events, {"temporal": await self._reaches_temporal()}
+        events, parts = self._events, {"temporal": False}
+        with suppress(RPCError, RuntimeError, TimeoutError):
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                parts["temporal"] = await self._temporal.service_client.check_health()
         if self._socket:
             parts["socket"] = await self._socket.is_connected()
         parts["taking_events"] = not events.draining
@@ -158,19 +140,10 @@ class GatewayServer:
         shown = {**parts, "in_flight": events.in_flight, "counts": dict(events.counts)}
         return web.json_response(shown, status=status)
 
-    async def _reaches_temporal(self) -> bool:
-        try:
-            async with asyncio.timeout(PROBE_TIMEOUT):
-                return await self._temporal.service_client.check_health()
-        except (RPCError, RuntimeError, TimeoutError):
-            return False
-
 
 class InFlightEvents:
     """Hands events to the router until it is drained, counts what becomes of them, and knows how many are in flight.
-
-    `catch_up` is told whether Temporal accepts them.
-    """
+    `catch_up` is told whether Temporal accepts them."""
 
     def __init__(self, router: EventRouter, catch_up: CatchUpRequester) -> None:
         self._router = router
@@ -182,12 +155,17 @@ class InFlightEvents:
         self.counts: Counter[str] = Counter()
 
     async def handle(self, body: Mapping[str, Any]) -> HTTPStatus:
-        """Handle what Slack has delivered, or any other JSON object. Only `OK` is an acknowledgement.
-
-        Any other status makes Slack deliver an event again, and shows an error to whoever pressed a button.
-        """
+        """Handle what Slack has delivered, or any other JSON object. Only `OK` is an acknowledgement. Any other status
+        makes Slack deliver an event again, and shows an error to whoever pressed a button."""
         if body.get("type") not in ("event_callback", BLOCK_ACTIONS):
-            self._count_unhandled(body)
+            # A closed modal, a slash command, or Slack's rate limit for events.
+            kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
+            self.counts[f"unhandled_{kind}"] += 1
+            if kind == "app_rate_limited":
+                hint = "The catch-up finds the missed events."
+                _log.error("slack_rate_limited_events", limit_per_hour=30_000, next=hint)
+            else:
+                _log.info("unhandled_interaction", kind=kind)
             return HTTPStatus.OK
         if self.draining:
             return HTTPStatus.SERVICE_UNAVAILABLE
@@ -203,15 +181,6 @@ class InFlightEvents:
             self._catch_up.on_accepted()
         _log.debug("event_handled", outcome=handled.outcome)
         return HTTPStatus.OK
-
-    def _count_unhandled(self, body: Mapping[str, Any]) -> None:
-        """Count what is acknowledged and ignored: a closed modal, a slash command, or Slack's rate limit for events."""
-        kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
-        self.counts[f"unhandled_{kind}"] += 1
-        if kind == "app_rate_limited":
-            _log.error("slack_rate_limited_events", limit_per_hour=30_000, next="The catch-up finds the missed events.")
-        else:
-            _log.info("unhandled_interaction", kind=kind)
 
     @contextmanager
     def track(self) -> Iterator[None]:
@@ -243,10 +212,8 @@ async def _healthz(_: web.Request) -> web.Response:
 
 
 def is_signed(secret: str, body: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether Slack has signed a request within the last five minutes.
-
-    Rule: https://docs.slack.dev/authentication/verifying-requests-from-slack
-    """
+    """Whether Slack has signed a request within the last five minutes. Rule:
+    https://docs.slack.dev/authentication/verifying-requests-from-slack"""
     timestamp = headers.get("X-Slack-Request-Timestamp", "")
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 15):
         return False
@@ -258,10 +225,8 @@ def is_signed(secret: str, body: bytes, headers: Mapping[str, str]) -> bool:
 
 
 def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
-    """The JSON object of a request; None for what is none.
-
-    Events are JSON, interactions are JSON in the form field `payload`, and a slash command is a form.
-    """
+    """The JSON object of a request; None for what is none. Events are JSON, interactions are JSON in the form field
+    `payload`, and a slash command is a form."""
     try:
         text = raw.decode()
         if content_type == _FORM:
@@ -277,7 +242,6 @@ def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
 
 @asynccontextmanager
 async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve, and yield the port that was taken."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
     await runner.setup()
     try:
@@ -295,10 +259,8 @@ async def _listening(app: web.Application, host: str, port: int) -> AsyncIterato
 
 
 class SocketModeConnection:
-    """One WebSocket to Slack that reconnects by itself: https://docs.slack.dev/apis/events-api/using-socket-mode.
-
-    An event is acknowledged only when `InFlightEvents` answers `OK`, so Slack redelivers one that is not accepted.
-    """
+    """One WebSocket to Slack that reconnects by itself: https://docs.slack.dev/apis/events-api/using-socket-mode. An
+    event is acknowledged only when `InFlightEvents` answers `OK`, so Slack redelivers one that is not accepted."""
 
     def __init__(
         self,
@@ -314,14 +276,11 @@ class SocketModeConnection:
         self._renewal: asyncio.Task[None] | None = None
         self._client = SocketModeClient(app_token, web_client=slack, ping_interval=heartbeat)
         self._client.socket_mode_request_listeners.append(self._on_request)
-        self._client.on_message_listeners += [_log_disconnect, self._on_hello]
+        self._client.on_message_listeners.append(self._on_message)
 
     async def connect(self) -> None:
-        """Connect. While Slack cannot be reached, the client goes on trying.
-
-        Raises:
-            Permanent: Slack refuses the app-level token.
-        """
+        """Connect. While Slack cannot be reached, the client goes on trying. Raises `Permanent` when Slack refuses the
+        app-level token."""
         try:
             self._client.wss_uri = await self._client.issue_new_wss_url()
         except SlackApiError as exc:
@@ -350,11 +309,17 @@ class SocketModeConnection:
             if await self._events.handle(request.payload) is HTTPStatus.OK:
                 await client.send_socket_mode_response(SocketModeResponse(request.envelope_id))
 
-    async def _on_hello(self, message: WSMessage) -> None:
+    async def _on_message(self, message: WSMessage) -> None:
         """Slack says hello over each new connection. It has given up on what it could not deliver before."""
         text = message.data
-        if isinstance(text, str) and '"hello"' in text and json.loads(text).get("type") == "hello":
+        if not isinstance(text, str) or not ('"hello"' in text or '"disconnect"' in text):
+            return
+        envelope = json.loads(text)
+        if envelope.get("type") == "hello":
             self._catch_up.on_connected()
+        elif envelope.get("type") == "disconnect":
+            reason = envelope.get("reason", "unknown")
+            (_log.error if reason in _PERSISTENT_REASONS else _log.info)("socket_disconnect", reason=reason)
 
     async def _renew_stale_address(self) -> None:
         """An address is good for one use, but after a failed connection the client would try the same one for ever."""
@@ -365,13 +330,3 @@ class SocketModeConnection:
             else:
                 _log.error("socket_disconnected", next="The client requests a new URL from Slack.")
                 self._client.wss_uri = None
-
-
-async def _log_disconnect(message: WSMessage) -> None:
-    text = message.data
-    if '"disconnect"' not in text:
-        return
-    envelope = json.loads(text)
-    if envelope.get("type") == "disconnect":
-        reason = envelope.get("reason", "unknown")
-        (_log.error if reason in _PERSISTENT_REASONS else _log.info)("socket_disconnect", reason=reason)

@@ -1,7 +1,5 @@
-"""The codec server: shows Temporal's UI and command line in clear what is encrypted, to who may see it.
-
-Protocol: https://docs.temporal.io/production-deployment/data-encryption
-"""
+"""The codec server: shows Temporal's UI and command line in clear what is encrypted, to who may see it. Protocol:
+https://docs.temporal.io/production-deployment/data-encryption"""
 
 import asyncio
 import hashlib
@@ -9,6 +7,7 @@ import hmac
 import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from http import HTTPStatus
 
 import structlog
@@ -24,7 +23,6 @@ MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
 SESSION = 12 * 3600
 """Seconds for which a browser that has shown the token need not show it again."""
-
 _COOKIE = "threadline_codec"
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Threadline's codec server</title>
 <body style="font:16px sans-serif;max-width:32em;margin:4em auto"><h1>Codec server</h1><p>%s</p>
@@ -37,16 +35,13 @@ _DONE = "This browser is let in. Reload Temporal's UI."
 _log = structlog.stdlib.get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Convert = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
 class CodecServer:
     """Encrypts and decrypts what it is sent, for who may have it; it has no access to Temporal, and keeps nothing.
-
-    Args:
-        token: what a request must show, as `Authorization: Bearer …` or by the cookie that its login page gives; empty
-            lets everybody in who reaches the port.
-        origins: the pages whose scripts may ask, such as `http://localhost:8233`.
-    """
+    `token`: what a request must show, as `Authorization: Bearer …` or by the login page's cookie; empty lets everybody
+    in who reaches the port. `origins`: the pages whose scripts may ask, such as `http://localhost:8233`."""
 
     def __init__(self, codec: EncryptionCodec, token: str, origins: Collection[str]) -> None:
         self._codec = codec
@@ -56,10 +51,9 @@ class CodecServer:
     def application(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guarded])
         # Only the last part of the path counts: the UI and the command line may put the namespace before it.
-        app.add_routes(
-            [web.post(r"/{path:(?:.*/)?}decode", self._decode), web.post(r"/{path:(?:.*/)?}encode", self._encode)]
-        )
-        app.add_routes([web.get("/login", self._show_login), web.post("/login", self._login)])
+        for name, convert in (("decode", self._decrypted), ("encode", self._codec.encode)):
+            app.add_routes([web.post(rf"/{{path:(?:.*/)?}}{name}", partial(_converted, convert=convert))])
+        app.add_routes([web.get("/login", self._login), web.post("/login", self._login)])
         app.add_routes([web.get("/healthz", _healthz), web.options(r"/{path:.*}", _healthz)])
         return app
 
@@ -89,12 +83,6 @@ class CodecServer:
             )
         return answer
 
-    async def _decode(self, request: web.Request) -> web.Response:
-        return await _converted(request, self._decrypted)
-
-    async def _encode(self, request: web.Request) -> web.Response:
-        return await _converted(request, self._codec.encode)
-
     async def _decrypted(self, payloads: Sequence[Payload]) -> list[Payload]:
         """One payload that cannot be decrypted stays as it is, and does not hide the others."""
         shown = list(payloads)
@@ -105,10 +93,9 @@ class CodecServer:
                 _log.warning("payload_not_decrypted", key=key_id_of(payload), reason=str(error))
         return shown
 
-    async def _show_login(self, _: web.Request) -> web.Response:
-        return _page(_FIRST)
-
     async def _login(self, request: web.Request) -> web.Response:
+        if request.method != "POST":
+            return _page(_FIRST)
         if not self._is_token(str((await request.post()).get("token", ""))):
             _log.warning("codec_login_refused", remote=request.remote)
             return _page(_WRONG, HTTPStatus.UNAUTHORIZED)
@@ -123,7 +110,9 @@ class CodecServer:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(shown.strip()):
             return True
-        return self._is_session(request.cookies.get(_COOKIE, ""))
+        until, _, signature = request.cookies.get(_COOKIE, "").partition(".")
+        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
+        return signed and int(until) > time.time()
 
     def _is_token(self, shown: str) -> bool:
         return bool(self._token) and hmac.compare_digest(_bytes(shown), self._token)
@@ -132,11 +121,6 @@ class CodecServer:
         """A cookie's value: when it ends, signed with the token, so that another token ends every session."""
         until = str(int(time.time()) + SESSION)
         return f"{until}.{self._signature(until)}"
-
-    def _is_session(self, value: str) -> bool:
-        until, _, signature = value.partition(".")
-        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
-        return signed and int(until) > time.time()
 
     def _signature(self, until: str) -> str:
         return hmac.new(self._token, _bytes(f"codec session {until}"), hashlib.sha256).hexdigest()
@@ -147,9 +131,7 @@ def _bytes(shown: str) -> bytes:
     return shown.encode(errors="replace")
 
 
-async def _converted(
-    request: web.Request, convert: Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
-) -> web.Response:
+async def _converted(request: web.Request, convert: Convert) -> web.Response:
     try:
         asked = json_format.Parse(await request.text(), Payloads(), ignore_unknown_fields=True)
     except (json_format.ParseError, UnicodeDecodeError):
@@ -175,11 +157,8 @@ def _page(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
 async def serve(
     host: str, port: int, keys: KeyRing | None, token: str, origins: Collection[str], stop: asyncio.Event
 ) -> None:
-    """Serve until `stop`. `token` and `origins`: see `CodecServer`.
-
-    Raises:
-        Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
-    """
+    """Serve until `stop`. `token` and `origins`: see `CodecServer`. Raises `Permanent` when there is no key, the
+    address cannot be taken, or others could reach it and it asks for no token."""
     if keys is None:
         raise Permanent("THREADLINE_PAYLOAD_KEYS is not set: without a key there is nothing to decrypt")
     if not token and not _is_loopback(host):
@@ -187,8 +166,7 @@ async def serve(
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    server = CodecServer(EncryptionCodec(keys), token, origins)
-    runner = web.AppRunner(server.application(), access_log=None)
+    runner = web.AppRunner(CodecServer(EncryptionCodec(keys), token, origins).application(), access_log=None)
     await runner.setup()
     try:
         try:

@@ -20,20 +20,15 @@ _FORMAT = b"threadline payload 1\0"
 
 
 class DecryptionFailed(Permanent):
-    """The payload's key is missing or another one, or the payload was changed.
-
-    Not an `ApplicationError`: a workflow task that meets it is tried again until the key is there. Nothing is lost.
-    """
+    """The payload's key is missing or another one, or the payload was changed. Not an `ApplicationError`: a workflow
+    task that meets it is tried again until the key is there. Nothing is lost."""
 
 
 class EncryptionCodec(PayloadCodec):
-    """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it.
-
-    Without keys, or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter
-    that does not know the encoding would drop an encrypted signal with a line in the log, where this one holds the
-    workflow until the key is there. What is not encrypted passes through, so that encryption can be turned on over open
-    workflows.
-    """
+    """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it. Without keys,
+    or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter that does not
+    know the encoding would drop an encrypted signal with a line in the log, where this one holds the workflow until the
+    key is there. What is not encrypted passes through, so that encryption can be turned on over open workflows."""
 
     def __init__(self, keys: KeyRing | None) -> None:
         self._ciphers = {key.id: AESGCM(key.secret) for key in keys.keys} if keys else {}
@@ -41,14 +36,18 @@ class EncryptionCodec(PayloadCodec):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt each payload under the first key."""
-        return [self._encrypt(payload) for payload in payloads] if self._current else list(payloads)
+        if not self._current:
+            return list(payloads)
+        encrypted, bound = list[Payload](), _associated_data(self._current)
+        for payload in payloads:
+            nonce = os.urandom(_NONCE_BYTES)
+            sealed = self._ciphers[self._current].encrypt(nonce, payload.SerializeToString(), bound)
+            metadata = {"encoding": ENCODING, KEY_ID: self._current.encode()}
+            encrypted.append(Payload(metadata=metadata, data=nonce + sealed))
+        return encrypted
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt what is encrypted, under whichever key it was.
-
-        Raises:
-            DecryptionFailed: with a sentence that names the key's id.
-        """
+        """Decrypt what is encrypted, under whichever key. Raises `DecryptionFailed`, which names the key's id."""
         return [self.decrypt(payload) if is_encrypted(payload) else payload for payload in payloads]
 
     def decrypt(self, payload: Payload) -> Payload:
@@ -56,7 +55,11 @@ class EncryptionCodec(PayloadCodec):
         key_id = key_id_of(payload)
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise DecryptionFailed(self._missing_key_message(key_id))
+            reason = "and THREADLINE_PAYLOAD_KEYS is not set: give every process that talks to Temporal the same keys."
+            if self._ciphers:
+                others = ", ".join(map(repr, self._ciphers))
+                reason = f"which THREADLINE_PAYLOAD_KEYS lacks: add it after the others ({others}), and restart."
+            raise DecryptionFailed(f"A payload is encrypted under the key {key_id!r}, {reason}")
         nonce, sealed = payload.data[:_NONCE_BYTES], payload.data[_NONCE_BYTES:]
         try:
             return Payload.FromString(cipher.decrypt(nonce, sealed, _associated_data(key_id)))
@@ -65,24 +68,6 @@ class EncryptionCodec(PayloadCodec):
                 f"A payload under the key {key_id!r} cannot be decrypted: either the key had another value when the "
                 "payload was written (put that one into THREADLINE_PAYLOAD_KEYS), or somebody has changed the payload."
             ) from error
-
-    def _encrypt(self, payload: Payload) -> Payload:
-        nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self._current].encrypt(
-            nonce, payload.SerializeToString(), _associated_data(self._current)
-        )
-        return Payload(metadata={"encoding": ENCODING, KEY_ID: self._current.encode()}, data=nonce + sealed)
-
-    def _missing_key_message(self, key_id: str) -> str:
-        if not self._ciphers:
-            return (
-                f"A payload is encrypted under the key {key_id!r}, and THREADLINE_PAYLOAD_KEYS is not set: give every "
-                "process that talks to Temporal the same keys."
-            )
-        return (
-            f"A payload is encrypted under the key {key_id!r}, which THREADLINE_PAYLOAD_KEYS lacks: add it after the "
-            f"others ({', '.join(map(repr, self._ciphers))}), and restart."
-        )
 
 
 def is_encrypted(payload: Payload) -> bool:
@@ -95,8 +80,6 @@ def key_id_of(payload: Payload) -> str:
 
 
 def _associated_data(key_id: str) -> bytes:
-    """What is authenticated though it is not encrypted.
-
-    Not the workflow's id: a payload is shown by a codec server that is not told of it, and replayed from files.
-    """
+    """What is authenticated though it is not encrypted. Not the workflow's id: a payload is shown by a codec server
+    that is not told of it, and replayed from files."""
     return _FORMAT + key_id.encode()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 KEY_BYTES = 32
 """AES-256."""
-
 DECRYPT_ONLY = "plain"
 """As the first entry: these keys decrypt, and nothing is encrypted yet, or any more."""
 
@@ -31,11 +30,8 @@ class KeyRing:
 
 
 def parse_keys(text: str) -> KeyRing:
-    """Read `id:base64key`, several separated by commas, with the word `plain` before them or not.
-
-    Raises:
-        ValueError: with a sentence that names the id and never shows a key.
-    """
+    """Read `id:base64key`, several separated by commas, with the word `plain` before them or not. Raises `ValueError`
+    with a sentence that names the id and never shows a key."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     encrypts = parts[:1] != [DECRYPT_ONLY]
     keys = [_key(part, place) for place, part in enumerate(parts[not encrypts :], start=1)]

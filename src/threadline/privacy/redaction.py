@@ -11,10 +11,8 @@ from typing import Any
 from threadline.privacy.secret_rules import CONTEXT, SHAPES, URLS, VENDOR_SHAPES
 
 RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)
-"""Shapes come first: they know what a thing is, where the words around it only say that it is secret.
-
-Addresses come before the detector, which ends a password at its first sign that should not be there.
-"""
+"""Shapes come first: they know what a thing is, where the words around it only say that it is secret. Addresses come
+before the detector, which ends a password at its first sign that should not be there."""
 _ROUNDS = 8
 """Replacing one secret can uncover another; each round takes text away, and two rounds end nearly every text."""
 _SECRET_FIELD = re.compile(r"(?:^|_)(?:password|passwd|secret|api_key|authorization|(?:bot|app|access|auth)_token)$")
@@ -27,10 +25,8 @@ _ADDRESS = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]|localhost", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
-    """The text with each secret replaced by a mark such as `[redacted: GitHub token]`; the rest stays as it is.
-
-    Never raises; takes time in proportion to the text; doing it twice changes nothing.
-    """
+    """The text with each secret replaced by a mark such as `[redacted: GitHub token]`; the rest stays as it is. Never
+    raises; takes time in proportion to the text; doing it twice changes nothing."""
     for _ in range(_ROUNDS):
         before = text
         folded = text.lower()
@@ -47,12 +43,7 @@ def redact(text: str) -> str:
 
 def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:
     """JSON-like data with the secrets gone from every text in it, keys included; other objects become their text.
-
-    Args:
-        value: strings, numbers, mappings, sequences, and whatever else a log line may hold.
-        field: the name under which the value stands: a text under `bot_token` is a secret whatever it looks like.
-        depth: how deep inside another value it is.
-    """
+    `field`: the name under which the value stands: a text under `bot_token` is a secret whatever it looks like."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
@@ -67,9 +58,7 @@ def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:
 
 def quotable(said: object) -> str:
     """A service's words about its refusal, in one line for a person; empty where they name a place or hold a secret.
-
-    All or nothing: of half a sentence nobody knows what is missing.
-    """
+    All or nothing: of half a sentence nobody knows what is missing."""
     text = " ".join(said.split()) if isinstance(said, str) else ""
     if not text.isprintable() or len(text) > MAX_QUOTE or _ADDRESS.search(text) or redact(text) != text:
         return ""

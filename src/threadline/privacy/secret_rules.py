@@ -8,7 +8,7 @@ so what stands beside such a word has to look like a secret.
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,12 +50,6 @@ def looks_random(text: str) -> bool:
     return has_letters_and_digits(text) and text != text.lower() and text != text.upper()
 
 
-def _lowered(text: str) -> str:
-    """In small letters and of the same length, which `lower` does not promise: İ becomes two characters."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text.translate(_SMALL)
-
-
 _SMALL = {ord(each): each.lower() for each in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
@@ -85,8 +79,10 @@ class SecretRule:
         """The text with a mark in place of each secret of this kind."""
         if self.anchor is None:
             return self.pattern.sub(self._replacement, text)
-        pieces, done = [], 0
-        for at in self.anchor.finditer(_lowered(text)):
+        pieces, done, lowered = [], 0, text.lower()
+        if len(lowered) != len(text):  # which `lower` does not promise: İ becomes two characters
+            lowered = text.translate(_SMALL)
+        for at in self.anchor.finditer(lowered):
             if at.start() >= done and (match := self.pattern.match(text, at.start())):
                 pieces += [text[done : match.start()], self._replacement(match)]
                 done = match.end()
@@ -123,14 +119,15 @@ _DETECTOR: tuple[tuple[type[Any], str, tuple[str, ...], Callable[[str], bool]], 
 )
 _AROUND = re.compile(r'[\s=:"]*(?:AccountKey=)?')
 """What some patterns of the detector take along before the secret."""
-
-
-def _detected() -> Iterator[SecretRule]:
-    for plugin, kind, hints, accepts in _DETECTOR:
-        for pattern in plugin.denylist:
-            # In these two a group is the secret; in the others groups are alternatives inside of it.
-            group = pattern.groups if plugin in (aws.AWSKeyDetector, basic_auth.BasicAuthDetector) else 0
-            yield SecretRule(kind, pattern, hints, group, accepts, lead=_AROUND, trail=' \t\r\n"')
+_SECRET_IN_GROUP = (aws.AWSKeyDetector, basic_auth.BasicAuthDetector)
+"""In these two a group is the secret; in the others groups are alternatives inside of it."""
+VENDOR_SHAPES = tuple(
+    SecretRule(
+        kind, pattern, hints, pattern.groups * (plugin in _SECRET_IN_GROUP), accepts, lead=_AROUND, trail=' \t\r\n"'
+    )
+    for plugin, kind, hints, accepts in _DETECTOR
+    for pattern in plugin.denylist
+)
 
 
 def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = always) -> SecretRule:
@@ -140,10 +137,8 @@ def _token(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = a
 
 
 def _prefixed(kind: str, body: str, *hints: str, accepts: Callable[[str], bool] = always) -> SecretRule:
-    """A token that no word ends like, so it is found behind always.
-
-    Time stays linear as long as a match fails within a few characters of its start, or takes the whole run with it.
-    """
+    """A token that no word ends like, so it is found behind always. Time stays linear as long as a match fails within a
+    few characters of its start, or takes the whole run with it."""
     return SecretRule(kind, re.compile(body), hints, accepts=accepts)
 
 
@@ -166,6 +161,7 @@ _WEBHOOK = re.compile(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|"
     r"webhook\.office\.com/webhookb2)/([\w/@.-]{20,})"
 )
+_TELEGRAM = re.compile(r"(?<![A-Za-z0-9_-])(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])")
 _B = r"[A-Za-z0-9_-]"
 _JWT = r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_=-]*+){0,4}+"
 
@@ -227,16 +223,8 @@ SHAPES: tuple[SecretRule, ...] = (
     _prefixed("Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "PMAK-"),
     _prefixed("Pulumi token", r"pul-[0-9a-f]{40}", "pul-"),
     _prefixed("Azure secret", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}", "8Q~"),
-    SecretRule(
-        "Telegram token",
-        re.compile(r"(?<![A-Za-z0-9_-])(?:bot)?\d{8,10}:([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])"),
-        (":",),
-        1,
-        looks_random,
-    ),
+    SecretRule("Telegram token", _TELEGRAM, (":",), 1, looks_random),
 )
-VENDOR_SHAPES = tuple(_detected())
-
 
 # ---- Known by the words around them ----------------------------------------------------------------------------------
 
@@ -264,17 +252,8 @@ _OF_APPS = (
     rf"{_after('client', 'app', 'signing', 'shared', 'webhook', 'jwt', 'consumer', 'oauth')}secret|{_START}secret"
 )
 _KEYS = (
-    "api",
-    "auth",
-    "access",
-    "service",
-    "account",
-    "encryption",
-    "master",
-    "license",
-    "private",
-    "subscription",
-    "db",
+    *("api", "auth", "access", "service", "account", "encryption"),
+    *("master", "license", "private", "subscription", "db"),
 )
 _TOKENS = ("access", "auth", "refresh", "bearer", "api", "bot", "app", "session", "security", "deploy", "id", "csrf")
 _OF_MACHINES = rf"{_after(*_KEYS, 'database')}key|{_after(*_TOKENS)}token|{_START}token"
@@ -312,12 +291,8 @@ def _chosen(value: str) -> bool:
 
 def _chosen_well(value: str) -> bool:
     """The same, where only its look says that it is one."""
-    return (
-        len(value) >= 8
-        and _chosen(value)
-        and has_letters_and_digits(value)
-        and (looks_random(value) or not value.isalnum())
-    )
+    mixed = has_letters_and_digits(value) and (looks_random(value) or not value.isalnum())
+    return mixed and len(value) >= 8 and _chosen(value)
 
 
 def _credentials(value: str) -> bool:
@@ -365,6 +340,7 @@ def _named(
     return replace(_rule(kind, pattern, names, accepts, trail), anchor=re.compile("|".join(names)))
 
 
+_VARIABLE = re.compile(rf"(?<![a-z])[A-Z_]{{0,40}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET)=[\"']?{_VALUE}")
 _ASSIGNED = (
     _rule(
         "password",
@@ -386,13 +362,7 @@ _ASSIGNED = (
     _named("password", rf"(?:{_OF_PEOPLE})\d?={_LETTERS}", _AT_PASS, _plain),
     _named("secret", rf"(?:{_OF_APPS})\d?={_LETTERS}", _AT_SECRET, _plain),
     _named("password", rf"(?<=\.)(?:{_OF_PEOPLE})\d?:[ \t]{{0,3}}{_LETTERS}", _AT_PASS, _plain),
-    SecretRule(
-        "password",
-        re.compile(rf"(?<![a-z])[A-Z_]{{0,40}}(?:PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|SECRET)=[\"']?{_VALUE}"),
-        ("PASS", "PWD", "SECRET"),
-        1,
-        _no_label,
-    ),
+    SecretRule("password", _VARIABLE, ("PASS", "PWD", "SECRET"), 1, _no_label),
     _rule(
         "connection string",
         r"(?:AccountKey|SharedAccessKey|SharedAccessSignature|SharedSecretKey)=([^\s;\"'<>\[]{8,})",

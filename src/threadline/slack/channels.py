@@ -25,31 +25,15 @@ class ChannelAccess:
         self._slack = slack
 
     async def admit(self, channel: str, user_id: str) -> str:
-        """The id of a channel in which the bot may post what `user_id` asks for.
-
-        A public channel may be read by every member of the workspace; a guest, somebody of another company, and
-        everybody in a private channel or a group message has to be in it. A direct message is one's own. Whoever has
-        left the workspace may read nothing.
-
-        Raises:
-            Permanent: there is no such channel, it is archived, the bot is not in it, or they may not read it.
-            Transient: Slack did not say.
-        """
+        """The id of a channel in which the bot may post what `user_id` asks for. A public channel may be read by every
+        member of the workspace; a guest, somebody of another company, and everybody in a private channel or a group
+        message has to be in it. A direct message is one's own. Whoever has left the workspace may read nothing. Raises
+        `Permanent` when there is no such channel, it is archived, the bot is not in it, or they may not read it, and
+        `Transient` when Slack did not say."""
         match = _ID.fullmatch(channel.strip())
         if match is None:
             raise Permanent(f"{channel[:60]!r} is not a channel id: give an id such as C012AB3CD")
-        found = await self._info(match[1])
-        if found.get("is_archived"):
-            raise Permanent(f"The channel {match[1]} is archived: name another one.")
-        if not any(
-            found.get(each) for each in ("is_member", "is_im", "is_mpim")
-        ):  # the others are shown to members alone
-            raise Permanent(f"The bot is not in the channel {match[1]}: type `/invite` and its name there.")
-        if not await self._may_read(match[1], found, user_id):
-            raise Permanent(f"{user_id} is not in the channel {match[1]}, so nothing is posted there for them.")
-        return match[1]
-
-    async def _info(self, channel: str) -> Mapping[str, Any]:
+        channel = match[1]
         async with translated(f"channel {channel}"):
             try:
                 answer = await self._slack.client.conversations_info(channel=channel)
@@ -57,7 +41,15 @@ class ChannelAccess:
                 if error_name(exc) != "channel_not_found":
                     raise
                 raise Permanent(f"Slack does not show the bot a channel {channel}: invite it there.") from exc
-        return dict(answer.get("channel") or {})
+        found = dict(answer.get("channel") or {})
+        if found.get("is_archived"):
+            raise Permanent(f"The channel {channel} is archived: name another one.")
+        # The others are shown to members alone.
+        if not any(found.get(each) for each in ("is_member", "is_im", "is_mpim")):
+            raise Permanent(f"The bot is not in the channel {channel}: type `/invite` and its name there.")
+        if not await self._may_read(channel, found, user_id):
+            raise Permanent(f"{user_id} is not in the channel {channel}, so nothing is posted there for them.")
+        return channel
 
     async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:
         user = await self._slack.user(user_id)
@@ -68,12 +60,9 @@ class ChannelAccess:
         everybodys = not any(found.get(each) for each in ("is_private", "is_mpim", "is_ext_shared"))
         if everybodys and user and not (user.guest or user.external):
             return True
-        return await self._is_member(channel, user_id)
-
-    async def _is_member(self, channel: str, user_id: str) -> bool:
         fetch, count = partial(self._slack.client.conversations_members, channel=channel, limit=_PAGE), 0
-        async with aclosing(pages(fetch, f"channel {channel}")) as found:
-            async for page in found:
+        async with aclosing(pages(fetch, f"channel {channel}")) as members:
+            async for page in members:
                 count += 1
                 if user_id in (page.get("members") or ()):
                     return True

@@ -1,7 +1,6 @@
 """The few calls to Slack's Web API that the product makes, named for what it wants to know or do."""
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
-from threadline.slack.errors import error_name, translated
+from threadline.slack.errors import TOKEN_REFUSED, error_name, translated
 from threadline.slack.model import FileRef, User
 from threadline.slack.text import files_of, text_of
 
@@ -29,12 +28,7 @@ MAX_RETRY_AFTER = 5
 """The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
 POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
-
 _PAGE = 200
-_TOKEN_REFUSED = frozenset(
-    {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
-)
-"""What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
@@ -43,10 +37,8 @@ _NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
 class _Client(AsyncWebClient):
     """Ends each call in time: over a shared session the SDK passes its own timeout to nobody."""
 
-    total = CALL_TIMEOUT
-
     async def api_call(self, api_method: str, **arguments: Any) -> AsyncSlackResponse:
-        async with asyncio.timeout(self.total):
+        async with asyncio.timeout(CALL_TIMEOUT):
             return await super().api_call(api_method, **arguments)
 
 
@@ -67,24 +59,16 @@ class _ShortPause(AsyncRateLimitErrorRetryHandler):
         return pause.isdecimal() and int(pause) <= MAX_RETRY_AFTER
 
 
-def make_web_client(
-    token: str, base_url: str | None, session: aiohttp.ClientSession, timeout: float = CALL_TIMEOUT
-) -> AsyncWebClient:
-    """A client that leaves retrying to Temporal.
-
-    Args:
-        base_url: of the Web API; None for Slack's own. Another address is called without a proxy.
-        session: shared by all clients of the process; the caller closes it.
-        timeout: seconds for one call in all.
-    """
+def make_web_client(token: str, base_url: str | None, session: aiohttp.ClientSession) -> AsyncWebClient:
+    """A client that leaves retrying to Temporal. `base_url`: of the Web API; None for Slack's own; another address is
+    called without a proxy. `session`: shared by all clients of the process; the caller closes it."""
     client = _Client(
         token=token,
         base_url=base_url or AsyncWebClient.BASE_URL,
-        timeout=math.ceil(timeout),
+        timeout=int(CALL_TIMEOUT),
         session=session,
         retry_handlers=[_ShortPause(max_retry_count=1)],
     )
-    client.total = timeout
     if base_url:
         client.proxy = None  # the SDK takes HTTPS_PROXY for its own, and a proxy does not find this machine's sandbox
     return client
@@ -92,15 +76,11 @@ def make_web_client(
 
 @dataclass(frozen=True)
 class SlackMessage:
-    """A message as Slack has it now. `thread_ts` is empty outside a thread, `user` for a bot without a user.
+    """A message as Slack has it now. `user` is empty for a bot without a user. `payload` is what a post of ours carries
+    (`key` and its owner); empty for any other message."""
 
-    `payload` is what a post of ours carries (`key` and its owner); empty for any other message.
-    """
-
-    channel: str
     ts: str
     text: str
-    thread_ts: str = ""
     user: str = ""
     bot_id: str = ""
     files: tuple[FileRef, ...] = ()
@@ -121,10 +101,8 @@ class SlackClient:
         thread_ts: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Send a message, without what looks like a secret, and return its `ts`.
-
-        Not idempotent: `threads.outbox` makes it so.
-        """
+        """Send a message, without what looks like a secret, and return its `ts`. Not idempotent: `threads.outbox` makes
+        it so."""
         async with translated(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
@@ -164,12 +142,8 @@ class SlackClient:
                     raise
 
     async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
-        """The `ts` of our post with this key; None when there is none.
-
-        Args:
-            thread_ts: the thread it would be in; None for a message in the channel itself.
-            oldest: seconds since 1970; every page from there on is read.
-        """
+        """The `ts` of our post with this key; None when there is none. `thread_ts`: the thread it would be in; None for
+        a message in the channel itself. `oldest`: seconds since 1970; every page from there on is read."""
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
@@ -181,18 +155,12 @@ class SlackClient:
                         return str(message["ts"])
         return None
 
-    async def get_message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
-        """The message at `ts`; None when it is gone.
-
-        `thread_ts`: the thread's root when it is a reply, since a channel's history holds roots alone.
-        """
-        fetch = partial(self.client.conversations_history, channel=channel)
-        if thread_ts and thread_ts != ts:
-            fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        window = {"oldest": ts, "latest": ts, "inclusive": True, "limit": 2}  # the root comes in any case
-        page = await fetch_page(fetch, f"channel {channel}", include_all_metadata=True, **window)
+    async def get_root(self, channel: str, ts: str) -> SlackMessage | None:
+        """The message at `ts` of the channel itself, which shows no replies; None when it is gone."""
+        fetch = partial(self.client.conversations_history, channel=channel, include_all_metadata=True)
+        page = await fetch_page(fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=1)
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
-        return next((message_of(channel, raw) for raw in found), None)
+        return next((message_of(raw) for raw in found), None)
 
     async def user(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
@@ -204,22 +172,22 @@ class SlackClient:
                     return None
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}
+        profile: Mapping[str, Any] = told.get("profile") or {}
+        name = profile.get("display_name") or profile.get("real_name") or told.get("name")
         return User(
             team=str(told.get("team_id") or ""),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             external=bool(told.get("is_stranger")),
-            name=_called(told),
+            name=str(name or ""),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
-            email=str((told.get("profile") or {}).get("email") or ""),
+            email=str(profile.get("email") or ""),
             deactivated=bool(told.get("deleted")),
         )
 
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
-        """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more.
-
-        See https://docs.slack.dev/reference/methods/assistant.threads.setStatus.
-        """
+        """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more. See
+        https://docs.slack.dev/reference/methods/assistant.threads.setStatus."""
         async with translated(f"channel {channel}"):
             await self.client.assistant_threads_setStatus(channel_id=channel, thread_ts=thread_ts, status=words)
 
@@ -236,17 +204,13 @@ class BotIdentity:
 
 
 async def identify(client: AsyncWebClient) -> BotIdentity:
-    """Ask Slack who the bot is, so that its own posts can be told from people's.
-
-    Raises:
-        Permanent: Slack refuses the token, or it is not that of a bot.
-        Transient: Slack cannot be reached, or does not answer the question.
-    """
+    """Ask Slack who the bot is, so that its own posts can be told from people's. Raises `Permanent` when Slack refuses
+    the token, or it is not that of a bot, and `Transient` when Slack does not answer the question."""
     try:
         answer = await client.auth_test()
     except SlackApiError as exc:
         error = error_name(exc)
-        if error in _TOKEN_REFUSED:
+        if error in TOKEN_REFUSED:
             raise Permanent(
                 f"Slack refuses the bot token ({error}): set SLACK_BOT_TOKEN to the Bot User OAuth Token (xoxb-…) "
                 "of the installed app"
@@ -300,18 +264,11 @@ def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
 
 
-def _called(user: Mapping[str, Any]) -> str:
-    profile: Mapping[str, Any] = user.get("profile") or {}
-    return str(profile.get("display_name") or profile.get("real_name") or user.get("name") or "")
-
-
-def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
+def message_of(raw: Mapping[str, Any]) -> SlackMessage:
     """A message of a page, from Slack's JSON."""
     return SlackMessage(
-        channel=channel,
         ts=str(raw["ts"]),
         text=text_of(raw),
-        thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),
         files=files_of(raw),

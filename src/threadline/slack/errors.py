@@ -11,7 +11,6 @@ from threadline.errors import NotDone, Permanent, Transient
 
 RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""
-
 _RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
 _OUTCOME_UNKNOWN = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 """Slack says of these that some of the work may have been done all the same."""
@@ -21,26 +20,24 @@ _REINSTALL = (
 )
 _TOO_LONG = "The message for {where} is too long for Slack ({name}): shorten it, or post it in several parts."
 _NO_BLOCKS = "Slack cannot display the blocks of the message for {where}: report this with the message's key."
+TOKEN_REFUSED = frozenset(
+    {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
+)
+"""What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
 _ADVICE = {
+    **dict.fromkeys(TOKEN_REFUSED, _REINSTALL),
+    **dict.fromkeys(_UNSHOWABLE, _NO_BLOCKS),
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
     "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "
     "and if it is private, invite the bot there.",
     "is_archived": "Slack has archived {where}: unarchive it, or put another channel into the settings.",
-    "invalid_auth": _REINSTALL,
-    "not_authed": _REINSTALL,
-    "token_revoked": _REINSTALL,
-    "token_expired": _REINSTALL,
-    "account_inactive": _REINSTALL,
     "missing_scope": "The bot token lacks the scope {needed} for {where}: "
     "add it under OAuth & Permissions in the app's settings, and install the app again.",
     "restricted_action": "A rule of the workspace does not let the bot post in {where}: ask an admin to allow it.",
     "msg_too_long": _TOO_LONG,
     "msg_blocks_too_long": _TOO_LONG,
-    "invalid_attachments": _NO_BLOCKS,
-    "invalid_blocks": _NO_BLOCKS,
-    "invalid_blocks_format": _NO_BLOCKS,
     "no_text": "The message for {where} is empty: report this with the message's key.",
     "thread_not_found": "The thread in {where} is gone: somebody deleted its first message.",
     "message_not_found": "The message in {where} is gone: somebody deleted it.",
@@ -55,10 +52,8 @@ class BlocksRefused(Permanent):
 
 @asynccontextmanager
 async def translated(where: str) -> AsyncIterator[None]:
-    """Around every call to Slack: what goes wrong inside is raised as `translate` has it.
-
-    `where`: what the call is about, as a sentence names it ("channel C1").
-    """
+    """Around every call to Slack: what goes wrong inside is raised as `translate` has it. `where`: what the call is
+    about, as a sentence names it ("channel C1")."""
     try:
         yield
     except (SlackClientError, aiohttp.ClientError, OSError) as exc:  # a TimeoutError is an OSError
@@ -66,11 +61,9 @@ async def translated(where: str) -> AsyncIterator[None]:
 
 
 def translate(exc: Exception, where: str) -> Permanent | Transient:
-    """Pick a side for an error of the SDK or the connection.
-
-    It is `Permanent` for what Slack refused for good, `NotDone` when it did nothing but may do it later, and a plain
-    `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
-    """
+    """Pick a side for an error of the SDK or the connection. It is `Permanent` for what Slack refused for good,
+    `NotDone` when it did nothing but may do it later, and a plain `Transient` when nobody knows what it did. The names
+    are those of https://docs.slack.dev/reference/methods."""
     if isinstance(exc, SlackApiError):
         return _answered(exc, where)
     if isinstance(exc, (SlackClientError, aiohttp.InvalidURL)):
@@ -89,7 +82,10 @@ def error_name(exc: SlackApiError) -> str:
 
 
 def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
-    name, status, pause = error_name(exc), _status(exc), _retry_after(exc)
+    name, response = error_name(exc), exc.response
+    status = int(getattr(response, "status_code", 0) or getattr(response, "status", 0))
+    wait = (getattr(response, "headers", None) or {}).get("Retry-After", "")
+    pause = float(wait) if str(wait).isdecimal() else None
     if status == 429 or name in _RATE_LIMITED:
         pause = RATE_LIMIT_PAUSE if pause is None else pause
         return NotDone(f"Slack's rate limit is reached for {where}.", retry_after=pause)
@@ -110,13 +106,3 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
 def _data(exc: SlackApiError) -> Mapping[str, Any]:
     data = getattr(exc.response, "data", None)  # the SDK hands over aiohttp's response when it could not read the body
     return data if isinstance(data, Mapping) else {}
-
-
-def _status(exc: SlackApiError) -> int:
-    response = exc.response
-    return int(getattr(response, "status_code", 0) or getattr(response, "status", 0))
-
-
-def _retry_after(exc: SlackApiError) -> float | None:
-    value = (getattr(exc.response, "headers", None) or {}).get("Retry-After", "")
-    return float(value) if str(value).isdecimal() else None

@@ -7,7 +7,7 @@ See https://docs.slack.dev/messaging/working-with-files#upload.
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,6 @@ from threadline.slack.errors import translated
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
 """Seconds for one file."""
-
 _PAGE = 200
 _CHUNK = 64 * 1024
 _READABLE = re.compile(
@@ -36,21 +35,10 @@ _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
 @dataclass(frozen=True)
-class DownloadedFile:
-    """`name` is safe as a file's name: no folders, no leading dot, at most 120 characters."""
-
-    name: str
-    mimetype: str
-    content: bytes
-
-
-@dataclass(frozen=True)
 class SharedFile:
     """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
-
-    `name` is as in `DownloadedFile`. `size`: bytes, as announced. `channels`: where it is shared, be they channels,
-    groups or direct messages. `user` has uploaded it.
-    """
+    `name` is safe as a file's name: no folders, no leading dot, at most 120 characters. `size`: bytes, as announced.
+    `channels`: where it is shared, be they channels, groups or direct messages. `user` has uploaded it."""
 
     id: str
     name: str
@@ -64,19 +52,18 @@ class SharedFile:
 
 async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
     """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
-
-    Raises:
-        Permanent: the file is gone, or lies where the bot is not.
-        Transient: Slack did not answer.
-    """
+    Raises `Permanent` when the file is gone, or lies where the bot is not, and `Transient` without an answer."""
     async with translated(f"file {file_id}"):
         info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
+    name = str(info.get("name") or info.get("title") or "").replace("\\", "/").rsplit("/", 1)[-1]
+    places = [place for kind in ("channels", "groups", "ims") for place in info.get(kind) or ()]
+    places += [place for shares in (info.get("shares") or {}).values() for place in shares]
     return SharedFile(
         id=file_id,
-        name=_name(info),
+        name=_UNSAFE.sub("_", name).lstrip(". ")[-120:] or "attachment",
         mimetype=str(info.get("mimetype") or ""),
         size=int(info.get("size") or 0),
-        channels=frozenset(_places(info)),
+        channels=frozenset(map(str, places)),
         url=str(info.get("url_private_download") or info.get("url_private") or ""),
         mode=str(info.get("mode") or ""),
         user=str(info.get("user") or ""),
@@ -87,23 +74,18 @@ async def fetch(
     client: AsyncWebClient, file: SharedFile, *, max_bytes: int = MAX_BYTES, seconds: float = DOWNLOAD_TOTAL
 ) -> bytes:
     """The bytes of a file; one that announces too many is not asked for, and of one that brings more, no more is read.
-
-    Args:
-        client: made by `slack.client.make_web_client`; it lends its session, its token and its address.
-        max_bytes: the largest file that is read.
-        seconds: for all of it.
-
-    Raises:
-        Permanent: the file is gone, too large, or not in Slack, or Slack shows its login page instead.
-        Transient: Slack did not answer.
-    """
+    `client`: made by `slack.client.make_web_client`; it lends its session, its token and its address. `seconds`: for
+    all of it. Raises `Permanent` when the file is gone, too large, or not in Slack, or Slack shows its login page
+    instead, and `Transient` when Slack did not answer."""
     if file.mode in _HIDDEN:
         raise Permanent(
             f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: upload it again."
         )
     if file.size > max_bytes:
         raise _too_large(file.name, max_bytes)
-    if not _is_slacks_own(file.url, client.base_url):
+    # The token is shown to the API's host and its files' host alone, by the same scheme.
+    target, api = urlsplit(file.url), urlsplit(client.base_url)
+    if target.scheme != api.scheme or target.netloc not in (api.netloc, f"files.{api.netloc}"):
         raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
     headers, content = {"Authorization": f"Bearer {client.token}"}, bytearray()
     async with (
@@ -119,30 +101,13 @@ async def fetch(
     return bytes(content)
 
 
-async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> DownloadedFile:
-    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
-
-    Raises:
-        Permanent: it is of another kind; and as `file_info` and `fetch`.
-        Transient: Slack did not answer.
-    """
+async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read. Raises `Permanent` when
+    it is of another kind, and both errors as `file_info` and `fetch`."""
     file = await file_info(client, file_id)
     if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
         raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")
-    return DownloadedFile(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
-
-
-def _places(info: Mapping[str, Any]) -> Iterator[str]:
-    for kind in ("channels", "groups", "ims"):
-        yield from (str(each) for each in info.get(kind) or ())
-    for shares in (info.get("shares") or {}).values():
-        yield from (str(each) for each in shares)
-
-
-def _is_slacks_own(url: str, base_url: str) -> bool:
-    """Whether the token may be shown to `url`: the API's host or its files' host, by the same scheme."""
-    target, api = urlsplit(url), urlsplit(base_url)
-    return target.scheme == api.scheme and target.netloc in (api.netloc, f"files.{api.netloc}")
+    return await fetch(client, file, max_bytes=max_bytes)
 
 
 def _session(client: AsyncWebClient) -> aiohttp.ClientSession:
@@ -170,11 +135,6 @@ def _too_large(name: str, max_bytes: int) -> Permanent:
     return Permanent(f"{name} is larger than {max_bytes / 2**20:.3g} MiB: attach the part that matters.")
 
 
-def _name(info: Mapping[str, Any]) -> str:
-    raw = str(info.get("name") or info.get("title") or "").replace("\\", "/").rsplit("/", 1)[-1]
-    return _UNSAFE.sub("_", raw).lstrip(". ")[-120:] or "attachment"
-
-
 # ---- What the bot shows ----------------------------------------------------------------------------------------------
 
 
@@ -192,36 +152,26 @@ class FileUpload:
 
 
 async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
-    """Show a file in its thread; returns Slack's id of it.
-
-    Raises:
-        Permanent: Slack refuses it; nothing is shown.
-        NotDone: nothing is shown for certain.
-        Transient: it may be shown, or come to be.
-    """
+    """Show a file in its thread; returns Slack's id of it. Raises `Permanent` when Slack refuses it and nothing is
+    shown, `NotDone` when nothing is shown for certain, and `Transient` when it may be shown, or come to be."""
+    client, where = slack.client, f"channel {upload.channel}"
     with before_a_change():  # nothing is shown before the last step
-        file_id = await _bring(slack, upload)
-    async with translated(f"channel {upload.channel}"):
-        await slack.client.files_completeUploadExternal(
+        async with translated(where):
+            place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
+            timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
+            sent = _session(client).post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
+            async with sent as answer:
+                if answer.status != 200:
+                    raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
+    file_id = str(place["file_id"])
+    async with translated(where):
+        await client.files_completeUploadExternal(
             files=[{"id": file_id, "title": upload.title}],
             channel_id=upload.channel,
             thread_ts=upload.thread_ts,
             initial_comment=upload.comment,
         )
     return file_id
-
-
-async def _bring(slack: SlackClient, upload: FileUpload) -> str:
-    """The id of the file, which Slack has and nobody sees yet."""
-    client = slack.client
-    async with translated(f"channel {upload.channel}"):
-        place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
-        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
-        sent = _session(client).post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
-        async with sent as answer:
-            if answer.status != 200:
-                raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
-    return str(place["file_id"])
 
 
 async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> str:

@@ -42,10 +42,8 @@ class Rendered:
 
 
 def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:
-    """Markdown by a model or a person, made to call nobody but the `allowed` user ids.
-
-    Everything else stays to be read as it was written; doing it twice changes nothing.
-    """
+    """Markdown by a model or a person, made to call nobody but the `allowed` user ids. Everything else stays to be read
+    as it was written; doing it twice changes nothing."""
 
     def token(match: re.Match[str]) -> str:
         rest, user = match[1] or "", match[2]
@@ -102,26 +100,17 @@ _CUT_END = re.compile(r"\s\S{0,60}\Z|&\w{0,3}\Z")
 
 
 def fallback_text(headline: str, body: str, called: str = "", limit: int = TEXT_LIMIT) -> str:
-    """What a message says where its blocks are not shown: at most `limit` characters.
-
-    Args:
-        headline: plain text.
-        body: Markdown that went through `escape_mentions`.
-        called: live mentions.
-    """
+    """What a message says where its blocks are not shown, in at most `limit` characters. `headline` is plain text,
+    `body` is Markdown that went through `escape_mentions`, and `called` are live mentions."""
     words = escape_all("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
     whole = f"{called} {words}" if called else words
     return whole if len(whole) <= limit else _CUT_END.sub("", whole[:limit])
 
 
 def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tuple[Rendered, ...]:
-    """A text of any other kind.
-
-    Args:
-        text: Markdown; may quote a person or a model, since it can call nobody but `mentions`.
-        mentions: ids of users and user groups that are called, at the head of the first part.
-        headline: plain text, set in bold before the text.
-    """
+    """A text of any other kind. `text`: Markdown; may quote a person or a model, since it can call nobody but
+    `mentions`. `mentions`: ids of users and user groups that are called, at the head of the first part. `headline`:
+    plain text, set in bold before the text."""
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
     parts = split_markdown(escape_mentions(redact(text), mentions), PART_LIMIT) or [""]
     headline = redact(headline)

@@ -12,10 +12,9 @@ from threadline.slack.client import SlackClient, fetch_page, next_cursor, pages
 
 PAGE = 200
 BURST, PER_SECOND = 30.0, 50 / 60
-"""Slack allows fifty calls a minute of either method, and a few at once: https://docs.slack.dev/apis/web-api/rate-limits.
-
-What it refuses all the same comes back as `Transient` with the pause that Slack names.
-"""
+"""Slack allows fifty calls a minute of either method, and a few at once
+(https://docs.slack.dev/apis/web-api/rate-limits). What it refuses comes back as `Transient` with the pause that Slack
+names."""
 
 RawMessage = Mapping[str, Any]
 """A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
@@ -50,10 +49,8 @@ class History:
         self._limiter = RateLimiter()
 
     async def channel_page(self, channel: str, oldest: str, latest: str) -> tuple[list[RawMessage], bool]:
-        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.
-
-        With it, whether older messages follow: Slack may show fewer than were asked for, or none, although there are.
-        """
+        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first. With it,
+        whether older messages follow: Slack may show fewer than were asked for, or none, although there are."""
         fetch = partial(self._slack.client.conversations_history, channel=channel)
         async with aclosing(self._pages(fetch, channel, oldest=oldest, latest=latest)) as found:
             async for page in found:

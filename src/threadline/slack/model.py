@@ -6,10 +6,8 @@ from enum import StrEnum
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
 MAX_NAME = 200
-"""Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined.
-
-A workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB.
-"""
+"""Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined. A
+workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB."""
 
 
 def clean_text(text: str) -> str:
@@ -43,11 +41,9 @@ class FileRef:
 
 @dataclass(frozen=True)
 class User:
-    """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object).
-
-    `team` is their workspace, and `external` says that it is not ours. `name` is their display name: any text, or none.
-    `time_zone` is as they have set it, such as `Europe/Berlin`. `email` is empty without the scope `users:read.email`.
-    """
+    """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object). `team` is their workspace, and
+    `external` says that it is not ours. `name` is their display name: any text, or none. `time_zone` is as they have
+    set it, such as `Europe/Berlin`. `email` is empty without the scope `users:read.email`."""
 
     team: str = ""
     guest: bool = False
@@ -86,11 +82,8 @@ def name_with_id(name: str, user_id: str) -> str:
 
 @dataclass(frozen=True)
 class UserProfile:
-    """A user as the database keeps them. What is not known is empty.
-
-    `platform_id` is the user's id in the company's own systems. `fetched_at` is when Slack was asked, in seconds since
-    1970.
-    """
+    """A user as the database keeps them. What is not known is empty. `platform_id` is the user's id in the company's
+    own systems. `fetched_at` is when Slack was asked, in seconds since 1970."""
 
     user_id: str
     email: str

@@ -6,7 +6,6 @@ from sqlalchemy import delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
-from threadline.db.values import storable
 from threadline.slack.model import UserProfile
 from threadline.slack.tables import users
 
@@ -14,7 +13,7 @@ from threadline.slack.tables import users
 class UserStore(Store):
     async def get(self, team: str, user_id: str) -> UserProfile | None:
         """The user's profile, however old; None when nobody has asked Slack yet."""
-        query = select(users).where(users.c.team == team, users.c.user_id == storable(user_id))
+        query = select(users).where(users.c.team == team, users.c.user_id == user_id)
         row = (await self._tx.execute(query)).one_or_none()
         if row is None:
             return None
@@ -22,13 +21,8 @@ class UserStore(Store):
 
     async def save(self, team: str, profile: UserProfile) -> None:
         """Store what Slack said, unless something newer is stored."""
-        row = {
-            "email": storable(profile.email),
-            "display_name": storable(profile.display_name),
-            "platform_id": storable(profile.platform_id),
-            "fetched_at": datetime.fromtimestamp(profile.fetched_at, UTC),
-        }
-        new = insert(users).values(team=team, user_id=storable(profile.user_id), **row)
+        row = {**vars(profile), "fetched_at": datetime.fromtimestamp(profile.fetched_at, UTC)}
+        new = insert(users).values(team=team, **row)
         newer = new.excluded.fetched_at >= users.c.fetched_at
         await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row, where=newer))
 

@@ -6,6 +6,7 @@ none begins within blanks: 40,000 characters of any of these cost no more than o
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,13 +17,11 @@ from threadline.slack.model import FileRef, clean_text
 _INDENT = "    "
 _MAX_INDENT = 8
 """Slack's own limit of a list's depth; it gives nesting as a number, so nothing here recurses."""
-
 _INVISIBLE = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
 )
 """Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
-
 _MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
 
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
@@ -101,15 +100,14 @@ class Permalink:
 
 
 def parse_permalink(address: str) -> Permalink:
-    """Read a permalink or `channel/ts`.
-
-    https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of both kinds of links.
-
-    Raises:
-        Permanent: it is neither.
-    """
+    """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of
+    both kinds of links. Raises `Permanent` when it is neither."""
     plain = address.strip().strip("<>").partition("|")[0]
-    path, query = _split_link(plain)
+    path = query = ""
+    with suppress(ValueError):
+        link = urlsplit(plain)
+        if link.scheme in ("https", "http"):
+            path, query = link.path, link.query
     found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
     if found is None:
         raise Permanent(f"{address.strip()!r} is not the address of a message: {_HINT}")
@@ -119,23 +117,12 @@ def parse_permalink(address: str) -> Permalink:
     return Permalink(found.group(1), ts, named if _TIMESTAMP.fullmatch(named) else ts)
 
 
-def _split_link(plain: str) -> tuple[str, str]:
-    """Path and query of a link; both empty when it is none."""
-    try:
-        link = urlsplit(plain)
-    except ValueError:
-        return "", ""
-    return (link.path, link.query) if link.scheme in ("https", "http") else ("", "")
-
-
 # ---- The JSON of a message -------------------------------------------------------------------------------------------
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters.
-
-    A message without words of its own is given those of any attachment, since something is better than nothing.
-    """
+    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters. A
+    message without words of its own is given those of any attachment, since something is better than nothing."""
     words = words_of(message)
     attached = [
         string_field(item, "text") or string_field(item, "fallback")
@@ -146,10 +133,8 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def words_of(message: Mapping[str, Any]) -> str:
-    """The author's own words: `text`, or the rich text blocks where it is missing or blank.
-
-    Attachments do not count: Slack adds them afterwards when it unfurls a link, and that is no edit.
-    """
+    """The author's own words: `text`, or the rich text blocks where it is missing or blank. Attachments do not count:
+    Slack adds them afterwards when it unfurls a link, and that is no edit."""
     text = string_field(message, "text")
     if text.strip():
         return text
@@ -186,7 +171,10 @@ def _lines(block: Mapping[str, Any]) -> Iterator[str]:
     for element in objects(block.get("elements")):
         match element.get("type"):
             case "rich_text_list":
-                yield from _list(element)
+                indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
+                ordered, offset = element.get("style") == "ordered", int_field(element, "offset")
+                for number, item in enumerate(objects(element.get("elements")), start=offset + 1):
+                    yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
             case "rich_text_quote":
                 yield from (f"&gt; {line}" for line in _inline(element).splitlines())
             case "rich_text_preformatted":
@@ -195,20 +183,13 @@ def _lines(block: Mapping[str, Any]) -> Iterator[str]:
                 yield _inline(element)
 
 
-def _list(element: Mapping[str, Any]) -> Iterator[str]:
-    indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
-    ordered = element.get("style") == "ordered"
-    for number, item in enumerate(objects(element.get("elements")), start=int_field(element, "offset") + 1):
-        yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
-
-
 def _inline(element: Mapping[str, Any]) -> str:
-    return "".join(_piece(piece) for piece in objects(element.get("elements")))
+    pieces = objects(element.get("elements"))
+    return "".join(_PIECES.get(string_field(piece, "type"), _plain)(piece) for piece in pieces)
 
 
-def _piece(piece: Mapping[str, Any]) -> str:
-    write = _PIECES.get(string_field(piece, "type"))
-    return write(piece) if write else escape(string_field(piece, "text") or string_field(piece, "fallback"))
+def _plain(piece: Mapping[str, Any]) -> str:
+    return escape(string_field(piece, "text") or string_field(piece, "fallback"))
 
 
 def _link(piece: Mapping[str, Any]) -> str:
@@ -237,7 +218,6 @@ def int_field(source: Mapping[str, Any], name: str) -> int:
 
 SMALLEST_LIMIT = 100
 """Below this the two fence lines around a cut would leave no room for the code."""
-
 _FENCE = re.compile(r"[ \t]*(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)")
 _CLOSING = 17
 """A line break and the longest fence that closes code."""
@@ -245,22 +225,19 @@ _LAST_GAP = re.compile(r"\s(?=\S*\Z)")
 
 
 def split_markdown(text: str, limit: int) -> list[str]:
-    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one.
-
-    It is cut at the end of a paragraph, else of a line, else of a word; amid a word only when that alone is longer
-    than a piece has room for. A code fence is closed at the end of a piece and opened again in the next. Nothing is
-    lost but white space around a cut.
-
-    Raises:
-        ValueError: `limit` is below `SMALLEST_LIMIT`.
-    """
+    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one. It is cut at the end of a
+    paragraph, else of a line, else of a word; amid a word only when that alone is longer than a piece has room for. A
+    code fence is closed at the end of a piece and opened again in the next. Nothing is lost but white space around a
+    cut. Raises `ValueError` when `limit` is below `SMALLEST_LIMIT`."""
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}")
     pieces: list[str] = []
     opening, rest = "", text.strip("\n")
     while len(opening) + len(rest) > limit:
         at = _cut(rest, limit - len(opening) - _CLOSING)
-        body, rest = rest[:at].rstrip(), _after(rest, at)
+        body, rest = rest[:at].rstrip(), rest[at:]
+        # The indentation of the next line stays, since in code it means something.
+        rest = (rest[1:] if rest[:1].isspace() else rest).lstrip("\n")
         begun = opening + body
         opening, closing = open_fence(begun)
         if body:
@@ -292,9 +269,3 @@ def _cut(text: str, room: int) -> int:
             return at
     gap = _LAST_GAP.search(text, 0, room + 1)
     return gap.start() if gap else room
-
-
-def _after(text: str, at: int) -> str:
-    """What follows a cut; the indentation of a line stays, since in code it means something."""
-    rest = text[at:]
-    return (rest[1:] if rest[:1].isspace() else rest).lstrip("\n")

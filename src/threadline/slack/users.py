@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -25,15 +26,9 @@ _log = structlog.get_logger(__name__)
 
 
 class UserDirectory:
-    """The process's cache of `users.info`.
-
-    Users who ask at the same time share one request, since a burst of events must not use up Slack's rate limit.
-    Failures are not cached.
-
-    Args:
-        fetch: asks Slack, as `SlackClient.user`.
-        clock: seconds, rising.
-    """
+    """The process's cache of `users.info`. Users who ask at the same time share one request, since a burst of events
+    must not use up Slack's rate limit. Failures are not cached. `fetch`: `SlackClient.user`. `clock`: rising
+    seconds."""
 
     def __init__(
         self, fetch: Callable[[str], Coroutine[Any, Any, User | None]], clock: Callable[[], float] = time.monotonic
@@ -44,17 +39,17 @@ class UserDirectory:
         self._requests: dict[str, asyncio.Task[User | None]] = {}
 
     async def get(self, user_id: str) -> User | None:
-        """The user; None when Slack knows nobody by this id, or does not show them.
-
-        Raises:
-            Permanent | Transient: Slack did not say.
-        """
+        """The user; None when Slack knows nobody by this id, or does not show them. Raises `Permanent` or `Transient`
+        when Slack did not say."""
         user, until = self._cache.get(user_id, (None, float("-inf")))
         if self._clock() < until:
             self._cache.move_to_end(user_id)
             return user
         # A caller that is cancelled leaves the request to the others.
-        return await asyncio.shield(self._requests.get(user_id) or self._request(user_id))
+        if user_id not in self._requests:
+            task = self._requests[user_id] = asyncio.create_task(self._fetch(user_id))
+            task.add_done_callback(partial(self._remember, user_id))
+        return await asyncio.shield(self._requests[user_id])
 
     def is_cached(self, user_id: str) -> bool:
         """Whether `get` answers without asking Slack."""
@@ -72,12 +67,6 @@ class UserDirectory:
         """Whether each of them is a full member of the team's workspace. Raises as `get`."""
         return all([refusal_of(await self.get(each), team) is None for each in user_ids])
 
-    def _request(self, user_id: str) -> "asyncio.Task[User | None]":
-        task = asyncio.create_task(self._fetch(user_id))
-        self._requests[user_id] = task
-        task.add_done_callback(lambda done: self._remember(user_id, done))
-        return task
-
     def _remember(self, user_id: str, done: "asyncio.Task[User | None]") -> None:
         del self._requests[user_id]
         # Reading the exception also keeps asyncio from logging one that nobody waits for any more.
@@ -91,13 +80,8 @@ class UserDirectory:
 
 async def current_profile(users: UserDirectory, user_id: str, stored: UserProfile | None, now: float) -> UserProfile:
     """A user's profile: as it is stored while that is fresh or Slack does not answer, else as Slack describes them.
-
-    Never raises: without any answer, it has only the id, and 0 as the time when it was fetched.
-
-    Args:
-        stored: the one in the table `users`, so that one is known while Slack is away and after a restart.
-        now: seconds since 1970.
-    """
+    Never raises: without any answer, it has only the id, and 0 as the time when it was fetched. `stored`: the one in
+    the table `users`, so that one is known while Slack is away and after a restart. `now`: seconds since 1970."""
     if stored and now - stored.fetched_at < PROFILE_SECONDS:
         return stored
     old = stored or UserProfile(user_id, "", "", "", 0.0)
@@ -106,7 +90,11 @@ async def current_profile(users: UserDirectory, user_id: str, stored: UserProfil
     except (Permanent, Transient) as error:
         _log.warning("user_lookup_failed", user=user_id, reason=str(error))
         return old
-    return _profile(user_id, user, now) if user else old
+    if user is None:
+        return old
+    email, name = "".join(user.email.split())[:_MAX_EMAIL], " ".join(user.name.split())[:MAX_NAME]
+    # The company's own systems know people by their address in lower case.
+    return UserProfile(user_id, email, name, email.lower(), now)
 
 
 def display_name(user: User | None, user_id: str) -> str:
@@ -120,10 +108,3 @@ def time_zone(user: User | None) -> str:
         return ZoneInfo(user.time_zone if user else "").key
     except (LookupError, ValueError, OSError):
         return ""
-
-
-def _profile(user_id: str, user: User, now: float) -> UserProfile:
-    """The company's own systems know people by their address in lower case."""
-    email = "".join(user.email.split())[:_MAX_EMAIL]
-    name = " ".join(user.name.split())[:MAX_NAME]
-    return UserProfile(user_id, email, name, email.lower(), now)

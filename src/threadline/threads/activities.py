@@ -56,7 +56,7 @@ class LiveThreadActivities(ThreadActivities):
         async with self.database.begin() as tx:
             if known := await ThreadStore(tx).owner(thread):
                 return known
-        root = await self.slack.get_message(thread.channel, thread.ts)
+        root = await self.slack.get_root(thread.channel, thread.ts)
         if root is None or root.user != self.bot_user:
             return None  # only our own metadata says whose thread it is
         owner = owner_in(root.payload)

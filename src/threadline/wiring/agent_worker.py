@@ -23,7 +23,6 @@ from threadline.settings import AgentSettings, PayloadSettings, RepositorySettin
 
 SWEEP = 3600.0
 """Seconds between two sweeps of the workspaces of ended cases."""
-
 _PR_SET_DUMPABLE = 4
 _READ_HERE = (AgentSettings, RepositorySettings, PayloadSettings)
 """The groups that this process reads: their secrets are its own."""
@@ -39,7 +38,6 @@ def _holds_secret(kind: Any) -> bool:
 
 
 def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
-    """The variables of the groups' secret settings."""
     return frozenset(
         variable for group in groups for variable, field in group.variables().items() if _holds_secret(field.annotation)
     )
@@ -48,23 +46,16 @@ def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
 _GROUPS = SettingsGroup.__subclasses__()
 REFUSED_SECRETS = _secrets(_GROUPS) - _secrets(_READ_HERE)
 """Derived from the settings, so that a secret setting that is added is refused without a change here."""
-_HIDDEN_SECRETS = (
-    _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA"} | {"THREADLINE_REPO"}  # holds logins
-)
+_HIDDEN_SECRETS = _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "THREADLINE_REPO"}
+"""The addresses in THREADLINE_REPO hold logins."""
 
 
 @asynccontextmanager
 async def agent_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[LiveAgentActivities]:
-    """The agents' activities.
-
-    Args:
-        alone: this is the agents' own process, whose secrets are hidden once they are read.
-
-    Raises:
-        Permanent: a login could do more than it may.
-    """
+    """The agents' activities. `alone`: this is the agents' own process, whose secrets are hidden once they are read.
+    Raises `Permanent` when a login could do more than it may."""
     url = settings.agent_database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(own_temporary_folder(repository.workspace_root))

@@ -112,7 +112,7 @@ async def run_checks() -> list[Check]:
         checks: dict[str, Awaitable[str]] = {
             "database": _over(database, _database),
             "agents' database": _agents_database(),
-            "temporal": _over(temporal, _temporal),
+            "temporal": _over(temporal, check_search_attributes),
             "workers": _over(temporal, check_task_queues),
             "open workflows": _over(temporal, check_open_workflows),
             "quarantine": _over(database, _quarantine),
@@ -128,7 +128,8 @@ async def run_checks() -> list[Check]:
             "history": _over(temporal, _retention),
             "clocks": _over(slack, _clocks),
             "programs": _programs(),
-            "workspaces": _workspaces(),
+            # The folder of the agents' files, when its worker runs on this machine.
+            "workspaces": asyncio.to_thread(lambda: check_folder(RepositorySettings.load().workspace_root)),
         }
         return await asyncio.gather(*(_checked(name, check) for name, check in checks.items()))
 
@@ -158,9 +159,8 @@ async def _identify(slack: Awaitable[AsyncWebClient]) -> AsyncSlackResponse:
 
 
 async def _open_database(opened: AsyncExitStack) -> Database:
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=3, application="threadline-doctor")
-    opened.push_async_callback(database.dispose)
-    return database
+    url = DatabaseSettings.load().url.get_secret_value()
+    return await opened.enter_async_context(Database(url, pool_size=3, application="threadline-doctor"))
 
 
 # ---- Databases -------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ async def _agents_database() -> str:
 
 
 async def _quarantine(database: Database) -> str:
-    """A message that could not be read is no fault of the installation. How many there are is said."""
+    """A message that could not be read is no fault of the installation."""
     async with database.begin() as tx:
         count, newest = await Quarantine(tx).count()
     if not newest:
@@ -204,15 +204,12 @@ async def _quarantine(database: Database) -> str:
 # ---- Temporal --------------------------------------------------------------------------------------------------------
 
 
-async def _temporal(client: Client) -> str:
-    await check_search_attributes(client)
-    return f"namespace {client.namespace!r} is reachable and has its search attributes"
-
-
 async def check_task_queues(client: Client) -> str:
     """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
     for queue, name, kind in _NEEDED:
-        found = await _describe(client, queue, kind)
+        place = TaskQueue(name=queue)
+        request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
+        found = await client.workflow_service.describe_task_queue(request)
         alive = time.time() - _POLLER_TIMEOUT
         pollers = [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
         if not pollers:
@@ -242,12 +239,6 @@ async def check_open_workflows(client: Client) -> str:
     )
 
 
-async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> DescribeTaskQueueResponse:
-    place = TaskQueue(name=queue)
-    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
-    return await client.workflow_service.describe_task_queue(request)
-
-
 def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
     """With worker versioning, Temporal gives work to the current build alone."""
     options = [poller.deployment_options for poller in pollers]
@@ -268,11 +259,8 @@ def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequenc
 
 
 async def check_sweep(client: Client, interval: float) -> str:
-    """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part.
-
-    Args:
-        interval: of the schedule, in seconds.
-    """
+    """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part. `interval`: of the
+    schedule, in seconds."""
     try:
         recent = (await client.get_schedule_handle(CATCH_UP_ID).describe()).info.recent_actions
         if not recent or time.time() - recent[-1].started_at.timestamp() > _LATE * interval + _LATE * 60:
@@ -296,7 +284,6 @@ async def check_sweep(client: Client, interval: float) -> str:
 
 
 async def _retention(client: Client) -> str:
-    """How long Temporal keeps the history of a run that has ended."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     kept = (await client.workflow_service.describe_namespace(request)).config.workflow_execution_retention_ttl.seconds
     if kept < SHORTEST_RETENTION:
@@ -337,11 +324,8 @@ async def _channels(slack: AsyncWebClient) -> str:
 
 
 async def _shared_channel_name(slack: AsyncWebClient, variable: str, channel: str) -> str:
-    """The name of a channel that is shared with another company; empty for any other channel.
-
-    Raises:
-        Permanent: the bot is not in it.
-    """
+    """The name of a channel that is shared with another company; empty for any other channel. Raises `Permanent` when
+    the bot is not in it."""
     async with translated(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
@@ -384,21 +368,15 @@ async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
-    return f"every channel is compared with what is stored, and nothing is missing; {_reach(followed, channels)}"
-
-
-def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -> str:
-    """Where a mention is found that Slack gave up delivering."""
-    if channels.conversation_channels:
-        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
     others = len(followed.keys() - channels.of_cases.keys())
-    return f"mentions and direct messages that were missed are found in {others} more, one after the other"
+    reach = f"mentions and direct messages that were missed are found in {others} more, one after the other"
+    if channels.conversation_channels:
+        reach = "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    return f"every channel is compared with what is stored, and nothing is missing; {reach}"
 
 
 def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSettings, interval: float) -> None:
-    """Raises:
-    Permanent: a channel cannot be read, or was not for long.
-    """
+    """Raises `Permanent` when a channel cannot be read, or was not for long."""
     for channel in channels.watched:
         known = followed.get(channel)
         if known is None or not known.read_at:
@@ -436,7 +414,6 @@ async def _repositories() -> str:
 
 
 async def _model() -> str:
-    """The key alone: a call would cost something."""
     settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
@@ -444,7 +421,6 @@ async def _model() -> str:
 
 
 async def check_conversation_model() -> str:
-    """The key of the model that answers mentions: a call would cost something."""
     settings = ModelSettings.load()
     if not settings.key:
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
@@ -452,7 +428,6 @@ async def check_conversation_model() -> str:
 
 
 async def _clocks(slack: AsyncWebClient) -> str:
-    """This machine's clock against Slack's and Postgres'."""
     async with translated("auth.test"):
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
@@ -477,11 +452,6 @@ def check_clocks(ahead: dict[str, float]) -> str:
     return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
 
 
-async def _workspaces() -> str:
-    """The folder of the agents' files, when its worker runs on this machine."""
-    return await asyncio.to_thread(check_folder, RepositorySettings.load().workspace_root)
-
-
 def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
     """Raises `Permanent` when nothing can be written there, or less than `least` bytes are free."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
@@ -500,7 +470,6 @@ def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
 
 
 async def _programs() -> str:
-    """Git, and the agent's CLI."""
     cli = find_cli()
     if not os.access(cli, os.X_OK):
         raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")

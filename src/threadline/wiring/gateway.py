@@ -44,11 +44,8 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
 
 
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
-    """Look a user up at the start. Without the right to do so, every event would be refused, one by one.
-
-    Raises:
-        Permanent: the bot token lacks the scope.
-    """
+    """Look a user up at the start. Without the right to do so, every event would be refused, one by one. Raises
+    `Permanent` when the bot token lacks the scope."""
     try:
         await users.get(bot_user_id)
     except Transient as error:
@@ -57,21 +54,15 @@ async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
 
 async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> None:
     """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. The probes are served in both.
-
-    Args:
-        address: host and port to listen at; None for any port of this machine.
-
-    Raises:
-        Permanent: a setting is missing or wrong.
-        Transient: Slack cannot be reached to ask who the bot is.
-    """
+    `address`: host and port to listen at; None for any port of this machine. Raises `Permanent` when a setting is
+    missing or wrong, and `Transient` when Slack cannot be reached to ask who the bot is."""
     telemetry.configure_logging(LogSettings.load().log_level)
     slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
     config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
-        async with slack_client(slack) as client:
+        async with database, slack_client(slack) as client:
             identity = await identify(client)
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
@@ -80,17 +71,13 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
             await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:
-        await database.dispose()
         await telemetry.flush_callbacks()
 
 
 def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayConfig:
-    if not (address or (slack.app_token and slack.app_token.get_secret_value().strip())):
+    signing_secret = slack.signing_secret.get_secret_value() if slack.signing_secret else ""
+    app_token = slack.app_token.get_secret_value() if slack.app_token else ""
+    if not (address or app_token.strip()):
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
     host, port = address or ("127.0.0.1", 0)
-    return GatewayConfig(
-        signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
-        app_token=slack.app_token.get_secret_value() if slack.app_token else "",
-        host=host,
-        port=port,
-    )
+    return GatewayConfig(signing_secret, app_token, host, port)

@@ -5,14 +5,12 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
-from temporalio.converter import DataConverter
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
@@ -25,7 +23,6 @@ FETCHES = 4
 """Histories that are fetched at once: a large one has some 50 MB."""
 _TIMEOUT = 120.0
 """Seconds for one history, some fifty times what the longest that the server allows takes."""
-
 
 _MESSAGES = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 _NAMED = re.compile(r"HistoryEvent\(id: (\d+)")
@@ -40,31 +37,12 @@ _RESTORE_DATA = (
 _MEND_CODE = "the code raises there, and the workflow would hang in the worker: fix the code"
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """`event` says which, with its number and type; `cause` is what replay said of it, `hint` what to do."""
-
-    event: str
-    cause: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"at {self.event}: {self.cause} Likely cause: {self.hint}."
-
-
 async def replay_histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
-) -> AsyncGenerator[tuple[str, Divergence | None], None]:
-    """The id of each workflow, and how the code diverges from its history; None when it decides as it was recorded.
-
-    One after the other, as they are reached: files; else one workflow's newest run; else what a query finds.
-
-    Args:
-        limit: of the query's, the newest so many; None for all.
-
-    Raises:
-        Permanent: Temporal or the workflow is not there, or a file holds no history.
-    """
+) -> AsyncGenerator[tuple[str, str], None]:
+    """The id of each workflow, and how the code diverges from its history; empty when it does not. One after the other:
+    files; else one workflow's newest run; else what a query finds. `limit`: of the query's, the newest
+    so many; None for all. Raises `Permanent` for a lost workflow or Temporal, and a file without a history."""
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     ours = replayer(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet))))
@@ -73,49 +51,42 @@ async def replay_histories(
             yield history.workflow_id, await replay_one(ours, history)
 
 
-async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence | None:
-    """What a history and the code differ in; None when nothing, or when nobody has begun on it."""
-    if not has_decisions(history):
-        return None
+async def replay_one(replayer: Replayer, history: WorkflowHistory) -> str:
+    """What a history and the code differ in; empty when nothing, or when nobody has begun on it."""
+    if not _task_starts(history):
+        return ""  # replaying what nobody has begun would wait for ever
     try:
         async with asyncio.timeout(_TIMEOUT):
             result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-            return await explain_divergence(replayer, history, result.replay_failure) if result.replay_failure else None
+            return await explain_divergence(replayer, history, result.replay_failure) if result.replay_failure else ""
     except TimeoutError:
         last = history.events[-1].event_id
-        return Divergence(f"some event up to {last}", f"replay did not end in {_TIMEOUT:.0f} s.", "the code hangs")
+        took = f"replay did not end in {_TIMEOUT:.0f} s."
+        return f"at some event up to {last}: {took} Likely cause: the code hangs."
 
 
 async def _histories(
     files: Sequence[Path], workflow_id: str, query: str, limit: int | None
 ) -> AsyncGenerator[WorkflowHistory, None]:
     for file in files:
-        yield _read(file)
+        try:
+            yield WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
+        except (ValueError, KeyError) as error:
+            raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
     if files:
         return
     client = await temporal_client()
     if workflow_id:
-        yield await _newest_run(client, workflow_id)
+        try:
+            yield await client.get_workflow_handle(workflow_id).fetch_history()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
         return
     async with aclosing(_fetched(client, query, limit)) as histories:
         async for history in histories:
             yield history
-
-
-def _read(file: Path) -> WorkflowHistory:
-    try:
-        return WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
-    except (ValueError, KeyError) as error:
-        raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
-
-
-async def _newest_run(client: Client, workflow_id: str) -> WorkflowHistory:
-    try:
-        return await client.get_workflow_handle(workflow_id).fetch_history()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
 
 
 async def _fetched(client: Client, query: str, limit: int | None) -> AsyncGenerator[WorkflowHistory, None]:
@@ -140,44 +111,45 @@ async def _fetched(client: Client, query: str, limit: int | None) -> AsyncGenera
 # ---- Why a history does not replay -----------------------------------------------------------------------------------
 
 
-def has_decisions(history: WorkflowHistory) -> bool:
-    """Whether a worker has decided anything yet: replaying what nobody has begun would wait for ever."""
-    return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED for event in history.events)
+def _task_starts(history: WorkflowHistory) -> list[int]:
+    """How many events there are up to each start of a workflow task."""
+    started = EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
+    return [count for count, event in enumerate(history.events, start=1) if event.event_type == started]
 
 
-async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
-    """Find where a history and the code part, by replaying shorter and shorter parts of it.
-
-    Args:
-        failure: what the replay of the whole history gave.
-    """
-    words = _core_message(failure)
+async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> str:
+    """Find where a history and the code part, by replaying shorter and shorter parts of it. `failure`: what the replay
+    of the whole history gave."""
+    # What Temporal's core says, without the rest of the structure that it prints around it.
+    told = [found.replace('\\"', '"').replace("\\n", " ") for found in _MESSAGES.findall(str(failure))]
+    words = ": ".join(told[:3]) or f"{type(failure).__name__}: {failure}"
+    cause = words.removeprefix("[TMPRL1100] ").rstrip(". ") + "."
     after, begun = await _first_failing(replayer, history)
-    heard = history.events[after:begun]
     if "TMPRL1100" in words or "ondeterminis" in words:
-        return Divergence(_describe_event(_decided(history, begun, words)), _sentence(words), _ADD_GATE)
+        return _divergence(_decided(history, begun, words), cause, _ADD_GATE)
     if "is not registered" in words:
-        return Divergence(_describe_event(history.events[0]), _sentence(words), _KEEP_CODE)
+        return _divergence(history.events[0], cause, _KEEP_CODE)
     converter = replayer.config()["data_converter"]
-    for event in heard:
-        if not await _readable(converter, event):
-            return Divergence(_describe_event(event), _sentence(words), _RESTORE_DATA)
-    return Divergence(
-        _describe_event(heard[-1]), _sentence(words), _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
-    )
+    for event in history.events[after:begun]:
+        fields = (getattr(_attributes(event), name, None) for name in ("input", "result"))
+        try:
+            await converter.decode([payload for field in fields for payload in getattr(field, "payloads", ())])
+        except Exception:  # noqa: BLE001 - each converter has errors of its own
+            return _divergence(event, cause, _RESTORE_DATA)
+    hint = _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
+    return _divergence(history.events[begun - 1], cause, hint)
+
+
+def _divergence(event: HistoryEvent, cause: str, hint: str) -> str:
+    kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").title().replace("_", "")
+    shown = " ".join(filter(None, (kind, _details(event))))
+    return f"at event {event.event_id} ({shown}): {cause} Likely cause: {hint}."
 
 
 async def _first_failing(replayer: Replayer, history: WorkflowHistory) -> tuple[int, int]:
-    """The first workflow task that cannot be repeated: what it heard are the events between the two numbers.
-
-    Of a history that ends with the start of a task, everything is replayed but that task.
-    """
-    starts = [
-        index
-        for index, event in enumerate(history.events, start=1)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
-    ]
-    cuts = [*starts, len(history.events)]
+    """The first workflow task that cannot be repeated: what it heard are the events between the two numbers. Of a
+    history that ends with the start of a task, everything is replayed but that task."""
+    cuts = [*_task_starts(history), len(history.events)]
     good, bad = -1, len(cuts) - 1
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -191,51 +163,21 @@ def _decided(history: WorkflowHistory, begun: int, words: str) -> HistoryEvent:
     """The recorded event that the code does not repeat: named by replay, or the first that its task has led to."""
     if named := _NAMED.search(words):
         return history.events[int(named.group(1)) - 1]
-    commands = [event for event in history.events[begun:] if _is_command(event)]
+    commands = [
+        event for event in history.events[begun:] if getattr(_attributes(event), "workflow_task_completed_event_id", 0)
+    ]
     name = quoted.group(1) if (quoted := _QUOTED.search(words)) else ""
     of_that_name = [event for event in commands if name and name in _details(event)]
     return next(iter([*of_that_name, *commands]), history.events[-1])
 
 
-def _is_command(event: HistoryEvent) -> bool:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
-    return bool(getattr(attributes, "workflow_task_completed_event_id", 0))
-
-
-def _describe_event(event: HistoryEvent) -> str:
-    kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").title().replace("_", "")
-    details = _details(event)
-    return f"event {event.event_id} ({kind}{f' {details}' if details else ''})"
+def _attributes(event: HistoryEvent) -> Any:
+    return getattr(event, event.WhichOneof("attributes") or "", None)
 
 
 def _details(event: HistoryEvent) -> str:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
+    attributes = _attributes(event)
     for name in ("activity_type", "workflow_type"):
         if hasattr(attributes, name):
             return str(getattr(attributes, name).name)
     return str(getattr(attributes, "signal_name", "") or getattr(attributes, "marker_name", ""))
-
-
-async def _readable(converter: DataConverter, event: HistoryEvent) -> bool:
-    """Whether what an event carries can be deciphered and decoded; of its shape nothing is known here."""
-    try:
-        await converter.decode(_payloads(event))
-    except Exception:  # noqa: BLE001 - each converter has errors of its own
-        return False
-    return True
-
-
-def _payloads(event: HistoryEvent) -> Sequence[Payload]:
-    attributes = getattr(event, event.WhichOneof("attributes") or "", None)
-    fields = (getattr(attributes, name, None) for name in ("input", "result"))
-    return [payload for field in fields for payload in getattr(field, "payloads", ())]
-
-
-def _core_message(failure: Exception) -> str:
-    """What Temporal's core says, without the rest of the structure that it prints around it."""
-    told = [found.replace('\\"', '"').replace("\\n", " ") for found in _MESSAGES.findall(str(failure))]
-    return ": ".join(told[:3]) or f"{type(failure).__name__}: {failure}"
-
-
-def _sentence(words: str) -> str:
-    return words.removeprefix("[TMPRL1100] ").rstrip(". ") + "."

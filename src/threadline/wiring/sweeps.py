@@ -76,11 +76,9 @@ def open_handovers(database: Database, workflows: WorkflowClient) -> Sweep[Hando
 
 
 def open_approvals(database: Database, workflows: WorkflowClient) -> Sweep[ProposedAction]:
-    """Actions that are not decided, or that were approved and whose outcome is not posted.
-
-    Otherwise only a click starts such a workflow again. The record of executions keeps the action from being executed
-    twice. An outcome that Slack refuses is tried again for a day.
-    """
+    """Actions that are not decided, or that were approved and whose outcome is not posted. Otherwise only a click
+    starts such a workflow again. The record of executions keeps the action from being executed twice. An outcome that
+    Slack refuses is tried again for a day."""
     return WorkflowSweep(
         "approvals",
         lambda tx, after, limit: ApprovalStore(tx).unfinished_after(after, limit),

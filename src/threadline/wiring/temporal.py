@@ -91,12 +91,8 @@ _log = structlog.get_logger(__name__)
 
 
 def data_converter(keys: KeyRing | None) -> DataConverter:
-    """The one converter of every process that talks to Temporal.
-
-    Args:
-        keys: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
-            sees the words "Encoded failure" and the error's type alone.
-    """
+    """The one converter of every process that talks to Temporal. `keys`: with one that encrypts, failures' messages and
+    stack traces are encrypted too, and Temporal sees the words "Encoded failure" and the error's type alone."""
     converter = replace(plain_converter, payload_codec=EncryptionCodec(keys))
     if keys is None or not keys.encrypts:
         return converter
@@ -107,13 +103,7 @@ async def temporal_client(
     *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
 ) -> Client:
     """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
-
-    Args:
-        stop: ends the attempts.
-
-    Raises:
-        Permanent: nothing answers there, after half a minute of trying, or before the stop.
-    """
+    Raises `Permanent` when nothing answers there for half a minute, or before `stop`."""
     # Half a minute is longer than whoever stops a process waits before it is killed.
     client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries))
     if client is None:
@@ -130,30 +120,27 @@ async def _connect(retry_config: RetryConfig | None, tries: int) -> Client:
                 return await Client.connect(**config, data_converter=converter, retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
-                where = config["target_host"]
-                raise Permanent(
-                    f"Temporal does not answer at {where}: start it, or set TEMPORAL_ADDRESS ({error})"
-                ) from error
+                where = f"Temporal does not answer at {config['target_host']}"
+                raise Permanent(f"{where}: start it, or set TEMPORAL_ADDRESS ({error})") from error
             await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
     raise AssertionError("unreachable")
 
 
-async def check_search_attributes(client: Client) -> None:
+async def check_search_attributes(client: Client) -> str:
     """Raises `Permanent` when the namespace lacks one that workflows set: every workflow task would fail for ever."""
-    request = ListSearchAttributesRequest(namespace=client.namespace)
+    place, request = f"namespace {client.namespace!r}", ListSearchAttributesRequest(namespace=client.namespace)
     try:
         known = await client.operator_service.list_search_attributes(request)
     except RPCError as error:
-        raise Permanent(
-            f"Temporal refuses the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
-        ) from error
+        raise Permanent(f"Temporal refuses the {place} (TEMPORAL_NAMESPACE): {error.message}") from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     if missing := [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]:
         create = " ".join(f"--name {name} --type Keyword" for name in missing)
         raise Permanent(
-            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            f"Temporal's {place} lacks the search attributes {', '.join(missing)}: "
             f"run `temporal operator search-attribute create {create}`."
         )
+    return f"{place} is reachable and has its search attributes"
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
@@ -172,12 +159,7 @@ def replayer(runtime: Runtime | None = None) -> Replayer:
 
 async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]) -> None:
     """Make the schedule what the settings say, and start a sweep and a pass. A worker that may not still does
-    everything else.
-
-    Args:
-        interval: seconds.
-        sweeps: their names.
-    """
+    everything else. `interval`: seconds. `sweeps`: their names."""
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
             SWEEP_WORKFLOW,

@@ -23,13 +23,7 @@ from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
-from threadline.settings import (
-    CiSettings,
-    GitHubSettings,
-    JiraSettings,
-    MailSettings,
-    ModelSettings,
-)
+from threadline.settings import CiSettings, GitHubSettings, JiraSettings, MailSettings, ModelSettings
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as trackers_tools
@@ -57,11 +51,7 @@ REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
 
 @asynccontextmanager
 async def open_integrations(services: Services | None = None) -> AsyncIterator[Services]:
-    """The given services, and those of the services that the environment names.
-
-    Raises:
-        Permanent: a setting is wrong.
-    """
+    """The given services, and those that the environment names. Raises `Permanent` when a setting is wrong."""
     services = services or Services()
     jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
     async with AsyncExitStack() as opened:
@@ -78,21 +68,16 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
 
 
 def configured_embedder(settings: ModelSettings) -> AbstractAsyncContextManager[Embedder | None]:
-    """The model of embeddings that the settings name, to be opened.
-
-    Raises:
-        Permanent: the local model is not installed, or there is no key. When it is opened.
-    """
+    """The model of embeddings that the settings name, to be opened. Raises `Permanent`, when it is opened, if the local
+    model is not installed or there is no key."""
     return open_embedder(
         settings.embeddings, settings.embeddings_model, api_key=settings.key, base_url=settings.base_url
     )
 
 
 def _environment_proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address.
-
-    aiohttp's `trust_env` would take an account from ~/.netrc as well, and refuse the request for having two.
-    """
+    """The proxy that the environment names for an address. aiohttp's `trust_env` would take an account from ~/.netrc as
+    well, and refuse the request for having two."""
     address = urlsplit(url)
     return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
 

@@ -115,13 +115,10 @@ from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrat
 
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
-
 CANCELLED_WITHIN = timedelta(seconds=5)
 """A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
-
 WORKFLOW_TASKS = 20
 """Workflow tasks at once. The SDK fails a task that has no result after two seconds, and all share one interpreter."""
-
 PRUNE_INTERVAL = 3600.0
 """Seconds between two deletions of what is too old to be kept."""
 _DAY = 24 * 3600.0
@@ -206,13 +203,8 @@ class Prune:
 
 @dataclass(frozen=True)
 class CoreParts:
-    """What the core worker runs.
-
-    Args:
-        activities: the objects that have them.
-        sweeps: what must hold of each feature's rows, in the order in which they run.
-        prunes: how long each kind of record is kept.
-    """
+    """What the core worker runs. `activities`: the objects that have them. `sweeps`: what must hold of each feature's
+    rows, in the order in which they run. `prunes`: how long each kind of record is kept."""
 
     activities: Sequence[object]
     sweeps: Sequence[Sweep[Any]]
@@ -221,16 +213,11 @@ class CoreParts:
 
 @asynccontextmanager
 async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[CoreDeps]:
-    """Connect to the database and to Slack.
-
-    Raises:
-        Permanent: the database has another schema, or Slack does not know us.
-    """
+    """Raises `Permanent` when the database has another schema, or Slack does not know us."""
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    database = Database(stored, pool_size=20, application="threadline-core")
-    try:
+    async with Database(stored, pool_size=20, application="threadline-core") as database:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
             slack = SlackClient(web)
@@ -256,17 +243,11 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 ),
                 identity,
             )
-    finally:
-        await database.dispose()
 
 
 @asynccontextmanager
 async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[CoreParts]:
-    """The parts of every feature, for as long as the block runs.
-
-    Raises:
-        Permanent: a setting of a toolset's service is wrong.
-    """
+    """The parts of every feature. Raises `Permanent` when a setting of a toolset's service is wrong."""
     given, channels = settings.conversations, settings.channels
     database, workflows, bot_user = deps.database, deps.workflows, deps.case_channels.bot_user
     repositories = remotes.repositories_by_name(settings.repository.repo)
@@ -314,14 +295,8 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
 async def open_conversations(
     settings: ConversationFeatureSettings, deps: CoreDeps, services: Services
 ) -> AsyncIterator[tuple[LiveConversationActivities, LiveApprovalActivities]]:
-    """The activities of conversations and of what an approved action needs, for as long as the block runs.
-
-    Args:
-        services: of toolsets that need more than the database and Slack.
-
-    Raises:
-        Permanent: a setting of a toolset's service is wrong.
-    """
+    """The activities of conversations and of what an approved action needs. `services`: of toolsets that need more than
+    the database and Slack. Raises `Permanent` when a setting of a toolset's service is wrong."""
     given, mail = settings.conversation, settings.mail
     database, slack, users, history = deps.database, deps.slack, deps.users, deps.history
     rate = Rate(given.mutations_per_minute, 60.0)
@@ -444,10 +419,7 @@ async def prune_all(database: Database, prunes: Sequence[Prune], now: float) -> 
 
 
 def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
-    """Every kind of thread that the catch-up compares.
-
-    The first of a scope has the threads that nobody owns yet.
-    """
+    """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet."""
     return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
 
 
@@ -532,14 +504,9 @@ def _conversation_limits(settings: ConversationSettings) -> ConversationLimits:
 
 
 async def run_worker(queue: str, stop: asyncio.Event) -> None:
-    """Work until `stop`, then finish what is under way.
-
-    Args:
-        queue: `core`, `agents`, or `all` for both in one process, where the agents' process is no wall any more.
-
-    Raises:
-        Permanent: a setting is missing or wrong, or something it needs is not as it must be.
-    """
+    """Work until `stop`, then finish what is under way. `queue`: `core`, `agents`, or `all` for both in one process,
+    where the agents' process is no wall any more. Raises `Permanent` when a setting or something else is missing or
+    wrong."""
     telemetry.configure_logging(LogSettings.load().log_level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.flush_callbacks)
@@ -553,8 +520,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             investigating = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
-            served = activities_of(investigating)
-            workers.append(_agent_worker(agents_client, served, settings.agent_slots))
+            workers.append(_agent_worker(agents_client, activities_of(investigating), settings.agent_slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
@@ -592,12 +558,9 @@ def _core_worker(deps: CoreDeps, parts: CoreParts, settings: CoreSettings) -> Wo
 
 
 def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None:
-    """Temporal's worker versioning for a build, or none where it has no name.
-
-    A case moves on with its next task: it lives for weeks and can be reopened, so pinned to its build it would keep
-    every old worker running for as long.
-    https://docs.temporal.io/worker-versioning
-    """
+    """Temporal's worker versioning for a build, or none where it has no name. A case moves on with its next task: it
+    lives for weeks and can be reopened, so pinned to its build it would keep every old worker running for as long.
+    https://docs.temporal.io/worker-versioning"""
     if not name:
         return None
     return WorkerDeploymentConfig(
