@@ -168,11 +168,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From `high` on a decision proceeds; below `low` it escalates.
-
-    Raises:
-        ValueError: they are not 0 < low <= high <= 1.
-    """
+    """From `high` on a decision proceeds; below `low` it escalates. ValueError unless 0 < low <= high <= 1."""
 
     high: float = 0.75
     low: float = 0.5
@@ -211,11 +207,7 @@ class DecisionRound:
 
 
 def last_round(rounds: Sequence[DecisionRound]) -> DecisionRound | None:
-    """A turn's last round with its sources. A round without a look-up has those of the round before it.
-
-    Returns:
-        None where nothing was decided.
-    """
+    """A turn's last round; one without a look-up has the sources of the round before it. None: nothing was decided."""
     if not rounds:
         return None
     last, found = rounds[-1], next((each for each in reversed(rounds) if each.retrieval), None)
@@ -281,11 +273,7 @@ _NEEDED = {
 
 
 def validate(decision: Decision, tools: Collection[str]) -> list[str]:
-    """What is wrong with a decision, in sentences by which the model can correct it.
-
-    Args:
-        tools: the names that exist and are allowed.
-    """
+    """What is wrong with a decision, in sentences by which the model can correct it; `tools` are those allowed."""
     needed, problem = _NEEDED.get(decision.type, ("type", ""))
     problems = [] if "".join(getattr(decision, needed)).strip() else [problem]
     unknown = [each for each in decision.tools if each not in tools]
@@ -311,10 +299,8 @@ def judge(
     RETRIEVE is judged after its retrieval. A clarification never escalates on its score alone until the questions that
     are allowed are used up.
 
-    Args:
-        retrieved_more: the turn has retrieved more already, which it does once.
-        questions: how often in a row the bot has asked back.
-        questions_allowed: how often it may.
+    `retrieved_more`: the turn has retrieved more already, which it does once. `questions`: how often in a row the bot
+    has asked back.
     """
     value = confidence(factors)
     if reason := _person_needed(decision, factors):
@@ -342,13 +328,11 @@ def escalation(value: float, reason: EscalationReason) -> Judgement:
 def sensitive_topics(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The topics that a text names, in any case and inflection, standing alone: "issue" does not name "sue".
 
-    They are evidence for the model, which says what is meant by them.
-
-    Args:
-        more: further words, each with the endings of English verbs and nouns.
+    They are evidence for the model, which says what is meant by them. `more`: further words, each with the endings of
+    English verbs and nouns.
     """
     searched = text[:_MAX_SEARCHED]
-    return tuple(name for name, pattern in _topic_patterns(tuple(more)) if pattern.search(searched))
+    return tuple(name for name, pattern in _topic_patterns(tuple(more)).items() if pattern.search(searched))
 
 
 def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | None:
@@ -361,15 +345,14 @@ def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | N
 
 
 @lru_cache(maxsize=8)
-def _topic_patterns(more: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _topic_patterns(more: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
     """One for each topic, since they overlap: "legal action" names "legal", too."""
     added = {each: _inflected(each) for each in more if each.strip() and each not in SENSITIVE_TOPICS}
-    return tuple((name, _whole_word(inflected)) for name, inflected in (SENSITIVE_TOPICS | added).items())
-
-
-def _whole_word(word: str) -> re.Pattern[str]:
-    """An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words."""
-    return re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
+    # An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words.
+    return {
+        name: re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
+        for name, word in (SENSITIVE_TOPICS | added).items()
+    }
 
 
 def _inflected(words: str) -> str:

@@ -77,8 +77,8 @@ class DecisionStore(Store):
     ) -> None:
         """Store what was looked up in a round, unless it is there."""
         unless = (_row.round == round_, _row.retrieval.is_(None))
-        looked_up = {"sources": [asdict(each) for each in sources], "retrieval": asdict(retrieval)}
-        await self._update(conversation_id, turn, *unless, **looked_up)
+        found = [asdict(each) for each in sources]
+        await self._update(conversation_id, turn, *unless, sources=found, retrieval=asdict(retrieval))
 
     async def add_judgement(
         self, conversation_id: int, turn: int, round_: int, factors: Factors, judgement: Judgement

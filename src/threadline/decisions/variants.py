@@ -12,7 +12,6 @@ from typing import Any
 from threadline.decisions.model import Thresholds
 from threadline.errors import Permanent
 
-_WHOLE = 2**64
 _VARIABLE = "THREADLINE_DECISION_VARIANTS"
 _FORM = 'write it as a JSON list, such as [{"name": "calm", "share": 1, "high": 0.8, "low": 0.5}]'
 _FIELDS = frozenset({"name", "share", "high", "low", "prompt"})
@@ -34,17 +33,14 @@ def variant_of(variants: Sequence[Variant], thread: str) -> Variant:
     Each variant draws an arrival time, which is shorter for a larger share, and the first to arrive has the thread.
     So an added variant takes its threads from all others, and no thread moves between the others.
 
-    Args:
-        variants: at least one, with names of their own and shares above 0.
-        thread: its key.
+    `variants`: at least one, with names of their own and shares above 0. `thread`: its key.
     """
-    return min(variants, key=lambda each: _arrival(each, thread))
 
+    def arrival(variant: Variant) -> float:  # exponentially distributed, with the share as its rate
+        drawn = int.from_bytes(sha256(f"{variant.name}\n{thread}".encode()).digest()[:8])
+        return -log((drawn + 0.5) / 2**64) / variant.share
 
-def _arrival(variant: Variant, thread: str) -> float:
-    """Exponentially distributed, with the share as its rate."""
-    drawn = int.from_bytes(sha256(f"{variant.name}\n{thread}".encode()).digest()[:8])
-    return -log((drawn + 0.5) / _WHOLE) / variant.share
+    return min(variants, key=arrival)
 
 
 def load_variants(text: str, default: Thresholds) -> tuple[Variant, ...]:
@@ -56,8 +52,7 @@ def load_variants(text: str, default: Thresholds) -> tuple[Variant, ...]:
         default: the thresholds of a variant that names none.
 
     Raises:
-        Permanent: the text is no such list, a name stands twice, a value is out of its range, or a prompt cannot be
-            read.
+        Permanent: no such list, a name that stands twice, a value out of its range, a prompt that cannot be read.
     """
     if not text.strip():
         return (Variant(thresholds=default),)

@@ -168,7 +168,8 @@ class LiveHandoverActivities(HandoverActivities):
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
         handover = await self._with_card(handover)
-        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, blocks.reminder(handover.user_id))
+        notice = formatting.notice(blocks.NOBODY_YET, mentions=(handover.user_id,))
+        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, notice)
         async with self._database.begin() as tx:
             await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
         return self._state(handover)
@@ -235,16 +236,16 @@ class LiveHandoverActivities(HandoverActivities):
         return blocks.card(handover, question, before[-RECENT_MESSAGES:], decided, address)
 
     async def _notify_asker(self, handover: Handover) -> None:
-        if by := handover.taken_by:
-            await self._notify(handover, "taken", by, blocks.taken_notice(by))
-        if by := handover.closed_by:
-            await self._notify(handover, "closed", by, blocks.closed_notice(by))
+        if handover.taken_by:
+            await self._notify(handover, "taken", handover.taken_by, blocks.TAKEN_BY)
+        if handover.closed_by:
+            await self._notify(handover, "closed", handover.closed_by, blocks.CLOSED_BY)
 
-    async def _notify(self, handover: Handover, what: str, user: str, notice: tuple[Rendered, ...]) -> None:
+    async def _notify(self, handover: Handover, what: str, user: str, words: str) -> None:
         """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
         ref = handover.ref
         try:
-            await self._post(ref, what, ref.thread, notice)
+            await self._post(ref, what, ref.thread, formatting.notice("", mentions=(user,), headline=words))
         except InternalError:
             raise
         except Permanent as refused:
@@ -274,11 +275,8 @@ class LiveHandoverActivities(HandoverActivities):
             shown = written  # what was deleted or edited while it was on its way stands there
 
     async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
-        """Show under the card what is not there yet, unless it is closed, and what is there as it reads now.
-
-        Returns:
-            whether something is not there, since it is closed.
-        """
+        """Show under the card what is not there yet, unless it is closed, and what is there as it reads now; returns
+        whether something is not there, since it is closed."""
         missed = False
         for each in written:
             what = f"said:{each.message_id}"
@@ -287,9 +285,9 @@ class LiveHandoverActivities(HandoverActivities):
             missed = missed or (is_new and not handover.open)
             if posted or (is_new and handover.open):
                 handover = await self._with_card(handover)
-                rendered = blocks.asker_wrote(each.user_id, _text(each))
+                rendered = formatting.notice(_text(each), mentions=(each.user_id,), headline="wrote")
                 old = posted if each.deleted or each.edited else ()
-                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.deleted_part())
+                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED)
         return missed
 
     # -- From the person to the asker ------------------------------------------------------------------------------
@@ -297,11 +295,7 @@ class LiveHandoverActivities(HandoverActivities):
     async def relay_to_asker(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
         """Show what a person wrote under a card in the asker's thread. An answer takes a free handover.
 
-        Args:
-            owner: of the thread under the card.
-
-        Returns:
-            whether there is such a handover; where there is none, nothing has happened.
+        `owner` has the thread under the card. Returns whether there is such a handover; else nothing has happened.
         """
         handover = await self._get(ref_of(owner))
         if handover is None:
@@ -346,24 +340,21 @@ class LiveHandoverActivities(HandoverActivities):
 
     async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
         """Have the asker's thread show an answer as it reads now. A correction changes what is there, and adds nothing.
-
-        Raises:
-            Permanent: nothing more can be posted there.
-        """
+        Raises Permanent where nothing more can be posted there."""
         ref, thread, what = handover.ref, handover.ref.thread, f"answer:{answer.message_id}"
         parts, text = await self._parts(handover, what), _text(answer)
-        rendered = blocks.person_answered(answer.user_id, text)
+        rendered = formatting.notice(text, mentions=(answer.user_id,), headline="answers")
         note = f"{answer.user_id}, a person of the team, answered: {text}"
         if message.kind in _CORRECTIONS:
             if not parts:
                 return
             async with self._database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
                 await TranscriptStore(tx).rewrite(thread, f"h:{answer.message_id}", note)
-            await self._reword(ref, what, thread, rendered, parts, blocks.retracted_part())
+            await self._reword(ref, what, thread, rendered, parts, blocks.REMOVED)
         elif handover.closed_before(float(seconds(message.ts))) and not parts:
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
             if not answer.deleted:
-                await self._post(ref, f"over:{message.id}", handover.card, blocks.already_closed_notice())
+                await self._post(ref, f"over:{message.id}", handover.card, formatting.notice(blocks.ALREADY_CLOSED))
         elif text and not answer.deleted:
             await self._post(ref, what, thread, rendered)
             async with self._database.begin() as tx:  # the agent knows later what a person has answered in its place
@@ -391,12 +382,12 @@ class LiveHandoverActivities(HandoverActivities):
         place: Thread,
         rendered: Sequence[Rendered],
         parts: Sequence[str],
-        rest: Rendered,
+        rest: str,
     ) -> None:
         """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more; post
         the parts by which it is longer."""
         for number, ts in enumerate(parts):
-            now = rendered[number] if number < len(rendered) else rest
+            now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
             await self._slack.update(place.channel, ts, now.text, now.blocks)
         await self._post(ref, what, place, rendered)
 

@@ -11,9 +11,9 @@ HANDOVER_WORKFLOW = "HandoverWorkflow"
 HANDOVER = "handover"
 """The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 TAKE, CLOSE = "handover_take", "handover_close"
+"""The buttons' ids (`action_id` in Slack's words)."""
 ANSWER_PRESS = "answer:"
 """How the key of a press begins that an answer under the card makes for its author."""
-"""The buttons' ids (`action_id` in Slack's words)."""
 MAX_REMINDERS = 5
 """Until somebody has taken it."""
 LOOK_EVERY = 86_400.0

@@ -49,18 +49,12 @@ class HandoverMessage:
 class HandoverStore(Store):
     """Whatever changes a handover holds its conversation's row until the transaction ends."""
 
-    async def open(self, thread: Thread, turn: int, user_id: str) -> bool:
-        """Give a turn to a person, unless a person has the thread already, or the turn was given before.
-
-        Returns:
-            whether it is new.
-        """
+    async def open(self, thread: Thread, turn: int, user_id: str) -> None:
+        """Give a turn to a person, unless a person has the thread already, or the turn was given before."""
         row = await ConversationStore(self._tx).lock(thread)
-        if await self.open_for(thread):
-            return False
-        new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
-        made = await self._tx.execute(new.on_conflict_do_nothing().returning(_row.turn))
-        return made.first() is not None
+        if not await self.open_for(thread):
+            new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
+            await self._tx.execute(new.on_conflict_do_nothing())
 
     async def get(self, ref: ConversationTurn) -> Handover | None:
         return await self._one(_HANDOVERS.where(in_thread(ref.thread), _row.turn == ref.turn))
@@ -93,11 +87,7 @@ class HandoverStore(Store):
         return taken
 
     async def close(self, ref: ConversationTurn, user_id: str, at: float = 0.0) -> Handover | None:
-        """Record who closes it; the first one counts.
-
-        Args:
-            at: when the button was pressed, in seconds since 1970; 0 for now.
-        """
+        """Record who closes it; the first one counts. `at`: of the press, in seconds since 1970; 0 for now."""
         closed_at = datetime.fromtimestamp(at, UTC) if at else datetime.now(UTC)
         await self._write(ref, _row.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
         return await self.get(ref)
@@ -133,11 +123,7 @@ def _handover(row: Row[Any]) -> Handover:
     return Handover(
         row.conversation_id,
         ConversationTurn(Thread(row.team, row.home, row.thread_ts), row.turn),
-        row.user_id,
-        row.channel,
-        row.card_ts,
-        row.taken_by,
-        row.closed_by,
+        *(row.user_id, row.channel, row.card_ts, row.taken_by, row.closed_by),
         row.closed_at.timestamp() if row.closed_at else 0.0,
         row.reminded,
     )
@@ -248,23 +234,16 @@ A person to whom a turn was given answers under its card, from where it is said 
 async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> list[JudgedDecision]:
     """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it.
 
-    Args:
-        team: the workspace's id; empty for all.
+    `team`: the workspace's id; empty for all.
     """
     ups = [name for name, up in THUMBS.items() if up]
-    return [_judged(row) for row in await tx.execute(_JUDGED, {"since": moment, "team": team, "ups": ups})]
-
-
-def _judged(row: Row[Any]) -> JudgedDecision:
-    return JudgedDecision(
-        Thread(row.team, row.channel, row.thread_ts),
-        row.turn,
-        round_of(row),
-        DecisionOutcome(row.outcome) if row.outcome else None,
-        row.thumbs_up,
-        row.thumbs_down,
-        row.cost_usd,
-        row.decided_at,
-        row.person_answered,
-        row.closed,
-    )
+    return [
+        JudgedDecision(
+            Thread(row.team, row.channel, row.thread_ts),
+            row.turn,
+            round_of(row),
+            DecisionOutcome(row.outcome) if row.outcome else None,
+            *(row.thumbs_up, row.thumbs_down, row.cost_usd, row.decided_at, row.person_answered, row.closed),
+        )
+        for row in await tx.execute(_JUDGED, {"since": moment, "team": team, "ups": ups})
+    ]

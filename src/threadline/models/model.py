@@ -71,10 +71,8 @@ class ToolCall:
     arguments: str = ""
     kind: ToolKind = ToolKind.CHANGE
     """As the registry has it. An unknown tool may change something, so its call runs alone and in order."""
-
     binds_record: bool = False
     """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
-
     critical: bool = False
     """When it fails for good, a person takes over."""
 
@@ -130,6 +128,20 @@ class Usage:
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
 
+    @classmethod
+    def read(cls, model: str, used: Any, input_name: str, output_name: str) -> "Usage":
+        """The usage in an answer of OpenAI's SDK; the names are of its two counts. What is missing counts as 0."""
+        if used is None:
+            return cls(model)
+        inward, outward = getattr(used, f"{input_name}_details"), getattr(used, f"{output_name}_details")
+        return cls(
+            model,
+            input_tokens=getattr(used, input_name) or 0,
+            cached_tokens=(inward.cached_tokens or 0) if inward else 0,
+            output_tokens=getattr(used, output_name) or 0,
+            reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
+        )
+
 
 @dataclass(frozen=True)
 class ResponseFormat:
@@ -176,7 +188,6 @@ class ChatModel(Protocol):
 
         `attempt`: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
         """
-        ...
 
 
 def text_with_author(message: Message) -> str:

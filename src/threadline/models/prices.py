@@ -67,11 +67,7 @@ class PriceList:
 
 
 def parse_prices(text: str) -> dict[str, Price]:
-    """Read `model=input/cached/output`, several separated by commas; dollars for a million tokens.
-
-    Raises:
-        ValueError: with the form that is wanted.
-    """
+    """Read `model=input/cached/output`, several separated by commas; raises ValueError with the form that is wanted."""
     found = {}
     for part in (part.strip() for part in text.split(",") if part.strip()):
         model, _, numbers = part.partition("=")
