@@ -118,10 +118,10 @@ _CLOSING = "You can ask for several things in one message. Write *stop* at any t
 
 
 class IntentType(StrEnum):
+    """HELP: to be told what can be asked for. REQUEST: anything that has words, the model's to understand."""
+
     HELP = "help"
-    """To be told what can be asked for."""
     REQUEST = "request"
-    """Anything that has words: the model's to understand."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,13 @@ def help_text(tools: Sequence[Tool]) -> str:
     """What can be asked for, by the tools on offer: Markdown of at most 2,000 characters, never without an example."""
     lines = [_OPENING, "", "I can", f"- {_OF_ITSELF}"]
     room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
-    sets = _by_set(tools)
+    sets: dict[str, list[Tool]] = {}
+    for tool in tools:
+        sets.setdefault(tool.toolset, []).append(tool)
     for number, (name, members) in enumerate(sets.items()):
-        line = f"- **{name}**: {_told(members)}"
+        told = "; ".join(_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD])
+        more = len(members) - _TOOLS_TOLD
+        line = f"- **{name}**: {told}" + (f"; and {more} more" if more > 0 else "")
         room -= len(line) + 1
         if room < 0:
             lines.append(f"- and {len(sets) - number} more groups of tools")
@@ -156,19 +160,6 @@ def help_text(tools: Sequence[Tool]) -> str:
     return "\n".join([*lines, "", _CLOSING])
 
 
-def _told(members: Sequence[Tool]) -> str:
-    told = [_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD]]
-    more = len(members) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
-
-
 def _first_sentence(description: str) -> str:
     first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(".")
     return first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
-
-
-def _by_set(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
-    sets: dict[str, list[Tool]] = {}
-    for tool in tools:
-        sets.setdefault(tool.toolset, []).append(tool)
-    return sets

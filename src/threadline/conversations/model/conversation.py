@@ -64,10 +64,8 @@ class NoticeReason(StrEnum):
 
 @dataclass(frozen=True)
 class ConversationLimits:
-    """What bounds a conversation; it reaches the workflow with the thread, never from the worker's environment.
-
-    Seconds.
-    """
+    """What bounds a conversation, in seconds; it reaches the workflow with the thread, never from the worker's
+    environment."""
 
     max_turns: int = 5
     """Model calls of one turn that may ask for tools."""
@@ -91,7 +89,7 @@ class ExecutionStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Execution:
-    """What became of one call: a line for people; the output itself lies in the transcript under `call_id`."""
+    """What became of one call; the output itself lies in the transcript under `call_id`."""
 
     call_id: str
     tool: str
