@@ -69,7 +69,6 @@ _log = structlog.get_logger(__name__)
 
 
 async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -> TurnDecision:
-    """See `ConversationActivities.decide`; `attempt` counts from 1."""
     if deps.decision.model is None:
         return TurnDecision(made=False)
     deciding = await _read_situation(deps, request)
@@ -81,10 +80,7 @@ async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -
 
 
 async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
-    """See `ConversationActivities.decide_without_model`.
-
-    What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
-    """
+    """What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away."""
     deciding = await _read_situation(deps, request, without_model=True)
     words = deciding.situation.sensitive
     async with deps.database.begin() as tx:
@@ -364,5 +360,4 @@ def _new_round(
 
 
 def _failed_retrieval(decided: Decision) -> Retrieval:
-    """What a retrieval comes to where the knowledge does not answer."""
     return Retrieval(failed=True, critical=not CRITICAL_TYPES.isdisjoint(decided.document_types))

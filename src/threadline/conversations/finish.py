@@ -89,7 +89,6 @@ class _Settled:
 
 
 async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
-    """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
     final, settled = await _end_turn(deps, request, attempt)
     if settled is None:  # the call was refused, and the turn goes on
         async with deps.database.begin() as tx:
@@ -112,10 +111,8 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
 async def _end_turn(
     deps: ConversationDeps, request: FinishRequest, attempt: int
 ) -> tuple[Execution | None, _Settled | None]:
-    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction.
-
-    A word to stop wins over the call.
-    """
+    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction. A word to
+    stop wins over the call."""
     settled: _Settled | None = None
 
     async def settle(tx: Transaction, ran: Execution) -> None:
@@ -175,7 +172,6 @@ class _Ending:
         """The model's that has the answer; None where its words are our own."""
 
     async def settle(self) -> _Settled:
-        """Write down how the turn ended."""
         tx, thread, turn = self._tx, self._request.thread, self._request.turn
         turns = TurnStore(tx)
         await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile

@@ -29,7 +29,6 @@ _NOT_YET = 5.0
 
 
 async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
-    """See `ConversationActivities.post_answer`."""
     async with deps.database.begin() as tx:
         answer = await read_answer(tx, turn)
     if answer is None:
@@ -38,7 +37,6 @@ async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> Convers
 
 
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
-    """See `ConversationActivities.post_thread_notice`."""
     rendered = formatting.notice(notice_text(word.kind, word.until))
     key = f"talk:{word.thread.key}:{word.kind}:{word.about}"
     await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered))

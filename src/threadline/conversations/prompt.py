@@ -35,12 +35,9 @@ class TurnNote:
     """A turn's context.
 
     Args:
-        turn: its number, from 1.
-        at: when it began, in seconds since 1970.
-        user_id: who is acted for: the author of the newest message that the turn began with,
-            of those to the bot if there are any.
-        actor: their name.
-        request_id: the id of that message.
+        turn: its number, from 1; it began `at`, in seconds since 1970.
+        user_id: who is acted for, by name the `actor`: the author of the newest message that the turn began with, of
+            those to the bot if there are any. `request_id` is the id of that message.
         others: further people whose messages the turn began with, as `name_with_id` names them.
         clocks: time zones with the people who live by them, named likewise.
         joined_late: what was said in the thread before the bot was first called was not told to it.

@@ -56,10 +56,8 @@ def skipped_calls_note(reply: ModelReply) -> Message | None:
 
 
 def reply_for_workflow(kept: Message) -> ModelReply:
-    """A kept reply as it travels: the beginning of its text, and its calls without their arguments.
-
-    A silent one has no text, so that the word for it is posted nowhere, not even where silence does not count.
-    """
+    """A kept reply as it travels: the beginning of its text, and its calls without their arguments. A silent one has no
+    text, so that the word for it is posted nowhere, not even where silence does not count."""
     silent = is_silent(kept)
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
     calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)

@@ -99,7 +99,6 @@ class CommandResult:
 
 
 async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTurn:
-    """See `ConversationActivities.begin_turn`."""
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
@@ -116,7 +115,6 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
 
 
 async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
-    """See `ConversationActivities.pass_to_operator`."""
     async with deps.database.begin() as tx:
         plan = await TurnStore(tx).plan(request.thread, request.turn)
         if plan is None:
@@ -155,7 +153,6 @@ async def _route_by_rules(
     snapshot: ConversationSnapshot,
     taken: Sequence[TurnMessage],
 ) -> TurnRoute:
-    """The way of what was taken up, where no person has the thread."""
     thread = turn.thread
     said = read_input(taken, addressed=snapshot.addressed_due)
     bound, trouble = await _bound(tx, thread)
@@ -275,10 +272,7 @@ async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple
 
 def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a greeting, a lone mention.
-
-    An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
-    what it has said: nobody wants help by it.
-    """
+    An emoji may answer what the bot has asked, and one without the bot's name what it has said: neither wants help."""
 
     def is_request(said: TurnMessage) -> bool:
         greets = phrases.is_greeting(said.text)
@@ -293,17 +287,13 @@ def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: Conversa
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
-    """A turn that was about the thread alone."""
     return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
 
 
 def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:
-    """What counts for the rules.
-
-    An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
-    writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
-    nobody writes, and is never about the thread itself.
-    """
+    """What counts for the rules. An edited message was said before, and counts no second time. Beside what is addressed
+    to the bot, words of its writers that call nobody count; what others say to each other is for the model alone. What
+    a job asks counts where nobody writes, and is never about the thread itself."""
     fresh = [each for each in taken if not each.edit_of]
     people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
@@ -351,7 +341,6 @@ def _command(taken: TurnMessage) -> ThreadCommand | None:
 
 
 def bound_text(made: RfpBinding) -> str:
-    """A binding is confirmed, with what it replaced."""
     named = _rfp_name(made.rfp)
     if made.before == made.rfp.rfp_id:
         return f"This thread is already bound to {named}."

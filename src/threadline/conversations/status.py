@@ -23,10 +23,8 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def showing_status(slack: SlackClient, thread: Thread, words: str) -> AsyncIterator[None]:
-    """Show `words` under a thread while the block runs; nothing where they are empty.
-
-    Slack takes a status away with the bot's next post, or after two minutes.
-    """
+    """Show `words` under a thread while the block runs; nothing where they are empty. Slack takes a status away with
+    the bot's next post, or after two minutes."""
     if not words:
         yield
         return

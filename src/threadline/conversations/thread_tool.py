@@ -32,10 +32,8 @@ _LEAST = 240
 @dataclass(frozen=True)
 class ThreadPart:
     """The root, then the newest of what follows, in the order in which it was written. `users`: who wrote it, by id.
-
     `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
-    people, who count as nobody here.
-    """
+    people, who count as nobody here."""
 
     messages: Sequence[SlackMessage]
     users: Mapping[str, User | None] = field(default_factory=dict)

@@ -431,11 +431,8 @@ class Turn:
         return replace(outcome, text=answers.stopped_text(self._executions, by_operator=by_operator))
 
     async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
-        """Show what was said in the turn to the person who has the thread, or may take it over.
-
-        Where it is left to them, whoever wrote it is told when nobody is shown it: where that fails for good, and where
-        the person had closed it before.
-        """
+        """Show what was said in the turn to the person who has the thread, or may take it over. Where it is left to
+        them, whoever wrote it is told when that fails for good, and when the person had closed it before."""
         if not begun.relays:
             return
         unshown, summary = list[bool](), "relay the turn to the person"
@@ -486,7 +483,7 @@ class Turn:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
         self._model_calls, self._before_loop = 0, len(self._executions)
-        return await react(
+        loop = ReactLoop(
             self._think,
             self._act,
             max_turns=self._begun.max_turns or conversation.state.limits.max_turns,
@@ -494,11 +491,11 @@ class Turn:
             may_be_silent=lambda: not self._addressed,
             ends_turn=turn_ending,
         )
+        return await loop.run()
 
     def _note_addressed(self) -> None:
-        """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
-
-        What is addressed to it while it only overhears waits for a turn of its own."""
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more. What is
+        addressed to it while it only overhears waits for a turn of its own."""
         self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._begun.overhears)
 
     def _status(self, words: str) -> str:
@@ -651,15 +648,8 @@ Act = Callable[[list[ToolCall]], Awaitable[list[Execution]]]
 """Run the calls of one reply and append their results; what goes wrong with a call is an `Execution` like any other."""
 
 
-async def react(
-    think: Think,
-    act: Act,
-    *,
-    max_turns: int = DEFAULT_MAX_STEPS,
-    stop_requested: Callable[[], bool] = lambda: False,
-    may_be_silent: Callable[[], bool] = lambda: False,
-    ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None,
-) -> ConversationOutcome:
+@dataclass
+class ReactLoop:
     """Think and act until there is an answer to what the transcript ends with.
 
     A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had. A
@@ -675,33 +665,32 @@ async def react(
         may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
             others. It may not once a call has changed something, or may have.
         ends_turn: asked of each call that was run: the end that it is, when it has the turn's last words.
-
-    Returns:
-        Its text is not blank, unless its kind is `SILENT`.
     """
-    loop = _ReactLoop(think, act, stop_requested, may_be_silent, ends_turn)
-    try:
-        return await loop.work(max_turns) or await loop.conclude()
-    except StepFailed as failure:
-        return loop.failed(str(failure))
 
-
-@dataclass
-class _ReactLoop:
     think: Think
     act: Act
-    stop_requested: Callable[[], bool]
-    may_be_silent: Callable[[], bool]
-    ends_turn: Callable[[Execution], OutcomeKind | None]
+    max_turns: int = DEFAULT_MAX_STEPS
+    stop_requested: Callable[[], bool] = lambda: False
+    may_be_silent: Callable[[], bool] = lambda: False
+    ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None
     model_calls: int = 0
     executions: list[Execution] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     """Ids of calls that were run, or given to be run."""
     asked_again: bool = False
 
-    async def work(self, max_turns: int) -> ConversationOutcome | None:
+    async def run(self) -> ConversationOutcome:
+        """The end, whose text is not blank unless its kind is `SILENT`."""
+        try:
+            return await self._work() or await self._conclude()
+        except StepFailed as failure:  # a turn that nobody asked for fails silently
+            if self._may_be_silent():
+                return self.ended(OutcomeKind.SILENT, "")
+            return self.ended(OutcomeKind.FAILED, answers.failure_text(str(failure), self.executions))
+
+    async def _work(self) -> ConversationOutcome | None:
         """Think and act until there is an answer; None when there is to be one more call, without tools."""
-        for _ in range(max_turns):
+        for _ in range(self.max_turns):
             if self.stop_requested():
                 return self._stopped()
             reply = await self._ask(ToolChoice.AUTO)
@@ -723,7 +712,7 @@ class _ReactLoop:
                 return ends[0]
         return None
 
-    async def conclude(self) -> ConversationOutcome:
+    async def _conclude(self) -> ConversationOutcome:
         """Ask for words alone, and find some where the model has none."""
         if self.stop_requested():
             return self._stopped()
@@ -735,12 +724,6 @@ class _ReactLoop:
         if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
-
-    def failed(self, words: str) -> ConversationOutcome:
-        """The end for want of a step. A turn that nobody asked for fails silently."""
-        if self._may_be_silent():
-            return self.ended(OutcomeKind.SILENT, "")
-        return self.ended(OutcomeKind.FAILED, answers.failure_text(words, self.executions))
 
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> ConversationOutcome:
         return ConversationOutcome(kind, text, step, self.model_calls, tuple(self.executions))

@@ -46,13 +46,10 @@ _FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision is made with.
-
-    `recent`: the last messages, oldest first, each with its author in front. `lead`: who asks, in a few lines.
-    `sources`: what was retrieved before; a text is empty where only the name is remembered. `sensitive`: the topics
-    that the query names. `tools`: their descriptions by their names, as the model is shown them. `types`: the types of
-    documents that there are.
-    """
+    """What a decision is made with. `recent`: the last messages, oldest first, each with its author in front. `lead`:
+    who asks, in a few lines. `sources`: what was retrieved before; a text is empty where only the name is remembered.
+    `sensitive`: the topics that the query names. `tools`: their descriptions by their names, as the model is shown
+    them. `types`: the types of documents that there are."""
 
     query: str
     recent: tuple[str, ...] = ()

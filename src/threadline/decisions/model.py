@@ -96,11 +96,9 @@ class DecisionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1].
-
-    `tools` are names as the model is shown them. `query` is what to look up, `question` what to ask the person.
-    `document_types`: where the answer would stand.
-    """
+    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1]. `tools` are names as
+    the model is shown them. `query` is what to look up, `question` what to ask the person. `document_types`: where the
+    answer would stand."""
 
     type: DecisionType
     reasoning: str
@@ -117,10 +115,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Source:
-    """A passage that was found for a question; `text` is empty once the turn is settled.
-
-    `score` is higher for what fits better; only the order means something.
-    """
+    """A passage that was found for a question; `text` is empty once the turn is settled. `score` is higher for what
+    fits better; only the order means something."""
 
     title: str
     section: str
@@ -137,11 +133,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched.
-
-    `critical`: a question of this kind may not be answered without it. `suspicious`: passages that may contradict each
-    other, as pairs of their places among the sources.
-    """
+    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched. `critical`: a
+    question of this kind may not be answered without it. `suspicious`: passages that may contradict each other, as
+    pairs of their places among the sources."""
 
     quality: float = 0.0
     failed: bool = False
@@ -151,11 +145,8 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class Factors:
-    """The evidence, each in [0, 1].
-
-    `source_quality` is None where the decision needs no source, or its source could not be asked; `retrieval_critical`:
-    and may not be answered without it.
-    """
+    """The evidence, each in [0, 1]. `source_quality` is None where the decision needs no source, or its source could
+    not be asked; `retrieval_critical`: and may not be answered without it."""
 
     source_quality: float | None
     query_complexity: float
@@ -189,10 +180,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class DecisionRound:
-    """One round of a turn's decision, as it is stored; rounds count from 1.
-
-    `retrieval` is None where nothing was looked up; `factors` and `judgement` are None until the evidence is judged.
-    """
+    """One round of a turn's decision, as it is stored; rounds count from 1. `retrieval` is None where nothing was
+    looked up; `factors` and `judgement` are None until the evidence is judged."""
 
     round: int
     decision: Decision
@@ -297,10 +286,8 @@ def judge(
     """What the turn does next, by its decision and the evidence for it.
 
     RETRIEVE is judged after its retrieval. A clarification never escalates on its score alone until the questions that
-    are allowed are used up.
-
-    `retrieved_more`: the turn has retrieved more already, which it does once. `questions`: how often in a row the bot
-    has asked back.
+    are allowed are used up. `retrieved_more`: the turn has retrieved more already, which it does once. `questions`: how
+    often in a row the bot has asked back.
     """
     value = confidence(factors)
     if reason := _person_needed(decision, factors):

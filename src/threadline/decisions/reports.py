@@ -52,11 +52,9 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class JudgedDecision:
-    """A turn's last round, as it was `made`, and what came of it.
-
-    `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
-    turn was given has answered; `closed`: they are done with it.
-    """
+    """A turn's last round, as it was `made`, and what came of it. `thumbs_up` and `thumbs_down` count people.
+    `cost_usd` is the whole turn's. `person_answered`: a person to whom the turn was given has answered; `closed`: they
+    are done with it."""
 
     thread: Thread
     turn: int
@@ -95,11 +93,8 @@ class JudgedDecision:
 
     @property
     def training_example(self) -> tuple[float, bool] | None:
-        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been.
-
-        None without a label, and where something else than the confidence has decided: a sensitive topic, an error,
-        the engine's own word.
-        """
+        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been. None
+        without a label, and where something else has decided: a sensitive topic, an error, the engine's own word."""
         if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
@@ -183,11 +178,8 @@ class DecisionStats:
 
 @dataclass(frozen=True)
 class Report:
-    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt.
-
-    `not_needed` are the escalations that need not have been, `missed` the answers that should have been one; newest
-    first.
-    """
+    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt. `not_needed`
+    are the escalations that need not have been, `missed` the answers that should have been one; newest first."""
 
     total: DecisionStats
     types: tuple[tuple[DecisionType, DecisionStats], ...]
@@ -231,10 +223,8 @@ def _stats(judged: Sequence[JudgedDecision]) -> DecisionStats:
 
 @dataclass(frozen=True)
 class ThresholdProposal:
-    """`current_cost` and `proposed_cost` are means over the examples, 0 is best.
-
-    `changes`: how many of the `judged` decisions would have another next step, by the current and the proposed one.
-    """
+    """`current_cost` and `proposed_cost` are means over the examples, 0 is best. `changes`: how many of the `judged`
+    decisions would have another next step, by the current and the proposed one."""
 
     current: Thresholds
     proposed: Thresholds

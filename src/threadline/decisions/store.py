@@ -46,10 +46,8 @@ _row = decisions.c
 
 
 class DecisionStore(Store):
-    """Whoever changes a decision holds its conversation's row. What was written first stands.
-
-    `conversation_id` is the conversation's row; None, for a thread without one, has no decisions.
-    """
+    """Whoever changes a decision holds its conversation's row. What was written first stands. `conversation_id` is that
+    row's; None, for a thread without one, has no decisions."""
 
     async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
         """A turn's rounds, in order."""

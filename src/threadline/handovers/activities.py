@@ -210,11 +210,8 @@ class LiveHandoverActivities(HandoverActivities):
         return posted
 
     async def _update_card(self, ref: ConversationTurn) -> None:
-        """Have the card, if it is posted, show the handover as it is now.
-
-        It is read again after each update: of two updates at the same time, the one that Slack gets last may be the
-        one that was read first.
-        """
+        """Have the card, if it is posted, show the handover as it is now. It is read again after each update: of two
+        updates at the same time, the one that Slack gets last may be the one that was read first."""
         shown = None
         while (handover := await self._get(ref)) and handover.card_ts:
             card = await self._card(handover)
@@ -315,10 +312,8 @@ class LiveHandoverActivities(HandoverActivities):
         return True
 
     async def _take_by_answer(self, handover: Handover, message: IncomingMessage) -> None:
-        """Press Take for the author, so that the workflow knows it, and the card and the asker are told.
-
-        The record is written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
-        """
+        """Press Take for the author, so that the workflow knows it, and the card and the asker are told. The record is
+        written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on."""
         ref, user, place = handover.ref, message.sender_id, (handover.channel, handover.card_ts)
         key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
         press = ButtonPress(user, TAKE, ref.key, key, at, *place)
@@ -366,7 +361,6 @@ class LiveHandoverActivities(HandoverActivities):
     # -- Posts -----------------------------------------------------------------------------------------------------
 
     async def _post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
-        """Post once, in the asker's thread or under the card."""
         post = Post(post_key(ref, what), place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
         await self._outbox.publish(post)
 

@@ -37,12 +37,7 @@ def card(
     address: str = "",
 ) -> Rendered:
     """The message with which people are asked to take a thread over, as it is now: what they are to know before.
-
-    Args:
-        recent: the last messages before the question.
-        decided: why a person is needed; None where nothing was decided.
-        address: of the asker's thread; empty without one.
-    """
+    `recent`: the last messages before the question. `address`: of the asker's thread; empty without one."""
     judgement = decided.judgement if decided else None
     reason = _WHY[(judgement and judgement.reason) or EscalationReason.DECIDED]
     # Cut behind the quoting, which makes a column of short lines three times as long.

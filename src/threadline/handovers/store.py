@@ -145,15 +145,9 @@ class HandoverAnswerStore(Store):
     """What people wrote under cards. The catch-up compares Slack with it."""
 
     async def store(self, ref: ConversationTurn, message: IncomingMessage) -> HandoverMessage | None:
-        """Store a message, and bring what it corrects to its newest wording, whichever of them came first.
-
-        Args:
-            message: without secrets. What cannot be read goes into quarantine.
-
-        Returns:
-            what is to be shown: the message, or the one that it corrects, as it reads now. None where there is nothing
-            to show: it was shown before, or what it corrects is not stored.
-        """
+        """Store a message, which is without secrets, and bring what it corrects to its newest wording, whichever of
+        them came first. What cannot be read goes into quarantine. Returns what is to be shown: the message, or the one
+        that it corrects, as it reads now; None where it was shown before, or what it corrects is not stored."""
         row = await ConversationStore(self._tx).lock(ref.thread)
         if await self.shown_ids([message.id]):
             return None

@@ -67,7 +67,6 @@ class OpenAIModel(ChatModel):
         await self._client.close()
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """See `ChatModel.ask`."""
         try:
             async with asyncio.timeout(self._config.timeout):
                 answer = await self._ask(prompt)

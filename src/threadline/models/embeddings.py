@@ -57,7 +57,6 @@ class OpenAIEmbedder(Embedder):
         await self._client.close()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """See `Embedder.embed`."""
         batches = [texts[begin : begin + _BATCH] for begin in range(0, len(texts), _BATCH)]
         return [vector for batch in batches for vector in await self._ask(batch)]
 
@@ -107,14 +106,8 @@ async def open_embedder(
     kind: Literal["off", "local", "openai"], model: str = "", *, api_key: str = "", base_url: str = OPENAI
 ) -> AsyncIterator[Embedder | None]:
     """The model of this kind for as long as the block runs; None for `off`, where documents are found by words alone.
-
-    Args:
-        model: its name; empty for the kind's own.
-        api_key, base_url: of the endpoint, for `openai`.
-
-    Raises:
-        Permanent: there is no such model, no key, or the local model is not installed.
-    """
+    `model`: its name; empty for the kind's own. `api_key` and `base_url` are for `openai`. Raises Permanent where there
+    is no such model, no key, or the local model is not installed."""
     match kind:
         case "off":
             yield None

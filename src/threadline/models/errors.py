@@ -59,11 +59,8 @@ UNREADABLE = "unreadable"
 
 @contextmanager
 def parse_errors() -> Iterator[None]:
-    """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
-
-    Raises:
-        InvalidResponse: the answer is none of the API's.
-    """
+    """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here, and
+    is an InvalidResponse."""
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError) as exc:
@@ -71,12 +68,8 @@ def parse_errors() -> Iterator[None]:
 
 
 def translate(error: Exception, attempt: int) -> Permanent | Transient:
-    """Pick a side for what a call to the model's API raised.
-
-    Args:
-        error: one of `KNOWN_ERRORS`.
-        attempt: counted from 1; after a rate limit the least wait is two seconds, then four, then eight.
-    """
+    """Pick a side for what a call to the model's API raised, one of `KNOWN_ERRORS`. `attempt` counts from 1: after a
+    rate limit the least wait is two seconds, then four, then eight."""
     match error:
         case APIStatusError():
             return _answered(error, attempt)

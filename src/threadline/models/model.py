@@ -60,11 +60,9 @@ class ToolKind(StrEnum):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A model's wish to have a tool run.
-
-    `id` is unique in its conversation (whoever reads a provider that numbers each reply's calls anew makes it so),
-    `name` the tool's own dotted name, `arguments` what the model wrote: JSON, or whatever it took for JSON.
-    """
+    """A model's wish to have a tool run. `id` is unique in its conversation (whoever reads a provider that numbers each
+    reply's calls anew makes it so), `name` the tool's own dotted name, `arguments` what the model wrote: JSON, or
+    whatever it took for JSON."""
 
     id: str
     name: str
@@ -184,10 +182,8 @@ class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it.
-
-        `attempt`: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
-        """
+        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it. `attempt`: how often the
+        same question was asked, from 1 on: a rate limit is waited for longer each time."""
 
 
 def text_with_author(message: Message) -> str:
@@ -196,10 +192,8 @@ def text_with_author(message: Message) -> str:
 
 
 Ask = Callable[[str, Sequence[str], str, Mapping[str, Any]], Awaitable[str]]
-"""A model that answers in a format; raises what the model raises.
-
-Its arguments: instructions; what was said so far, the model's own answers at odd places; the format's name; its schema.
-"""
+"""A model that answers in a format; raises what the model raises. Its arguments: instructions; what was said so far,
+the model's own answers at odd places; the format's name; its schema."""
 
 
 class StepFailed(Permanent):

@@ -90,11 +90,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def parse_response(response: Any, model: str) -> Completion:
-    """The answer in a finished response of `model`.
-
-    Raises:
-        InvalidResponse: the response tells of a failure.
-    """
+    """The answer in a finished response of `model`; raises InvalidResponse where that tells of a failure."""
     if response.status in ("failed", "cancelled") or response.error:
         raise InvalidResponse(str(response.error.code) if response.error else "")
     calls, texts, items = [], [], []
