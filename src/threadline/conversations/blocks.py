@@ -32,15 +32,13 @@ class _Draft:
 
     def joined(self, shown: records.RenderedRecords) -> "_Draft | None":
         """With these records in it, as lines where a second table would be too much; None where there is no room."""
-        if self.has_table and shown.has_table:
-            return self._and(shown.lines, shown.text) if shown.lines else None
-        return self._and(shown.blocks, shown.text, shown.has_table)
-
-    def _and(self, more: tuple[Block, ...], text: str, has_table: bool = False) -> "_Draft | None":
-        blocks = (*self.blocks, *more)
-        if len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
+        as_lines = self.has_table and shown.has_table
+        blocks = (*self.blocks, *(shown.lines if as_lines else shown.blocks))
+        no_lines = as_lines and not shown.lines
+        if no_lines or len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
             return None
-        return _Draft(f"{self.text}\n\n{text}" if self.text else text, blocks, self.has_table or has_table)
+        text = f"{self.text}\n\n{shown.text}" if self.text else shown.text
+        return _Draft(text, blocks, self.has_table or shown.has_table)
 
 
 def answer_of(
@@ -49,11 +47,9 @@ def answer_of(
     """What to post, one message each: the records stand in the last part, or behind it where Slack takes no more in one
     message. Empty only when nothing could be seen of the text and there are no records.
 
-    Args:
-        text: Markdown by the model, or our own; it can call nobody.
-        structured: kinds with their records, oldest first; see `tools.blocks.render_records` and `approvals.blocks`.
-        detail: whether somebody asked for a long answer: then all of the text is posted, in as many parts as it takes,
-            else at most `answers.LIMIT` characters of it.
+    `text`: Markdown by the model, or our own; it can call nobody. `structured`: kinds with their records, oldest first;
+    see `tools.blocks.render_records` and `approvals.blocks`. With `detail` all of the text is posted, in as many parts
+    as it takes, else at most `answers.LIMIT` characters of it.
     """
     limit = TEXT_LIMIT if detail else answers.LIMIT
     # Before it is cut: a key that is spread over two messages would be recognised in neither.

@@ -158,18 +158,18 @@ async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTur
     return replace(finished, snapshot=snapshot, posted=True)
 
 
+@dataclass
 class _Ending:
     """The end of a turn, in one transaction. The first word about a turn stands. `request` is what is settled: it
-    becomes another where somebody has said to stop, or a person has the thread."""
+    becomes another where somebody has said to stop, or a person has the thread. `reply`: the model's that has the
+    answer; None where its words are our own."""
 
-    def __init__(self, deps: ConversationDeps, tx: Transaction, request: FinishRequest) -> None:
-        self._deps = deps
-        self._tx = tx
-        self._request = request
-        self._plan: TurnPlan | None = None
-        self._made: DecisionRound | None = None
-        self._reply: Message | None = None
-        """The model's that has the answer; None where its words are our own."""
+    _deps: ConversationDeps
+    _tx: Transaction
+    _request: FinishRequest
+    _plan: TurnPlan | None = None
+    _made: DecisionRound | None = None
+    _reply: Message | None = None
 
     async def settle(self) -> _Settled:
         tx, thread, turn = self._tx, self._request.thread, self._request.turn

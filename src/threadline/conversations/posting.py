@@ -93,11 +93,8 @@ async def publish_answer(
     afterwards: Callable[[Transaction], Awaitable[None]] | None = None,
 ) -> ConversationSnapshot:
     """Post an answer, once, and write down that it is posted. Raises Permanent where Slack refuses it, or Transient.
-
-    Args:
-        claim: of `Outbox.claim`, in a transaction right before this.
-        afterwards: writes in the transaction that writes down that the answer is posted. Safe to repeat.
-    """
+    `claim`: of `Outbox.claim`, in a transaction right before this. `afterwards` writes in the transaction that writes
+    down that the answer is posted, and is safe to repeat."""
     thread, noted = answer.turn.thread, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:

@@ -170,12 +170,9 @@ def split_at_turn(
 def choose_window(past: Transcript, fresh: Sequence[Message], budget: ContextBudget) -> Window:
     """Decide what of the past is sent as it is: as many of the latest messages as there is room for.
 
-    Nothing is cut from a past that fits. A cut never comes between a call and its result.
-
-    Args:
-        past: without the notes of earlier turns.
-        fresh: what the turn begins with, or has come to; it is sent in any case.
-        budget: for all of it, a note and a summary included.
+    Nothing is cut from a past that fits. A cut never comes between a call and its result. `past`: without the notes of
+    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it,
+    a note and a summary included.
     """
     room = budget.messages - len(fresh) - 1 - bool(past.summary)
     left = budget.tokens - sum(map(estimate_tokens, fresh)) - NOTE_TOKENS - (SUMMARY_TOKENS if past.summary else 0)
@@ -226,15 +223,9 @@ def build_prompt(
     tight: bool = False,
     instructions: str = INSTRUCTIONS,
 ) -> Prompt:
-    """The question that a step asks.
-
-    Args:
-        past: from the place on that the turn's note names; see `split_at_turn`.
-        current: the turn so far, its note first.
-        offered: all tools, and those that this turn may use.
-        tight: huge messages of the turn are cut: the model refused the whole.
-        instructions: what the model is told before anything else; the same at every step of a turn.
-    """
+    """The question that a step asks. `past`: from the place on that the turn's note names; see `split_at_turn`.
+    `current`: the turn so far, its note first. `offered`: all tools, and those that this turn may use. `tight`: huge
+    messages of the turn are cut: the model refused the whole. `instructions`: the same at every step of a turn."""
     registry, allowed = offered
 
     def on_the_wire(call: ToolCall) -> ToolCall:
@@ -345,12 +336,8 @@ _DEEPEST = 30
 
 
 def recent_ids(messages: Sequence[Message], earlier: Sequence[str] = (), most: int = MAX_IDS) -> tuple[str, ...]:
-    """The ids in the results of tools: the newest result first, each in its own order, none twice.
-
-    Args:
-        messages: a dialogue, oldest first; only what tools returned is looked at, and of that what went well.
-        earlier: ids that were listed before, for results that are in the dialogue no more.
-    """
+    """The ids in the results of tools that went well: the newest result first, each in its own order, none twice.
+    `messages`: a dialogue, oldest first. `earlier`: ids of results that are in the dialogue no more."""
 
     def found_in(content: str) -> Iterable[str]:
         try:

@@ -25,11 +25,9 @@ _ASKING = ("?", "？", "؟", "⁉", "❓")
 
 
 def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
-    """A reply that holds the word for silence alone or not at all where people would read it.
-
-    A model that gives its reasons beside the word is silent where it was not spoken to; where it was, only the word
-    goes. Words that came to the model's own limit say so, else people would take them for the whole.
-    """
+    """A reply that holds the word for silence alone or not at all where people would read it. A model that gives its
+    reasons beside the word is silent where it was not spoken to; where it was, only the word goes. Words that came to
+    the model's own limit say so, else people would take them for the whole."""
     reply = answer.reply
     begun = _SILENT_FIRST.match(reply.text)
     words = _SILENT_LAST.sub("", reply.text[begun.end() :] if begun else reply.text)
@@ -42,8 +40,19 @@ def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
 
 def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
     """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
-    calls = tuple(_own(call, registry) for call in reply.calls[:MAX_CALLS])
-    return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
+    calls: list[ToolCall] = []
+    for call in reply.calls[:MAX_CALLS]:
+        tool = registry.get(call.name)
+        kept = ToolCall(
+            _whole(call.id),
+            tool.name if tool else _whole(call.name),
+            _whole(call.arguments),
+            kind=tool.kind if tool else ToolKind.CHANGE,
+            binds_record=bool(tool and tool.binds_record),
+            critical=bool(tool and tool.critical),
+        )
+        calls.append(kept)
+    return Message(Role.ASSISTANT, _whole(reply.text), tuple(calls), opaque=reply.opaque)
 
 
 def skipped_calls_note(reply: ModelReply) -> Message | None:
@@ -77,19 +86,6 @@ def closing_question(text: str) -> str:
     return line if len(line) <= _QUESTION else line[: _QUESTION - 1] + "…"
 
 
-def _own(call: ToolCall, registry: ToolRegistry) -> ToolCall:
-    tool = registry.get(call.name)
-    name = tool.name if tool else _whole(call.name)
-    return ToolCall(
-        _whole(call.id),
-        name,
-        _whole(call.arguments),
-        kind=tool.kind if tool else ToolKind.CHANGE,
-        binds_record=bool(tool and tool.binds_record),
-        critical=bool(tool and tool.critical),
-    )
-
-
 def _whole(text: str) -> str:
     """Without halves of a surrogate pair, which JSON can say and neither Temporal nor an API takes back."""
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -111,7 +107,6 @@ _TOOLS_TOLD = 4
 _DESCRIPTION = 100
 
 _OPENING = "Tell me in plain words what you want to know or what I should do."
-_OF_ITSELF = "answer questions about what was said in this thread"
 _CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 
 
@@ -141,7 +136,7 @@ def extract_intent(text: str) -> Intent | None:
 
 def help_text(tools: Sequence[Tool]) -> str:
     """What can be asked for, by the tools on offer: Markdown of at most 2,000 characters, never without an example."""
-    lines = [_OPENING, "", "I can", f"- {_OF_ITSELF}"]
+    lines = [_OPENING, "", "I can", "- answer questions about what was said in this thread"]
     room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
     sets: dict[str, list[Tool]] = {}
     for tool in tools:

@@ -76,10 +76,8 @@ from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 RECEIVED_REACTION = "eyes"
 NOTHING_TO_STOP_REACTION = "ok_hand"
 REFUSAL_REACTIONS = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
-"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:.
-
-A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
-"""
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:. A word to
+stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends."""
 DEFAULT_MAX_STEPS = 5
 """Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
 MODEL_AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
@@ -357,7 +355,15 @@ class Turn:
         outcome = await self._work()
         finished = self._finished or await self._finish(outcome)
         if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            await start_handover(self._turn)
+            with suppress(WorkflowAlreadyStartedError):  # that is waited for already
+                await workflow.start_child_workflow(
+                    HANDOVER_WORKFLOW,
+                    HandoverInput(self._turn),
+                    id=handover_workflow_id(self._thread, self._number),
+                    parent_close_policy=ParentClosePolicy.ABANDON,
+                    cancellation_type=ChildWorkflowCancellationType.ABANDON,
+                    static_summary=f"Handover of turn {self._number} to a person",
+                )
         if self._away_notice:
             await self._away_notice
         if self._posts_later:
@@ -464,7 +470,7 @@ class Turn:
         return None
 
     def _escalation_reason(self, outcome: ConversationOutcome) -> EscalationReason | None:
-        """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
+        """Why a person takes over a turn that has gone wrong."""
         if not self._decided:
             return None
         if outcome.kind in _FAILED:
@@ -624,21 +630,6 @@ class Turn:
         if finished.final is None:
             raise Interrupted
         return finished.final
-
-
-async def start_handover(turn: ConversationTurn) -> None:
-    """Have a person take a turn over; nothing happens where that is waited for already."""
-    try:
-        await workflow.start_child_workflow(
-            HANDOVER_WORKFLOW,
-            HandoverInput(turn),
-            id=handover_workflow_id(turn.thread, turn.turn),
-            parent_close_policy=ParentClosePolicy.ABANDON,
-            cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            static_summary=f"Handover of turn {turn.turn} to a person",
-        )
-    except WorkflowAlreadyStartedError:
-        return
 
 
 Think = Callable[[ToolChoice], Awaitable[ModelReply]]

@@ -88,11 +88,9 @@ class Situation:
 
 
 async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tuple[Decision, tuple[str, ...]]:
-    """Decide what to do with a query; whatever the model writes, there is a decision.
-
-    `instructions`: others than the product's own. Returns also what was wrong with the model's last answer: nothing
-    where the decision is its own. Raises Permanent or Transient where the model cannot be asked.
-    """
+    """Decide what to do with a query; whatever the model writes, there is a decision. `instructions`: others than the
+    product's own. Returns also what was wrong with the model's last answer: nothing where the decision is its own.
+    Raises Permanent or Transient where the model cannot be asked."""
     instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
     messages, problems = [situation.as_json()], list[str]()
     for retry in (False, True):
@@ -207,10 +205,8 @@ def _line(text: str) -> str:
 
 
 async def find_conflict(pairs: Sequence[tuple[Source, Source]], ask: Ask) -> bool:
-    """Ask the model whether one of the pairs, which a cheap check has found suspicious, holds a contradiction.
-
-    An answer that cannot be read counts as one: a person is better asked once too often. Raises what `ask` raises.
-    """
+    """Ask the model whether one of the pairs, which a cheap check has found suspicious, holds a contradiction. An
+    answer that cannot be read counts as one: a person is better asked once too often. Raises what `ask` raises."""
     for pair in pairs[:MAX_PAIRS]:
         shown = [{"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]} for each in pair]
         question = json.dumps(shown, ensure_ascii=False, indent=1)

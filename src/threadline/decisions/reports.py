@@ -240,10 +240,8 @@ class ThresholdProposal:
 
 
 def propose_thresholds(judged: Sequence[JudgedDecision], current: Thresholds) -> ThresholdProposal | None:
-    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones.
-
-    The current ones stay unless others are better. None where there are fewer than `MIN_EXAMPLES` examples.
-    """
+    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones, which
+    stay unless others are better. None where there are fewer than `MIN_EXAMPLES` examples."""
     examples = training_examples(judged)
     if len(examples) < MIN_EXAMPLES:
         return None

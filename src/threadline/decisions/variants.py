@@ -31,9 +31,8 @@ def variant_of(variants: Sequence[Variant], thread: str) -> Variant:
     """The variant of a thread: the same for ever, as long as the variants and their shares stay the same.
 
     Each variant draws an arrival time, which is shorter for a larger share, and the first to arrive has the thread.
-    So an added variant takes its threads from all others, and no thread moves between the others.
-
-    `variants`: at least one, with names of their own and shares above 0. `thread`: its key.
+    So an added variant takes its threads from all others, and no thread moves between the others. `variants`: at least
+    one, with names of their own and shares above 0. `thread`: its key.
     """
 
     def arrival(variant: Variant) -> float:  # exponentially distributed, with the share as its rate
@@ -44,20 +43,12 @@ def variant_of(variants: Sequence[Variant], thread: str) -> Variant:
 
 
 def load_variants(text: str, default: Thresholds) -> tuple[Variant, ...]:
-    """The variants that run side by side, from the value of THREADLINE_DECISION_VARIANTS.
-
-    Args:
-        text: a JSON list of objects with a `name` and, where it is to differ, `share`, `high`, `low`, and `prompt`, a
-            file's path; empty for the one variant that all threads have.
-        default: the thresholds of a variant that names none.
-
-    Raises:
-        Permanent: no such list, a name that stands twice, a value out of its range, a prompt that cannot be read.
-    """
-    if not text.strip():
-        return (Variant(thresholds=default),)
+    """The variants that run side by side, from the value of THREADLINE_DECISION_VARIANTS: a JSON list of objects with a
+    `name` and, where it is to differ, `share`, `high`, `low`, and `prompt`, a file's path; empty for the one variant
+    that all threads have. `default`: the thresholds of a variant that names none. Raises Permanent for no such list, a
+    name that stands twice, a value out of its range, a prompt that cannot be read."""
     try:
-        given = json.loads(text)
+        given = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError) as error:
         raise Permanent(f"{_VARIABLE}: {_FORM}: {error}") from None
     if not isinstance(given, list):

@@ -6,7 +6,7 @@ from threadline.decisions.model import DecisionRound, EscalationReason
 from threadline.handovers.model import CLOSE, TAKE, Handover
 from threadline.models.model import Message
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import Rendered, context, escape_all, fallback_text, link, mention, notice, section
+from threadline.slack.formatting import Rendered, context, escape_all, fallback_text, link, mention, section
 from threadline.slack.model import FileRef
 
 _MAX_QUESTION, _MAX_LINE, _MAX_DETAIL = 1_500, 200, 400
@@ -16,6 +16,8 @@ CLOSED_BY = "has closed the handover. I answer here again."
 """Said in the asker's thread, behind the name of who did it."""
 NOBODY_YET = "Nobody has taken this over yet. The person who asked is still waiting for an answer."
 ALREADY_CLOSED = "This handover is closed, so your message was not posted in the other thread. Write there instead."
+NOT_POSTED = "Your message was not posted in the other thread. Send it again once the problem is fixed."
+NOT_CHANGED = "Your change was not made in the other thread, which still shows the old text."
 DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
 """Stand for a deleted message of the asker, and where a part of an answer stood that has fewer parts now."""
 _POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
@@ -66,13 +68,6 @@ def card(
         buttons = [{"type": "button", **each, "value": value} for each in shown]
         blocks.append({"type": "actions", "block_id": f"handover:{value}", "elements": buttons})
     return Rendered(fallback_text("A person is needed", f"{question}\n{reason}"), tuple(blocks))
-
-
-def not_posted_notice(user_id: str, reason: str, *, correction: bool) -> tuple[Rendered, ...]:
-    """Under the card: what somebody wrote or changed there cannot be shown in the other thread."""
-    written = "Your message was not posted in the other thread. Send it again once the problem is fixed."
-    changed = "Your change was not made in the other thread, which still shows the old text."
-    return notice(f"{reason} {changed if correction else written}", mentions=(user_id,))
 
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:

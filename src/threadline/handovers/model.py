@@ -28,11 +28,8 @@ _VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}
 @dataclass(frozen=True)
 class Handover:
     """`ref`: the turn that was given to a person; `user_id`: who asked. `channel` and `card_ts` are empty until the
-    card is posted; `closed_by` while it is open.
-
-    `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were. `id` is the
-    conversation's, of which one handover at most is open.
-    """
+    card is posted; `closed_by` while it is open. `closed_at`: when that was pressed, in seconds since 1970. `reminded`:
+    how often people were. `id` is the conversation's, of which one handover at most is open."""
 
     id: int
     ref: ConversationTurn

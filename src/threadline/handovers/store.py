@@ -93,7 +93,6 @@ class HandoverStore(Store):
         return await self.get(ref)
 
     async def record_reminder(self, ref: ConversationTurn, number: int) -> None:
-        """People were reminded for the `number`th time."""
         await self._write(ref, _row.reminded < number, reminded=number)
 
     async def asker_messages(self, thread: Thread, turn: int) -> list[HandoverMessage]:
@@ -219,17 +218,13 @@ LEFT JOIN replied r ON r.channel = last.channel AND r.thread_ts = last.thread_ts
                     AND r.ref = last.team || ':' || last.channel || ':' || last.thread_ts || ':' || last.turn
 ORDER BY last.decided_at, last.conversation_id, last.turn
 """)
-"""Of somebody's thumbs the last one that is there still counts. A thumb on what is no turn's answer counts nowhere.
-
-A person to whom a turn was given answers under its card, from where it is said in the thread, or in the thread itself.
-"""
+"""Of somebody's thumbs the last one that is there still counts. A thumb on what is no turn's answer counts nowhere. A
+person to whom a turn was given answers under its card, from where it is said in the thread, or in the thread itself."""
 
 
 async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> list[JudgedDecision]:
-    """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it.
-
-    `team`: the workspace's id; empty for all.
-    """
+    """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it; of
+    all workspaces without a `team`, one's id."""
     ups = [name for name, up in THUMBS.items() if up]
     return [
         JudgedDecision(

@@ -15,11 +15,8 @@ from threadline.threads.calls import attempt_despite_cancel, call_until_done
 
 @workflow.defn(name=HANDOVER_WORKFLOW)
 class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
-    """One for each turn that a person is to take over.
-
-    It ends when they have closed it, or when it is deleted with its conversation; a later press starts another run,
-    which answers it from the record.
-    """
+    """One for each turn that a person is to take over. It ends when they have closed it, or when it is deleted with its
+    conversation; a later press starts another run, which answers it from the record."""
 
     @workflow.init
     def __init__(self, given: HandoverInput) -> None:

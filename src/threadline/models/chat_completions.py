@@ -50,7 +50,6 @@ def _readable(arguments: str) -> str:
 
 
 def parse_response(completion: Any, model: str) -> Completion:
-    """The answer in a finished completion of `model`."""
     choice = completion.choices[0]
     text = choice.message.content or choice.message.refusal or ""
     asked = choice.message.tool_calls or ()

@@ -33,13 +33,12 @@ class ToolChoice(StrEnum):
 
 
 class ToolKind(StrEnum):
-    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side."""
+    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side. LOOKUP reads
+    the team's documents, LOAD loads an RFP."""
 
     READ = "read"
     LOOKUP = "lookup"
-    """It reads the team's documents."""
     LOAD = "load"
-    """It loads an RFP."""
     PATCH = "patch"
     JOURNAL = "journal"
     EVENT = "event"

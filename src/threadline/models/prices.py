@@ -40,10 +40,8 @@ PRICES: Mapping[str, Price] = {
     "gpt-4o": Price(2.5, 1.25, 10.0),
     "gpt-4o-mini": Price(0.15, 0.075, 0.6),
 }
-"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache.
-
-https://developers.openai.com/api/docs/pricing has today's; `THREADLINE_OPENAI_PRICES` overrides these.
-"""
+"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache. Today's are at
+https://developers.openai.com/api/docs/pricing; `THREADLINE_OPENAI_PRICES` overrides these."""
 
 
 class PriceList:

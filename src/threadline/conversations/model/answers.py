@@ -208,12 +208,9 @@ def escalation_text(reason: EscalationReason | None) -> str:
 
 
 def list_sources(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
-    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing.
-
-    Args:
-        sources: passages that it was given with numbers. Those are cited that it marks; of one that marks none, all.
-        found: what its tools found, as it is cited. An answer that names some of it by title and section has cited it.
-    """
+    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing. `sources`:
+    passages that it was given with numbers. Those are cited that it marks; of one that marks none, all. `found`: what
+    its tools found, as it is cited. An answer that names some of it by title and section has cited it."""
     if not answer:
         return ""
     marked = sorted({int(each) for each in _MARK.findall(answer)} & set(range(1, len(sources) + 1)))
@@ -222,15 +219,11 @@ def list_sources(answer: str, sources: Sequence[Source], found: Sequence[str] = 
     words = _plain(answer)  # a title alone may be a word of the answer by chance
     names_one = any(SECTION in each and _plain(each) in words for each in found)
     theirs = () if names_one else (each for each in found if each not in given)
-    named = list(dict.fromkeys([*marks, *theirs]))
+    named, half = list(dict.fromkeys([*marks, *theirs])), _LONGEST // 2
+    # Of a long name the start of its title and the end of its section.
+    told = [name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}" for name in named[:_MOST]]
     more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
-    return f"Sources: {'; '.join([*map(_short, named[:_MOST]), *more])}" if named else ""
-
-
-def _short(name: str) -> str:
-    """With the start of its title and the end of its section."""
-    half = _LONGEST // 2
-    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
+    return f"Sources: {'; '.join([*told, *more])}" if named else ""
 
 
 def _plain(text: str) -> str:

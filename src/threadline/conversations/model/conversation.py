@@ -163,12 +163,10 @@ class ConversationOutcome:
 
 @dataclass(frozen=True)
 class ConversationSnapshot:
-    """What the database knows of a conversation, as of revision `rev`.
-
-    Results of activities arrive in another order than their commits: whoever holds snapshots keeps the one with the
-    highest `rev`. The `*_due` flags are computed under the conversation row's lock from the messages that no settled
-    turn has used, so that an answer lost on its way says the same when asked for again.
-    """
+    """What the database knows of a conversation, as of revision `rev`. Results of activities arrive in another order
+    than their commits: whoever holds snapshots keeps the one with the highest `rev`. The `*_due` flags are computed
+    under the conversation row's lock from the messages that no settled turn has used, so that an answer lost on its way
+    says the same when asked for again."""
 
     rev: int = 0
     exists: bool = False
@@ -210,11 +208,9 @@ class ConversationInput:
 
 
 def conversation_workflow_id(thread: Thread) -> str:
-    """The workflow of the conversation in `thread`."""
     return f"talk:{thread.key}"
 
 
 def thread_of_conversation(workflow_id: str) -> Thread:
-    """The thread of a conversation's workflow."""
     _, team, channel, ts = workflow_id.split(":")
     return Thread(team, channel, ts)
