@@ -94,8 +94,7 @@ class DecideRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class TurnDecision:
-    """`made`: the engine has a say in this turn; without a model, or without words, it has none. `about`: the decision
-    in a few words without anybody's, for Temporal's UI."""
+    """`made`: the engine has a say in this turn: there is a model, and words. `about`: nobody's words, for the UI."""
 
     course: NextStep = NextStep.PROCEED
     made: bool = True
@@ -117,9 +116,8 @@ class ThinkRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class Thought:
-    """`reply` holds the beginning of its text and calls without their arguments. `step` is the one under which it is
-    recorded: an earlier one where the result of that call was lost, a later one where an earlier run waited for the
-    model; 0: as asked."""
+    """`reply` holds the beginning of its text and calls without their arguments. `step`: where it is recorded, earlier
+    where that call's result was lost, later where an earlier run waited for the model; 0: as asked."""
 
     reply: ModelReply
     snapshot: ConversationSnapshot
@@ -251,8 +249,7 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def decide(self, request: DecideRequest) -> TurnDecision:
         """Have the model decide what to do with what the turn has taken up, look up what it wants to know, and judge
-        the evidence. What is on record of it is not done again. Raises Permanent or Transient where the model has
-        nothing to say, or cannot be asked now."""
+        the evidence. What is on record is not done again. Raises Permanent or Transient as the model does."""
 
     @activity_options(STORE)
     @abstractmethod

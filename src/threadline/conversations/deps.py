@@ -26,8 +26,7 @@ from threadline.tools.store import ToolLedger
 SearchDocuments = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
 DescribeAsker = Callable[[Transaction, str, str, User | None], Awaitable[str]]
-"""What is known of who asks (team, Slack id, user), on record or in SlackClient, in a few lines; empty for somebody
-unknown."""
+"""What is known of who asks (team, Slack id, user), on record or in Slack, in a few lines; empty for nothing."""
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,7 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
 async def _end_turn(
     deps: ConversationDeps, request: FinishRequest, attempt: int
 ) -> tuple[Execution | None, _Settled | None]:
-    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction. A word to
-    stop wins over the call."""
+    """Run the final call, if any, and settle the turn unless it is refused: in one transaction. A stop wins over it."""
     settled: _Settled | None = None
 
     async def settle(tx: Transaction, ran: Execution) -> None:
@@ -264,8 +263,7 @@ class _Ending:
         return theirs
 
     async def _answer(self) -> tuple[str, str, bool]:
-        """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
-        nothing."""
+        """What is to be said, what has to be read with it, and whether it is our own; a silent turn says nothing."""
         request, plan, made, reply = self._request, self._plan, self._made, self._reply
         if request.kind is OutcomeKind.SILENT:
             return "", "", False

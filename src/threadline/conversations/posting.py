@@ -22,8 +22,6 @@ from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
-
-
 _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
@@ -61,8 +59,7 @@ class TurnAnswer:
         return f"talk:{self.turn.thread.key}:turn:{self.turn.turn}"
 
     def render(self) -> tuple[Rendered, ...]:
-        """One part for each message; none for an answer that says nothing. The records that its calls returned are in
-        the order of the calls; see `tools.model.RecordGroup`."""
+        """One part for each message; none for an answer that says nothing. Records are in the order of the calls."""
         if not self.settled.answer:
             return ()
         parts = [part for shown in self.shown for part in shown or () if isinstance(part, Mapping)]

@@ -116,7 +116,6 @@ NOTE_TOKENS = 500
 """Room for a turn's note."""
 TIGHT_MESSAGE_BYTES = 4_000
 """Bytes of one message where even the halved context was too long for the model."""
-
 _OVERHEAD = 4
 """Tokens that a message takes beside its text."""
 _LONGEST_MESSAGE = 16_000
@@ -252,8 +251,7 @@ def build_prompt(
 
 
 def user_messages(said: Sequence[tuple[str, str, Sequence[FileRef]]], budget: ContextBudget) -> list[Message]:
-    """Messages of people as the model is shown them, of which all together take at most half of the budget. `said`:
-    (author or "", text, files) of each."""
+    """Messages of people (author or "", text, files) as the model is shown them: in all at most half of the budget."""
     whole: list[tuple[str, str]] = []
     for author, text, attached in said:
         notes = [f"[Attached, and not readable here: {file.name or file.id}]" for file in attached]
@@ -324,7 +322,6 @@ def pair_tool_results(messages: Sequence[Message]) -> list[Message]:
 
 MAX_IDS = 20
 """Ids that are listed; the model finds older ones in the dialogue or looks them up again."""
-
 _ID = re.compile(r"[A-Za-z0-9][\w.:#/-]{0,63}")
 """What may stand in a list that the model takes for ours: no blank, so no sentence."""
 _NAMED = re.compile(r"\b[A-Z][A-Z0-9]{1,9}-\d{1,9}\b")

@@ -67,15 +67,11 @@ def skipped_calls_note(reply: ModelReply) -> Message | None:
 def reply_for_workflow(kept: Message) -> ModelReply:
     """A kept reply as it travels: the beginning of its text, and its calls without their arguments. A silent one has no
     text, so that the word for it is posted nowhere, not even where silence does not count."""
-    silent = is_silent(kept)
+    # The model holds that nothing was for it: it says so, says nothing else and asks for no tool.
+    silent = not kept.calls and _SILENT.fullmatch(kept.content) is not None
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
     calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)
     return ModelReply(text[:PREVIEW_LENGTH], calls, silent=silent)
-
-
-def is_silent(kept: Message) -> bool:
-    """Whether the model holds that nothing was for it: it says so, says nothing else and asks for no tool."""
-    return not kept.calls and _SILENT.fullmatch(kept.content) is not None
 
 
 def closing_question(text: str) -> str:
@@ -105,7 +101,6 @@ _MENTION = re.compile(r"<@[^<>]+>")
 _TOOLS_TOLD = 4
 """Tools of one set that are described; of the others there is a number."""
 _DESCRIPTION = 100
-
 _OPENING = "Tell me in plain words what you want to know or what I should do."
 _CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 

@@ -130,8 +130,7 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
 async def _choose_route(
     deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot
 ) -> tuple[TurnRoute, ConversationSnapshot]:
-    """The route, and the snapshot behind it. Somebody who has said to stop is not asked anything; what came after that
-    is for the next turn."""
+    """Also the snapshot behind it. Who has said to stop is asked nothing; what came after that is for the next turn."""
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
     if snapshot.stop_due:

@@ -1,7 +1,4 @@
-"""The status that Slack shows under a thread while an activity works.
-
-It is cosmetic: it may delay the work by a second at most, and never fail it.
-"""
+"""The status that Slack shows under a thread while an activity works: it may delay that by a second, never fail it."""
 
 import asyncio
 from collections.abc import AsyncIterator

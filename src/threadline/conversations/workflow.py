@@ -470,7 +470,7 @@ class Turn:
         return None
 
     def _escalation_reason(self, outcome: ConversationOutcome) -> EscalationReason | None:
-        """Why a person takes over a turn that has gone wrong."""
+        """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
         if not self._decided:
             return None
         if outcome.kind in _FAILED:
@@ -622,8 +622,7 @@ class Turn:
         return ran
 
     async def _speak(self, asked: ToolCall) -> Execution:
-        """Run a call that has the turn's last words, with which the turn ends unless it is refused. Raises Interrupted
-        where the turn has ended without it."""
+        """Run a call that has the turn's last words. Raises Interrupted where the turn has ended without it."""
         ran = tuple(self._executions[self._before_loop :])
         end = ConversationOutcome(_speech_ends(asked.name), "", self._step, self._model_calls, ran)
         finished = await self._finish(end, asked.reference())

@@ -32,8 +32,6 @@ _IS_IT_SENSITIVE = (
     "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. Say none again only where "
     "they mean something else, as in a name."
 )
-_DECISION, _COMPARISON = "decision", "comparison"
-"""Names of the two forms."""
 COMPARISON_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"contradiction": {"type": "boolean"}, "reasoning": {"type": "string"}},
@@ -94,7 +92,7 @@ async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tupl
     instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
     messages, problems = [situation.as_json()], list[str]()
     for retry in (False, True):
-        text = await ask(instructions, messages, _DECISION, schema)
+        text = await ask(instructions, messages, "decision", schema)
         found = parse_decision(text)
         if isinstance(found, Decision):
             problems = validate(found, situation.tools)
@@ -210,7 +208,7 @@ async def find_conflict(pairs: Sequence[tuple[Source, Source]], ask: Ask) -> boo
     for pair in pairs[:MAX_PAIRS]:
         shown = [{"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]} for each in pair]
         question = json.dumps(shown, ensure_ascii=False, indent=1)
-        text = await ask(prompt("compare"), [question], _COMPARISON, COMPARISON_SCHEMA)
+        text = await ask(prompt("compare"), [question], "comparison", COMPARISON_SCHEMA)
         try:
             answer = json.loads(text)
         except (ValueError, RecursionError):

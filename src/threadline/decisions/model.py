@@ -235,8 +235,7 @@ def confidence_level(value: float, thresholds: Thresholds) -> ConfidenceLevel:
 
 
 def context_completeness(*, lead: bool, history: bool, intent: bool) -> float:
-    """How much is known of who asks: a third each for who it is (on record or in Slack), a history of the thread, and
-    a clear intent."""
+    """A third each for who asks (on record or in Slack), a history of the thread, and a clear intent."""
     return round((lead + history + intent) / 3, 6)
 
 

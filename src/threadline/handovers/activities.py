@@ -281,10 +281,8 @@ class LiveHandoverActivities(HandoverActivities):
     # -- From the person to the asker ------------------------------------------------------------------------------
 
     async def relay_to_asker(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
-        """Show what a person wrote under a card in the asker's thread. An answer takes a free handover.
-
-        `owner` has the thread under the card. Returns whether there is such a handover; else nothing has happened.
-        """
+        """Show what a person wrote under a card, whose thread `owner` has, in the asker's thread. An answer takes a
+        free handover. Returns whether there is such a handover; else nothing has happened."""
         handover = await self._get(ref_of(owner))
         if handover is None:
             return False
@@ -325,8 +323,7 @@ class LiveHandoverActivities(HandoverActivities):
             await self._post(handover.ref, f"unsaid:{message.id}", handover.card, notice)
 
     async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
-        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and adds nothing.
-        Raises Permanent where nothing more can be posted there."""
+        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and no more."""
         ref, thread, what = handover.ref, handover.ref.thread, f"answer:{answer.message_id}"
         parts, text = await self._parts(handover, what), _text(answer)
         rendered = formatting.notice(text, mentions=(answer.user_id,), headline="answers")

@@ -36,8 +36,7 @@ class HandoverActivities(ABC):
     @activity_options(replace(POST, never_gives_up=True))
     @abstractmethod
     async def open_handover(self, ref: ConversationTurn) -> HandoverState:
-        """Post the card once: the question, the context, the reason, the sources, the confidence. One that is posted is
-        brought up to date."""
+        """Post the card once: question, context, reason, sources, confidence. A posted one is brought up to date."""
 
     @activity_options(STORE)
     @abstractmethod

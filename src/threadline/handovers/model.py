@@ -51,8 +51,7 @@ class Handover:
         return not self.closed_by
 
     def closed_before(self, at: float) -> bool:
-        """Whether it was closed at a moment, in seconds since 1970: what was written before counts, whenever it
-        arrives."""
+        """Whether it was closed at a moment, in seconds since 1970: earlier words count, whenever they arrive."""
         return not self.open and self.closed_at <= at
 
 

@@ -223,8 +223,7 @@ person to whom a turn was given answers under its card, from where it is said in
 
 
 async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> list[JudgedDecision]:
-    """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it; of
-    all workspaces without a `team`, one's id."""
+    """Each turn's last decision since a moment, oldest first, with what came of it; no `team`: of all workspaces."""
     ups = [name for name, up in THUMBS.items() if up]
     return [
         JudgedDecision(

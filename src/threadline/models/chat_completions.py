@@ -1,7 +1,5 @@
-"""Prompts and replies in the form of Chat Completions, which other providers' endpoints speak, too.
-
-See https://developers.openai.com/api/reference/resources/chat.
-"""
+"""Prompts and replies in the form of Chat Completions, which other providers' endpoints speak, too: see
+https://developers.openai.com/api/reference/resources/chat."""
 
 import json
 from typing import Any

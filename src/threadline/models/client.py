@@ -28,7 +28,6 @@ from threadline.models.prices import Price, PriceList
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
-
 _CONNECT = 10.0
 LONGEST_REPLY = 1_500
 """Tokens that the model may write, its thoughts included."""

@@ -59,8 +59,7 @@ UNREADABLE = "unreadable"
 
 @contextmanager
 def parse_errors() -> Iterator[None]:
-    """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here, and
-    is an InvalidResponse."""
+    """Turn an answer of another shape, which the SDK does not check, into InvalidResponse."""
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError) as exc:

@@ -10,6 +10,7 @@ import structlog
 from threadline.models.model import Usage
 
 _MILLION = 1_000_000
+_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
@@ -77,6 +78,3 @@ def parse_prices(text: str) -> dict[str, Price]:
             raise ValueError(_FORM)
         found[model.strip()] = price
     return found
-
-
-_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"

@@ -14,7 +14,6 @@ from threadline.models.errors import InvalidResponse
 from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 """What the API takes back of a reasoning item; it refuses a `status`."""
 

@@ -68,8 +68,7 @@ _DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
 
 
 def wants_detail(text: str) -> bool:
-    """Whether a person's message asks for a long answer: the words for it alone do not. A rule that may change: it is
-    asked in an activity."""
+    """Whether a message asks for a long answer: the words for it alone do not. It may change: ask it in an activity."""
     for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
         words = " ".join(_NO_DETAIL.sub(" ", " ".join(clause.split())).split())
         if _DETAIL.search(words) or (end != ":" and _BARE.fullmatch(words)):
@@ -78,9 +77,8 @@ def wants_detail(text: str) -> bool:
 
 
 def split_answer(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
-    """An answer as it is posted: one part that is cut short and says so at its end, or, in detail, all of it in as many
-    as it takes. No part is empty; there is none when nothing can be seen of the text. `limit`: characters of a part, at
-    least 200."""
+    """An answer as it is posted: one part that is cut short and says so, or, in detail, all of it in as many as it
+    takes. No part is empty; none where nothing can be seen of the text. `limit`: characters of a part, at least 200."""
     if is_blank(text):
         return []
     if detail:

@@ -12,7 +12,6 @@ from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, turn_id
 
 CONVERSATION_WORKFLOW = "ConversationWorkflow"
-
 CONVERSATION = "conversation"
 """The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
 
@@ -64,8 +63,7 @@ class NoticeReason(StrEnum):
 
 @dataclass(frozen=True)
 class ConversationLimits:
-    """What bounds a conversation, in seconds; it reaches the workflow with the thread, never from the worker's
-    environment."""
+    """In seconds. They reach the workflow with the thread, never from the worker's environment."""
 
     max_turns: int = 5
     """Model calls of one turn that may ask for tools."""
