@@ -32,7 +32,7 @@ from threadline.conversations.contract import (
     ThinkRequest,
 )
 from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, Execution, OutcomeKind
-from threadline.conversations.workflow import DEFAULT_MAX_STEPS, react, turn_ending
+from threadline.conversations.workflow import DEFAULT_MAX_STEPS, ReactLoop, turn_ending
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
@@ -108,7 +108,7 @@ class OneTurn:
         if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
         most = self._begun.max_turns or DEFAULT_MAX_STEPS
-        outcome = await react(self._think, self._act, max_turns=most, ends_turn=turn_ending)
+        outcome = await ReactLoop(self._think, self._act, max_turns=most, ends_turn=turn_ending).run()
         if outcome.kind is not OutcomeKind.SPOKEN:  # else its last call has ended the turn
             await self._finish(outcome)
 

@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus
-from threadline.conversations.workflow import react
+from threadline.conversations.workflow import ReactLoop
 from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
 
 
@@ -40,7 +40,7 @@ class Script:
 
     def play(self, **options: Any) -> ConversationOutcome:
         """The loop over these steps to its end."""
-        return finish(react(self.think, self.act, **options))
+        return finish(ReactLoop(self.think, self.act, **options).run())
 
 
 def finish(coroutine: Coroutine[Any, Any, ConversationOutcome]) -> ConversationOutcome:

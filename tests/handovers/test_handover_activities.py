@@ -216,7 +216,7 @@ async def test_new_run_continues_the_count_of_reminders(waiting: HandoverScene) 
 
 async def test_thread_has_one_open_handover(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as tx:
-        assert await HandoverStore(tx).open(waiting.talk.thread, 2, ASKER) is False
+        await HandoverStore(tx).open(waiting.talk.thread, 2, ASKER)
     other = ConversationTurn(waiting.talk.thread, 2)
     assert (await waiting.talk.run(waiting.activities.open_handover, other)).open is False
 

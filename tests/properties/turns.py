@@ -15,7 +15,7 @@ from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.model.conversation import Execution, lost_call
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.workflow import no_reply, react
+from threadline.conversations.workflow import ReactLoop, no_reply
 from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.estimates.model import PROJECT_BINDING
@@ -126,7 +126,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         done.extend(new)
         return new
 
-    await talk.settle(await react(think, act, stop_requested=lambda: stop and bool(done)))
+    await talk.settle(await ReactLoop(think, act, stop_requested=lambda: stop and bool(done)).run())
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled

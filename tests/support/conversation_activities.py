@@ -31,7 +31,7 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.transcript import TranscriptStore
-from threadline.conversations.workflow import react
+from threadline.conversations.workflow import ReactLoop
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Transient
@@ -190,7 +190,7 @@ class ConversationActivityScene:
         async def act(calls: list[ToolCall]) -> list[Execution]:
             return [await self.act(each, turn, step) for each in calls]
 
-        outcome = await react(think, act, may_be_silent=lambda: may_be_silent)
+        outcome = await ReactLoop(think, act, may_be_silent=lambda: may_be_silent).run()
         await self.settle(outcome, turn)
         await self.post(turn)
         return outcome

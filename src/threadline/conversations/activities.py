@@ -105,8 +105,7 @@ class LiveConversationActivities(ConversationActivities):
 
 
 async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> dict[str, Refusal | None]:
-    """Ask the guards about what no guard has judged before, by id. They spare the model: what no model is asked about,
-    they let pass."""
+    """Ask the guards about what no guard has judged before, by id. What no model is asked about, they let pass."""
     verdicts: dict[str, Refusal | None] = {each.message_id: None for each in stored.unjudged}
     asking = [] if stored.with_person else [each for each in stored.unjudged if not each.not_addressed]
     again = frozenset[str]()

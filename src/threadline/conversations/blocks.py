@@ -32,59 +32,40 @@ class _Draft:
 
     def joined(self, shown: records.RenderedRecords) -> "_Draft | None":
         """With these records in it, as lines where a second table would be too much; None where there is no room."""
-        if self.has_table and shown.has_table:
-            return self._and(shown.lines, shown.text) if shown.lines else None
-        return self._and(shown.blocks, shown.text, shown.has_table)
-
-    def _and(self, more: tuple[Block, ...], text: str, has_table: bool = False) -> "_Draft | None":
-        blocks = (*self.blocks, *more)
-        if len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
+        as_lines = self.has_table and shown.has_table
+        blocks = (*self.blocks, *(shown.lines if as_lines else shown.blocks))
+        no_lines = as_lines and not shown.lines
+        if no_lines or len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
             return None
-        return _Draft(f"{self.text}\n\n{text}" if self.text else text, blocks, self.has_table or has_table)
+        text = f"{self.text}\n\n{shown.text}" if self.text else shown.text
+        return _Draft(text, blocks, self.has_table or shown.has_table)
 
 
 def answer_of(
     text: str, structured: Iterable[tuple[str, Sequence[object]]] = (), detail: bool = False
 ) -> tuple[Rendered, ...]:
-    """What to post, one message each.
+    """What to post, one message each: the records stand in the last part, or behind it where Slack takes no more in one
+    message. Empty only when nothing could be seen of the text and there are no records.
 
-    Args:
-        text: Markdown by the model, or our own; it can call nobody.
-        structured: kinds with their records, oldest first; see `tools.blocks.render_records` and `approvals.blocks`.
-        detail: whether somebody asked for a long answer: then all of the text is posted, in as many parts as it takes,
-            else at most `answers.LIMIT` characters of it.
-
-    Returns:
-        The records stand in the last part, or behind it where Slack takes no more in one message. Empty only when
-        nothing could be seen of the text and there are no records.
+    `text`: Markdown by the model, or our own; it can call nobody. `structured`: kinds with their records, oldest first;
+    see `tools.blocks.render_records` and `approvals.blocks`. With `detail` all of the text is posted, in as many parts
+    as it takes, else at most `answers.LIMIT` characters of it.
     """
-    drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in _parts(text, detail)]
+    limit = TEXT_LIMIT if detail else answers.LIMIT
+    # Before it is cut: a key that is spread over two messages would be recognised in neither.
+    clean = escape_mentions(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
+    lines = clean.split("\n")
+    for start, end in reversed(_tables(clean)[1:]):  # of a message with two Slack shows nothing, whoever drew them
+        lines[start:end] = ["```", *lines[start:end], "```"]
+    parts = answers.split_answer("\n".join(lines), detail=detail, limit=limit)
+    drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in parts]
     groups = list(structured)
     for shown in (*records.render_records(approvals.other_groups(groups)), *approvals.cards(groups)):
         if drafts and (joined := drafts[-1].joined(shown)):
             drafts[-1] = joined
         else:
             drafts.append(_Draft(shown.text, shown.blocks, shown.has_table))
-    limit = _limit(detail)
     return tuple(Rendered(fallback_text("", draft.text, limit=limit), draft.blocks) for draft in drafts)
-
-
-def _parts(text: str, detail: bool) -> list[str]:
-    # Before it is cut: a key that is spread over two messages would be recognised in neither.
-    clean = escape_mentions(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
-    return answers.split_answer(_with_one_table(clean), detail=detail, limit=_limit(detail))
-
-
-def _limit(detail: bool) -> int:
-    return TEXT_LIMIT if detail else answers.LIMIT
-
-
-def _with_one_table(text: str) -> str:
-    """All of its tables but the first as code: of a message with two Slack shows nothing, whoever drew them."""
-    lines = text.split("\n")
-    for start, end in reversed(_tables(text)[1:]):
-        lines[start:end] = ["```", *lines[start:end], "```"]
-    return "\n".join(lines)
 
 
 def _tables(text: str) -> list[tuple[int, int]]:
@@ -97,15 +78,11 @@ def _tables(text: str) -> list[tuple[int, int]]:
             fenced = not fenced
         elif found and number < found[-1][1]:
             continue
-        elif not fenced and number and _is_rule(line) and "|" in lines[number - 1]:
+        elif not fenced and number and {"|", "-"} <= set(line) <= set("|-: \t\r") and "|" in lines[number - 1]:
+            # The line between the head of a table and its rows.
             end = next((at for at in range(number, len(lines)) if "|" not in lines[at]), len(lines))
             found.append((number - 1, end))
     return found
-
-
-def _is_rule(line: str) -> bool:
-    """Whether it is the line between the head of a table and its rows."""
-    return {"|", "-"} <= set(line) <= set("|-: \t\r")
 
 
 def _characters(value: Any) -> int:

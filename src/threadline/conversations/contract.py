@@ -71,12 +71,10 @@ class RefusedMessage:
 
 @dataclass(frozen=True)
 class StoredMessages:
-    """`refused` are those of the request that the guards keep from the model: each gets a reaction.
-
-    `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice. `passed_on`:
-    ids of words to stop that go to the person who has the thread, as any other message does. `reworded`: turns of which
-    such a person is to see something as it reads now.
-    """
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction. `overheard`: ids
+    of those that people have said to each other, which are read, and nobody is to notice. `passed_on`: ids of words to
+    stop that go to the person who has the thread, as any other message does. `reworded`: turns of which such a person
+    is to see something as it reads now."""
 
     snapshot: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
@@ -96,11 +94,7 @@ class DecideRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class TurnDecision:
-    """What a turn's decision came to.
-
-    `made`: the engine has a say in this turn; without a model, or without words, it has none.
-    `about`: the decision in a few words without anybody's, for Temporal's UI.
-    """
+    """`made`: the engine has a say in this turn: there is a model, and words. `about`: nobody's words, for the UI."""
 
     course: NextStep = NextStep.PROCEED
     made: bool = True
@@ -109,10 +103,8 @@ class TurnDecision:
 
 @dataclass(frozen=True)
 class ThinkRequest(ConversationTurn):
-    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then.
-
-    `since` is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step.
-    """
+    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then. `since`
+    is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step."""
 
     step: int
     choice: ToolChoice
@@ -124,11 +116,8 @@ class ThinkRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class Thought:
-    """What a call of the model came to. `reply` holds the beginning of its text and calls without their arguments.
-
-    `step` is the one under which it is recorded: an earlier one where the result of that call was lost, a later one
-    where an earlier run waited for the model; 0: as asked.
-    """
+    """`reply` holds the beginning of its text and calls without their arguments. `step`: where it is recorded, earlier
+    where that call's result was lost, later where an earlier run waited for the model; 0: as asked."""
 
     reply: ModelReply
     snapshot: ConversationSnapshot
@@ -137,10 +126,8 @@ class Thought:
 
 @dataclass(frozen=True)
 class ActRequest(ConversationTurn):
-    """Calls of tools, side by side where there are several: then all of them only read. At most ten.
-
-    Their arguments are in the reply of this step. `protocol`: the operator's state before them.
-    """
+    """Calls of tools, side by side where there are several: then all of them only read. At most ten. Their arguments
+    are in the reply of this step. `protocol`: the operator's state before them."""
 
     step: int
     calls: tuple[ToolCall, ...]
@@ -150,11 +137,9 @@ class ActRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class FinishRequest(ConversationTurn):
-    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0).
-
-    `final`: the call in that reply which has the answer's words, where the operator speaks by a tool. It is run with
-    the end of the turn, and where it is refused, the turn goes on.
-    """
+    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0). `final`: the call in that
+    reply which has the answer's words, where the operator speaks by a tool. It is run with the end of the turn, and
+    where it is refused, the turn goes on."""
 
     kind: OutcomeKind
     text: str = ""
@@ -178,10 +163,7 @@ class FinishRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class FinishedTurn:
-    """What became of a turn.
-
-    `summary`: what it came to, without anybody's words, for Temporal's UI. `posted`: its answer is in Slack.
-    """
+    """`summary`: what a turn came to, without anybody's words, for Temporal's UI. `posted`: its answer is in Slack."""
 
     snapshot: ConversationSnapshot
     summary: str = ""
@@ -217,10 +199,8 @@ class ConversationReactions:
 
 @dataclass(frozen=True)
 class BegunTurn:
-    """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked.
-
-    `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
-    """
+    """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked. `falls_through`:
+    when the conversational agent fails, the operator goes on. `about`: the way in a few words."""
 
     snapshot: ConversationSnapshot
     agent: Agent = Agent.COPILOT
@@ -252,10 +232,8 @@ class ConversationActivities(ABC):
     @activity_options(STORE)
     @abstractmethod
     async def store_messages(self, request: StoreRequest) -> StoredMessages:
-        """Store a batch, and let the guards judge each message, whose verdict stays for ever.
-
-        The first request of a run also judges what was stored before and is not judged yet.
-        """
+        """Store a batch, and let the guards judge each message, whose verdict stays for ever. The first request of a
+        run also judges what was stored before and is not judged yet."""
 
     @activity_options(STORE)
     @abstractmethod
@@ -271,11 +249,7 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def decide(self, request: DecideRequest) -> TurnDecision:
         """Have the model decide what to do with what the turn has taken up, look up what it wants to know, and judge
-        the evidence. What is on record of it is not done again.
-
-        Raises:
-            Permanent | Transient: the model has nothing to say, or cannot be asked now.
-        """
+        the evidence. What is on record is not done again. Raises Permanent or Transient as the model does."""
 
     @activity_options(STORE)
     @abstractmethod
@@ -289,28 +263,21 @@ class ConversationActivities(ABC):
 
         Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
         the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
-
-        Raises:
-            Permanent: there is no reply to be had; the message is a sentence for the person.
-            Transient: there may be one later.
+        Raises Permanent, with a sentence for the person, where there is no reply to be had; Transient: later, maybe.
         """
 
     @activity_options(ACT)
     @abstractmethod
     async def act(self, request: ActRequest) -> list[Execution]:
-        """Run the calls, in their order; of one that was made before, return what it came to.
-
-        Of several calls each fails for itself; of a single one the error is raised.
-        """
+        """Run the calls, in their order; of one that was made before, return what it came to. Of several calls each
+        fails for itself; of a single one the error is raised."""
 
     @activity_options(FINISH)
     @abstractmethod
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
-        what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`.
-
-        A final call, its result and the end of the turn are one transaction.
-        """
+        what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`. A final call,
+        its result and the end of the turn are one transaction."""
 
     @activity_options(replace(POST, start_to_close=120))
     @abstractmethod
@@ -332,7 +299,5 @@ def conversation_start(thread: Thread, message: IncomingMessage | None = None) -
     """The workflow of the conversation in `thread`, with something that was said in it or done to a message of it;
     without it, the conversation carries on from the database."""
     identity, state = conversation_workflow_id(thread), ConversationInput(thread=thread)
-    if message is None:
-        return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
-    given = (INCOMING_MESSAGE, (message,))
-    return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, *given, thread.channel)
+    signal, given = ("", ()) if message is None else (INCOMING_MESSAGE, (message,))
+    return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, signal, given, thread.channel)

@@ -48,7 +48,7 @@ from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import CRITICAL_TYPES, DocumentType
 from threadline.models.client import ask_structured
-from threadline.models.model import Ask, ChatModel, Message, Usage
+from threadline.models.model import Ask, ChatModel, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
@@ -69,7 +69,6 @@ _log = structlog.get_logger(__name__)
 
 
 async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -> TurnDecision:
-    """See `ConversationActivities.decide`; `attempt` counts from 1."""
     if deps.decision.model is None:
         return TurnDecision(made=False)
     deciding = await _read_situation(deps, request)
@@ -81,10 +80,7 @@ async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -
 
 
 async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
-    """See `ConversationActivities.decide_without_model`.
-
-    What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
-    """
+    """What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away."""
     deciding = await _read_situation(deps, request, without_model=True)
     words = deciding.situation.sensitive
     async with deps.database.begin() as tx:
@@ -112,11 +108,9 @@ async def escalate_turn(deps: ConversationDeps, tx: Transaction, turn: Conversat
 
 @dataclass
 class _Deciding:
-    """A turn that is being decided. `rounds` are those on record, in order.
-
-    `deletions`: how often something had been deleted in the thread before any of it was read. `paid`: what calls of the
-    model have cost for `purpose`, until that is stored; the time of all since `asked_at` counts with the last.
-    """
+    """A turn that is being decided. `rounds` are those on record, in order. `deletions`: how often something had been
+    deleted in the thread before any of it was read. `paid`: what calls of the model have cost for `purpose`, until that
+    is stored; the time of all since `asked_at` counts with the last."""
 
     deps: ConversationDeps
     thread: Thread
@@ -213,10 +207,15 @@ class _Deciding:
         self.rounds = await store.rounds(row.id, self.turn)
 
     async def add_sources(self, tx: Transaction, sources: Sequence[Source], retrieval: Retrieval) -> None:
-        """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
+        """Record what the last round has looked up, with what an earlier one has found. The first record stands."""
         before = last_round(self.rounds[:-1])
         if before and before.sources and before.retrieval:
-            sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
+            # Each passage once, the later round's first. What one has found is there where the other failed.
+            unique: dict[tuple[str, str, str], Source] = {}
+            for each in (*sources, *before.sources):
+                unique.setdefault((each.source, each.section, each.text), each)
+            sources, quality = list(unique.values()), max(retrieval.quality, before.retrieval.quality)
+            retrieval = Retrieval(quality, suspicious=tuple(find_conflicts(sources)))
         row, store = await ConversationStore(tx).lock(self.thread), DecisionStore(tx)
         await store.add_sources(row.id, self.turn, self.last.round, sources, retrieval)
         self.rounds = await store.rounds(row.id, self.turn)
@@ -265,10 +264,7 @@ class _Deciding:
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[Transaction]:
         """A transaction that records something about words that are still there, and what the model has cost for it.
-
-        Raises:
-            Transient: something was deleted since they were read.
-        """
+        Raises Transient where something was deleted since they were read."""
         async with self.deps.database.begin() as tx:
             if await MessageStore(tx).deletion_count(self.thread) != self.deletions:
                 raise Transient(_DELETED)
@@ -296,11 +292,8 @@ class _Deciding:
 
 
 async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False) -> _Deciding:
-    """The turn in its situation; the query is empty where nothing was said, or all of it was deleted.
-
-    Args:
-        without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
-    """
+    """The turn in its situation; the query is empty where nothing was said, or all of it was deleted. `without_model`:
+    the tools are left out, and a fault of the lookup of who asks keeps nobody waiting."""
     thread, turn = request.thread, request.turn
     async with deps.database.begin() as tx:
         deletions = await MessageStore(tx).deletion_count(thread)
@@ -317,12 +310,18 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
             lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
     if not known:  # nobody's messages wait for Slack
         lead = await _describe_asker(deps, None, thread.team, user_id, whatever=without_model)
+    tools: dict[str, str] = {}
+    if not without_model:  # those that the turn may use; what looks into the documents is an action of its own
+        allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names
+        definitions = deps.registry.definitions(allowed - {qa.answer.name})
+        tools = {each["name"]: each["description"][:_LONGEST_DESCRIPTION] for each in definitions}
+    spoken = [each.message for each in transcript.messages if each.message.spoken][-RECENT_MESSAGES:]
     situation = Situation(
         query,
-        tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
+        tuple(f"{each.author or each.role.value}: {each.content}" for each in spoken),
         lead,
         tuple(before),
-        {} if without_model else _offered_tools(deps, read_only=bool(read_only)),
+        tools,
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
@@ -332,12 +331,8 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
 async def _describe_asker(
     deps: ConversationDeps, tx: Transaction | None, team: str, user_id: str, *, whatever: bool
 ) -> str:
-    """Empty where Slack does not say it now: a decision that knows less of who asks is better than none.
-
-    Args:
-        tx: None for a transaction of its own, once Slack has answered.
-        whatever: a fault of the lookup itself is no error either.
-    """
+    """Empty where Slack does not say it now: a decision that knows less of who asks is better than none. `tx`: None for
+    a transaction of its own, once Slack has answered. `whatever`: a fault of the lookup itself is no error either."""
     try:
         # A timeout in the midst of a statement would break a transaction off that others read in.
         async with asyncio.timeout(None if tx else LOOKUP_SECONDS):
@@ -356,13 +351,6 @@ async def _describe_asker(
         return ""
 
 
-def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> dict[str, str]:
-    """Those that the turn may use; what looks into the documents is an action of its own."""
-    allowed = allowed_tools(deps.registry, deps.services, read_only=read_only)
-    definitions = deps.registry.definitions(allowed.names - {qa.answer.name})
-    return {each["name"]: each["description"][:_LONGEST_DESCRIPTION] for each in definitions}
-
-
 def _new_round(
     deps: ConversationDeps, thread: Thread, number: int, situation: Situation, decided: Decision
 ) -> DecisionRound:
@@ -371,21 +359,5 @@ def _new_round(
     return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
-def _said(message: Message) -> str:
-    return f"{message.author or message.role.value}: {message.content}"
-
-
-def _together(
-    sources: Sequence[Source], retrieval: Retrieval, earlier: Sequence[Source], before: Retrieval
-) -> tuple[Sequence[Source], Retrieval]:
-    """Two rounds' passages, each once, the later one's first. What one has found is there where the other failed."""
-    unique: dict[tuple[str, str, str], Source] = {}
-    for each in (*sources, *earlier):
-        unique.setdefault((each.source, each.section, each.text), each)
-    joined = list(unique.values())
-    return joined, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(find_conflicts(joined)))
-
-
 def _failed_retrieval(decided: Decision) -> Retrieval:
-    """What a retrieval comes to where the knowledge does not answer."""
     return Retrieval(failed=True, critical=not CRITICAL_TYPES.isdisjoint(decided.document_types))

@@ -26,16 +26,13 @@ from threadline.tools.store import ToolLedger
 SearchDocuments = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
 DescribeAsker = Callable[[Transaction, str, str, User | None], Awaitable[str]]
-"""What is known of who asks (team, Slack id, user), on record or in SlackClient, in a few lines; empty for somebody
-unknown."""
+"""What is known of who asks (team, Slack id, user), on record or in Slack, in a few lines; empty for nothing."""
 
 
 @dataclass(frozen=True)
 class DecisionDeps:
-    """`model` is None where there is no key for one: then nothing is decided.
-
-    `questions`: how often in a row the engine may ask back before a person takes over.
-    """
+    """`model` is None where there is no key for one: then nothing is decided. `questions`: how often in a row the
+    engine may ask back before a person takes over."""
 
     model: ChatModel | None
     describe_asker: DescribeAsker
@@ -46,14 +43,9 @@ class DecisionDeps:
 
 @dataclass(frozen=True)
 class ConversationDeps:
-    """Without a `model`, every turn that needs one says so.
-
-    Args:
-        operator_slack: where the operator's context in Slack comes from.
-        operator_tokens: bound that context.
-        clock: seconds since 1970.
-        sensitive_words: beside those of `decisions.model.sensitive_topics`.
-    """
+    """Without a `model`, every turn that needs one says so. `operator_slack`: where the operator's context in Slack
+    comes from, bounded by `operator_tokens`. `clock`: seconds since 1970. `sensitive_words`: beside those of
+    `decisions.model.sensitive_topics`."""
 
     database: Database
     slack: SlackClient

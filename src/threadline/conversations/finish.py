@@ -52,7 +52,7 @@ from threadline.threads.store import PostClaim, ThreadBindingStore
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.store import ToolExecutionStore, ToolOutcome
+from threadline.tools.store import ToolExecutionStore
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
@@ -75,9 +75,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Settled:
-    """A turn that has ended. `own`: the answer where it is our own and no model's. `unread`: it has taken something up
-    that its transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where
-    it is to be posted now. `result`: what it came to, in figures."""
+    """`own`: the answer where it is our own and no model's. `unread`: the turn has taken something up that its
+    transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where it is to
+    be posted now. `result`: what it came to, in figures."""
 
     finished: FinishedTurn
     own: str
@@ -89,7 +89,6 @@ class _Settled:
 
 
 async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
-    """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
     final, settled = await _end_turn(deps, request, attempt)
     if settled is None:  # the call was refused, and the turn goes on
         async with deps.database.begin() as tx:
@@ -112,10 +111,7 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
 async def _end_turn(
     deps: ConversationDeps, request: FinishRequest, attempt: int
 ) -> tuple[Execution | None, _Settled | None]:
-    """Run the final call, if there is one, and settle the turn unless that is refused: in one transaction.
-
-    A word to stop wins over the call.
-    """
+    """Run the final call, if any, and settle the turn unless it is refused: in one transaction. A stop wins over it."""
     settled: _Settled | None = None
 
     async def settle(tx: Transaction, ran: Execution) -> None:
@@ -161,23 +157,20 @@ async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTur
     return replace(finished, snapshot=snapshot, posted=True)
 
 
+@dataclass
 class _Ending:
-    """The end of a turn, in one transaction. The first word about a turn stands.
+    """The end of a turn, in one transaction. The first word about a turn stands. `request` is what is settled: it
+    becomes another where somebody has said to stop, or a person has the thread. `reply`: the model's that has the
+    answer; None where its words are our own."""
 
-    `request` is what is settled: it becomes another where somebody has said to stop, or a person has the thread.
-    """
-
-    def __init__(self, deps: ConversationDeps, tx: Transaction, request: FinishRequest) -> None:
-        self._deps = deps
-        self._tx = tx
-        self._request = request
-        self._plan: TurnPlan | None = None
-        self._made: DecisionRound | None = None
-        self._reply: Message | None = None
-        """The model's that has the answer; None where its words are our own."""
+    _deps: ConversationDeps
+    _tx: Transaction
+    _request: FinishRequest
+    _plan: TurnPlan | None = None
+    _made: DecisionRound | None = None
+    _reply: Message | None = None
 
     async def settle(self) -> _Settled:
-        """Write down how the turn ended."""
         tx, thread, turn = self._tx, self._request.thread, self._request.turn
         turns = TurnStore(tx)
         await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
@@ -200,18 +193,19 @@ class _Ending:
         answer, end, own = await self._answer()
         answer = await self._journal(user, answer, end)
         said = [each.content for each in mine.values() if each.role is Role.USER]
-        notes = await self._notes(stored.longest) if answer else ()
+        notes = await self._notes(self._plan, stored.longest) if answer and self._plan else ()
         # Somebody has asked for a long answer in what this turn has used.
         detail = any(map(answers.wants_detail, said))
         text = fit_answer("\n".join(notes), answer, end, detail=detail)
         spent = await turns.usage(thread, turn)
         handover = await self._close_decision(row.id, user, spent, left=left)
-        result = self._result(spent, answer)
+        result, summary = self._result(self._plan, spent, answer) if self._plan else (None, "")
+        question = closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
         ended, snapshot = await turns.settle(
             *(thread, turn, request.kind, text, user),
             wants_detail=detail,
             model_calls=request.model_calls,
-            question=self._question(answer),
+            question=" ".join(answer.split()) if request.kind in _QUESTIONS else question,
             result=result,
         )
         to_post = await answer_with_records(tx, request, ended)
@@ -219,7 +213,7 @@ class _Ending:
         return _Settled(
             FinishedTurn(
                 snapshot,
-                self._summary(spent),
+                summary,
                 posted=to_post.settled.posted_at is not None,
                 handover=handover,
                 left_to_person=left,
@@ -254,12 +248,8 @@ class _Ending:
         self._request = replace(request, escalate=None)
 
     async def _leave_to_person(self) -> bool:
-        """Where a person has taken the thread over since the turn began, it is theirs to answer: they were shown what
-        the turn was about. What a turn has changed is told all the same.
-
-        Returns:
-            whether it is left to them.
-        """
+        """Whether it is left to a person, who has taken the thread over since the turn began: they were shown what it
+        was about. What a turn has changed is told all the same."""
         request, thread, turn = self._request, self._request.thread, self._request.turn
         if request.kind not in _THEIRS or request.changed_something:
             return False
@@ -275,8 +265,7 @@ class _Ending:
         return theirs
 
     async def _answer(self) -> tuple[str, str, bool]:
-        """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
-        nothing."""
+        """What is to be said, what has to be read with it, and whether it is our own; a silent turn says nothing."""
         request, plan, made, reply = self._request, self._plan, self._made, self._reply
         if request.kind is OutcomeKind.SILENT:
             return "", "", False
@@ -300,11 +289,8 @@ class _Ending:
         return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
     async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> bool:
-        """What came of the turn's decision; one that ends with a person waits for them from now on.
-
-        Returns:
-            whether it is this turn that waits for a person.
-        """
+        """Write down what came of the turn's decision; one that ends with a person waits for them from now on. Returns
+        whether it is this turn that waits for a person."""
         request, made, handovers = self._request, self._made, HandoverStore(self._tx)
         if made is None:
             return False
@@ -341,31 +327,24 @@ class _Ending:
                 _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
         return answer
 
-    async def _notes(self, longest: int) -> Sequence[str]:
+    async def _notes(self, plan: TurnPlan, longest: int) -> Sequence[str]:
         """What stands before an answer; also that the operator has not read the whole of what came while it worked.
 
         Args:
             longest: characters of the longest message of the turn.
         """
-        if self._plan is None:
-            return ()
-        route, own = self._plan.route, list[str]()
-        if route.agent is Agent.OPERATOR and not route.ends and longest > questions.MAX_QUESTION:
+        notes = list(plan.route.notes)
+        if plan.route.agent is Agent.OPERATOR and not plan.route.ends and longest > questions.MAX_QUESTION:
             said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)
-            cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
-            own = [questions.truncation_notice()] if cut else []
-        return tuple(dict.fromkeys([*route.notes, *own]))
+            if any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said):
+                notes.append(questions.truncation_notice())
+        return tuple(dict.fromkeys(notes))
 
-    def _question(self, answer: str) -> str:
-        """The start of what is asked with the answer; empty where it asks nothing."""
-        if self._request.kind in _QUESTIONS:
-            return " ".join(answer.split())
-        return closing_question(answer) if self._request.kind is OutcomeKind.ANSWERED else ""
-
-    def _result(self, spent: TurnUsage, answer: str) -> Mapping[str, Any] | None:
-        if self._plan is None:
-            return None
-        request, route = self._request, self._plan.route
+    def _result(self, plan: TurnPlan, spent: TurnUsage, answer: str) -> tuple[Mapping[str, Any], str]:
+        """What the turn came to, in figures, and in words for Temporal's UI, where nobody's words are to be."""
+        request, route = self._request, plan.route
+        took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
+        summary = f"turn {request.turn}: {request.kind}, {route.summary}; {took}"
         return {
             "kind": request.kind.value,
             "did_post": bool(answer),
@@ -379,15 +358,7 @@ class _Ending:
             "seconds": round(spent.seconds, 3),
             "correlation_id": request.key,
             "protocol": asdict(request.protocol) if request.protocol else None,
-        }
-
-    def _summary(self, spent: TurnUsage) -> str:
-        """For Temporal's UI, where nobody's words are to be."""
-        if self._plan is None:
-            return ""
-        took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
-        ended = f"turn {self._request.turn}: {self._request.kind}, {self._plan.route.summary}"
-        return f"{ended}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+        }, f"{summary}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
 
 
 async def _remember(deps: ConversationDeps, turn: ConversationTurn, tx: Transaction) -> None:
@@ -404,13 +375,7 @@ async def remember_turn(tx: Transaction, turn: ConversationTurn, registry: ToolR
 
     Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
     about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
-    asked to have remembered.
-
-    Args:
-        now: seconds since 1970.
-
-    Raises:
-        Permanent, Transient: as the database did.
+    asked to have remembered. `now`: seconds since 1970. Raises what the database does.
     """
     try:
         # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
@@ -445,6 +410,11 @@ async def _end(
     else:
         bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
         rfp_id = resolve_scope("\n".join(text for _, text in words), bound).rfp_id
+    uses: list[ToolUse] = []
+    for each in await ToolExecutionStore(tx).outcomes(thread, number):
+        tool = registry.get(each.tool_name)  # None: the model made the name up
+        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+        uses.append(ToolUse(tool.name if tool else "", status, tool.kind if tool else ToolKind.CHANGE, each.code))
     return EndedTurn(
         thread,
         number,
@@ -452,14 +422,7 @@ async def _end(
         words,
         settled.kind,
         settled.answer,
-        [_tool_use(registry, each) for each in await ToolExecutionStore(tx).outcomes(thread, number)],
+        uses,
         rfp_id,
         whole=len(words) == len(said) and all(each.message.content != REMOVED for each in stored.entries),
     )
-
-
-def _tool_use(registry: ToolRegistry, outcome: ToolOutcome) -> ToolUse:
-    """The call under its tool's own name; a name that the model made up is none."""
-    tool = registry.get(outcome.tool_name)
-    status = ExecutionStatus(outcome.status) if outcome.status else ExecutionStatus.UNKNOWN
-    return ToolUse(tool.name if tool else "", status, tool.kind if tool else ToolKind.CHANGE, outcome.code)

@@ -1,6 +1,6 @@
 """What a conversation says in Slack: each answer once, with what its tools have to show."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,14 +22,11 @@ from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
-
-
 _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
 
 async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
-    """See `ConversationActivities.post_answer`."""
     async with deps.database.begin() as tx:
         answer = await read_answer(tx, turn)
     if answer is None:
@@ -38,7 +35,6 @@ async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> Convers
 
 
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
-    """See `ConversationActivities.post_thread_notice`."""
     rendered = formatting.notice(notice_text(word.kind, word.until))
     key = f"talk:{word.thread.key}:{word.kind}:{word.about}"
     await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered))
@@ -63,9 +59,12 @@ class TurnAnswer:
         return f"talk:{self.turn.thread.key}:turn:{self.turn.turn}"
 
     def render(self) -> tuple[Rendered, ...]:
-        """One part for each message; none for an answer that says nothing."""
-        text, detail = self.settled.answer, self.settled.wants_detail
-        return answer_of(text, tuple(_structured(self.shown)), detail) if text else ()
+        """One part for each message; none for an answer that says nothing. Records are in the order of the calls."""
+        if not self.settled.answer:
+            return ()
+        parts = [part for shown in self.shown for part in shown or () if isinstance(part, Mapping)]
+        structured = [(str(part.get("kind") or ""), part["records"]) for part in parts if part.get("records")]
+        return answer_of(self.settled.answer, structured, self.settled.wants_detail)
 
     def post(self, parts: tuple[Rendered, ...] = ()) -> Post:
         thread = self.turn.thread
@@ -79,13 +78,8 @@ async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | N
 
 
 async def answer_with_records(tx: Transaction, turn: ConversationTurn, settled: SettledTurn) -> TurnAnswer:
-    """The answer of a turn that has ended so."""
     shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn) if settled.answer else ()
     return TurnAnswer(turn, settled, shown)
-
-
-Afterwards = Callable[[Transaction], Awaitable[None]]
-"""What is written in the transaction that writes down that an answer is posted. Safe to repeat."""
 
 
 async def publish_answer(
@@ -93,17 +87,11 @@ async def publish_answer(
     answer: TurnAnswer,
     *,
     claim: PostClaim | None = None,
-    afterwards: Afterwards | None = None,
+    afterwards: Callable[[Transaction], Awaitable[None]] | None = None,
 ) -> ConversationSnapshot:
-    """Post an answer, once, and write down that it is posted.
-
-    Args:
-        claim: of `Outbox.claim`, in a transaction right before this.
-
-    Raises:
-        Permanent: Slack refuses it.
-        Transient: it is to be tried again.
-    """
+    """Post an answer, once, and write down that it is posted. Raises Permanent where Slack refuses it, or Transient.
+    `claim`: of `Outbox.claim`, in a transaction right before this. `afterwards` writes in the transaction that writes
+    down that the answer is posted, and is safe to repeat."""
     thread, noted = answer.turn.thread, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:
@@ -126,14 +114,8 @@ async def publish_answer(
 async def find_answer_part(
     tx: Transaction, thread: Thread, turn: int, is_wanted: Callable[[Rendered], bool]
 ) -> tuple[str, Rendered] | None:
-    """Find the message of a turn's answer for which `is_wanted` holds.
-
-    Returns:
-        Its `ts` and its content as it was posted; None if the answer has no such message.
-
-    Raises:
-        Transient: the turn has not ended yet, or the message is not in Slack yet.
-    """
+    """Find the message of a turn's answer for which `is_wanted` holds: its `ts` and its content as it was posted; None
+    if the answer has no such message. Raises Transient where it is not in Slack yet, or the turn has not ended."""
     answer = await read_answer(tx, ConversationTurn(thread, turn))
     if answer is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
@@ -144,11 +126,3 @@ async def find_answer_part(
                 raise Transient("The message with the buttons is not in Slack yet.", retry_after=_NOT_YET)
             return posted[number], part
     return None
-
-
-def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The records that the calls of a turn returned, in the order of the calls; see `tools.model.RecordGroup`."""
-    for parts in shown:
-        for part in parts or ():
-            if isinstance(part, Mapping) and part.get("records"):
-                yield str(part.get("kind") or ""), part["records"]

@@ -35,12 +35,9 @@ class TurnNote:
     """A turn's context.
 
     Args:
-        turn: its number, from 1.
-        at: when it began, in seconds since 1970.
-        user_id: who is acted for: the author of the newest message that the turn began with,
-            of those to the bot if there are any.
-        actor: their name.
-        request_id: the id of that message.
+        turn: its number, from 1; it began `at`, in seconds since 1970.
+        user_id: who is acted for, by name the `actor`: the author of the newest message that the turn began with, of
+            those to the bot if there are any. `request_id` is the id of that message.
         others: further people whose messages the turn began with, as `name_with_id` names them.
         clocks: time zones with the people who live by them, named likewise.
         joined_late: what was said in the thread before the bot was first called was not told to it.
@@ -68,7 +65,6 @@ class TurnNote:
     since: int = 0
 
     def message(self) -> Message:
-        """The note, as the transcript keeps it."""
         return Message(Role.SYSTEM, "\n".join(self._lines()), opaque=_NOTES.dump_json(self).decode())
 
     def _lines(self) -> Iterable[str]:
@@ -115,13 +111,11 @@ def _together(names: Sequence[str]) -> str:
 _JOINED_LATE = "What was said here before you were called is not shown to you: where it matters, say so and ask for it."
 _NOTES = TypeAdapter(TurnNote)
 
-
 SUMMARY_TOKENS = 1_000
 NOTE_TOKENS = 500
 """Room for a turn's note."""
 TIGHT_MESSAGE_BYTES = 4_000
 """Bytes of one message where even the halved context was too long for the model."""
-
 _OVERHEAD = 4
 """Tokens that a message takes beside its text."""
 _LONGEST_MESSAGE = 16_000
@@ -175,13 +169,9 @@ def split_at_turn(
 def choose_window(past: Transcript, fresh: Sequence[Message], budget: ContextBudget) -> Window:
     """Decide what of the past is sent as it is: as many of the latest messages as there is room for.
 
-    Args:
-        past: without the notes of earlier turns.
-        fresh: what the turn begins with, or has come to; it is sent in any case.
-        budget: for all of it, a note and a summary included.
-
-    Returns:
-        Nothing is cut from a past that fits. A cut never comes between a call and its result.
+    Nothing is cut from a past that fits. A cut never comes between a call and its result. `past`: without the notes of
+    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it,
+    a note and a summary included.
     """
     room = budget.messages - len(fresh) - 1 - bool(past.summary)
     left = budget.tokens - sum(map(estimate_tokens, fresh)) - NOTE_TOKENS - (SUMMARY_TOKENS if past.summary else 0)
@@ -232,23 +222,28 @@ def build_prompt(
     tight: bool = False,
     instructions: str = INSTRUCTIONS,
 ) -> Prompt:
-    """The question that a step asks.
-
-    Args:
-        past: from the place on that the turn's note names; see `split_at_turn`.
-        current: the turn so far, its note first.
-        offered: all tools, and those that this turn may use.
-        tight: huge messages of the turn are cut: the model refused the whole.
-        instructions: what the model is told before anything else; the same at every step of a turn.
-    """
+    """The question that a step asks. `past`: from the place on that the turn's note names; see `split_at_turn`.
+    `current`: the turn so far, its note first. `offered`: all tools, and those that this turn may use. `tight`: huge
+    messages of the turn are cut: the model refused the whole. `instructions`: the same at every step of a turn."""
     registry, allowed = offered
+
+    def on_the_wire(call: ToolCall) -> ToolCall:
+        tool = registry.get(call.name)
+        return replace(call, name=tool.wire_name if tool else wire_name(call.name))
+
+    def as_sent(message: Message) -> Message:
+        """Calls under the names that the provider allows; notes without what only we read in them."""
+        if message.role is Role.ASSISTANT:
+            return replace(message, calls=tuple(map(on_the_wire, message.calls)))
+        return replace(message, opaque="") if message.opaque else message
+
     if tight:
         current = [replace(each, content=truncate_middle(each.content, TIGHT_MESSAGE_BYTES)) for each in current]
     dialogue = [each.message for each in past.messages] + list(current)
     first = [Message(Role.SYSTEM, f"[Earlier] {past.summary}")] if past.summary else []
     return Prompt(
         instructions,
-        tuple(_by_wire_names(each, registry) for each in [*first, *pair_tool_results(dialogue)]),
+        tuple(map(as_sent, [*first, *pair_tool_results(dialogue)])),
         tuple(registry.definitions(allowed.names)),
         choice,
         cache_key=hashlib.sha256(thread.key.encode()).hexdigest()[:32],
@@ -256,12 +251,11 @@ def build_prompt(
 
 
 def user_messages(said: Sequence[tuple[str, str, Sequence[FileRef]]], budget: ContextBudget) -> list[Message]:
-    """Messages of people as the model is shown them, of which all together take at most half of the budget.
-
-    Args:
-        said: (author or "", text, files) of each.
-    """
-    whole = [(author, _with_files(text, files)) for author, text, files in said]
+    """Messages of people (author or "", text, files) as the model is shown them: in all at most half of the budget."""
+    whole: list[tuple[str, str]] = []
+    for author, text, attached in said:
+        notes = [f"[Attached, and not readable here: {file.name or file.id}]" for file in attached]
+        whole.append((author, "\n".join(filter(None, (text, *notes)))))
     limit = min(_LONGEST_MESSAGE, _level([byte_length(text) for _, text in whole], budget.tokens * 4 // 2))
     return [Message(Role.USER, truncate_middle(text, limit), author=author) for author, text in whole]
 
@@ -296,27 +290,10 @@ def _level(sizes: Sequence[int], room: int) -> int:
     return ordered[-1] if ordered else 0
 
 
-def _with_files(text: str, files: Sequence[FileRef]) -> str:
-    notes = [f"[Attached, and not readable here: {file.name or file.id}]" for file in files]
-    return "\n".join(filter(None, (text, *notes)))
-
-
 def _line(message: Message, limit: int) -> str:
     called = "".join(f" [calls {call.name} {call.arguments}]" for call in message.calls)
     who = {Role.ASSISTANT: "Assistant: ", Role.TOOL: "Result: ", Role.USER: "" if message.author else "Person: "}
     return truncate_middle(f"{who.get(message.role, '')}{text_with_author(message)}{called}", limit)
-
-
-def _by_wire_names(message: Message, registry: ToolRegistry) -> Message:
-    """Calls under the names that the provider allows; notes without what only we read in them."""
-    if message.role is not Role.ASSISTANT:
-        return replace(message, opaque="") if message.opaque else message
-    return replace(message, calls=tuple(_on_the_wire(call, registry) for call in message.calls))
-
-
-def _on_the_wire(call: ToolCall, registry: ToolRegistry) -> ToolCall:
-    tool = registry.get(call.name)
-    return replace(call, name=tool.wire_name if tool else wire_name(call.name))
 
 
 def pair_tool_results(messages: Sequence[Message]) -> list[Message]:
@@ -325,59 +302,50 @@ def pair_tool_results(messages: Sequence[Message]) -> list[Message]:
     Left out are results and calls that belong to nothing, and what an assistant says that is nothing without them. A
     call's id is there once. What this has been applied to once it leaves as it is.
     """
-    messages = [replace(each, calls=()) if each.role is not Role.ASSISTANT else each for each in messages]
     results: dict[str, Message] = {}
     for message in messages:
         if message.role is Role.TOOL:
             results.setdefault(message.call_id, message)
-    return [each for message in messages for each in _with_results(message, results)]
-
-
-def _with_results(message: Message, results: dict[str, Message]) -> list[Message]:
-    """A message with the results of its calls, which it takes out of `results`; empty when it says nothing."""
-    if message.role is Role.TOOL:
-        return []
-    answered = [(call, results.pop(call.id)) for call in message.calls if call.id in results]
-    calls = tuple(call for call, _ in answered)
-    if calls != message.calls:
-        message = replace(message, calls=calls, opaque="")  # it speaks of the calls that are gone
-    if message.role is Role.ASSISTANT and not calls and is_blank(message.content):
-        return []
-    return [message, *(result for _, result in answered)]
+    paired: list[Message] = []
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            answered = [(call, results.pop(call.id)) for call in message.calls if call.id in results]
+            calls = tuple(call for call, _ in answered)
+            if calls != message.calls:
+                message = replace(message, calls=calls, opaque="")  # it speaks of the calls that are gone
+            if calls or not is_blank(message.content):
+                paired += [message, *(result for _, result in answered)]
+        elif message.role is not Role.TOOL:
+            paired.append(replace(message, calls=()))
+    return paired
 
 
 MAX_IDS = 20
 """Ids that are listed; the model finds older ones in the dialogue or looks them up again."""
-
 _ID = re.compile(r"[A-Za-z0-9][\w.:#/-]{0,63}")
 """What may stand in a list that the model takes for ours: no blank, so no sentence."""
 _NAMED = re.compile(r"\b[A-Z][A-Z0-9]{1,9}-\d{1,9}\b")
 """Ids that are known by their form wherever they stand, such as BUG-12."""
 _OF_US = frozenset({"userid", "teamid", "channelid", "requestid", "correlationid", "callid"})
 """Names of ids of people and places, which nobody means by "it"."""
+_ID_ENDINGS = ("_id", "_ids", "Id", "Ids", "ID", "_key", "Key")
 _DEEPEST = 30
 
 
 def recent_ids(messages: Sequence[Message], earlier: Sequence[str] = (), most: int = MAX_IDS) -> tuple[str, ...]:
-    """The ids in the results of tools: the newest result first, each in its own order, none twice.
+    """The ids in the results of tools that went well: the newest result first, each in its own order, none twice.
+    `messages`: a dialogue, oldest first. `earlier`: ids of results that are in the dialogue no more."""
 
-    Args:
-        messages: a dialogue, oldest first; only what tools returned is looked at, and of that what went well.
-        earlier: ids that were listed before, for results that are in the dialogue no more.
-    """
+    def found_in(content: str) -> Iterable[str]:
+        try:
+            told = json.loads(content)
+        except (ValueError, RecursionError):
+            return _NAMED.findall(content)
+        return () if isinstance(told, Mapping) and told.get("success") is False else _walk(told, "", 0)
+
     results = (message.content for message in reversed(messages) if message.role is Role.TOOL)
-    found = chain.from_iterable(_in_result(content) for content in results)
+    found = chain.from_iterable(map(found_in, results))
     return tuple(islice(dict.fromkeys(chain(found, earlier)), most))
-
-
-def _in_result(content: str) -> Iterator[str]:
-    try:
-        told = json.loads(content)
-    except (ValueError, RecursionError):
-        yield from _NAMED.findall(content)
-        return
-    if not (isinstance(told, Mapping) and told.get("success") is False):
-        yield from _walk(told, "", 0)
 
 
 def _walk(value: Any, name: str, depth: int) -> Iterator[str]:
@@ -388,17 +356,12 @@ def _walk(value: Any, name: str, depth: int) -> Iterator[str]:
         for inner in value:
             yield from _walk(inner, name, depth + 1)
     elif isinstance(value, str | int) and not isinstance(value, bool):
-        if _names_an_id(name) and _ID.fullmatch(str(value)):
+        plain = re.sub("[^a-z0-9]", "", name.lower())
+        is_id = plain in ("id", "ids", "key", "keys") or name.endswith(_ID_ENDINGS)
+        if is_id and plain not in _OF_US and _ID.fullmatch(str(value)):
             yield str(value)
         elif isinstance(value, str):
             yield from _NAMED.findall(value)
-
-
-def _names_an_id(name: str) -> bool:
-    plain = re.sub("[^a-z0-9]", "", name.lower())
-    if plain in _OF_US:
-        return False
-    return plain in ("id", "ids", "key", "keys") or name.endswith(("_id", "_ids", "Id", "Ids", "ID", "_key", "Key"))
 
 
 _FOUND = (
@@ -409,7 +372,6 @@ _FOUND = (
 _AWAY = (
     "[Decision] The team's documents cannot be asked right now. Say that you could not look it up, and guess no facts."
 )
-_TOOLS = "[Decision] What fits this request: {}."
 
 
 def decision_note(made: DecisionRound | None) -> Message | None:
@@ -425,5 +387,5 @@ def decision_note(made: DecisionRound | None) -> Message | None:
         ]
         return Message(Role.SYSTEM, _FOUND + json.dumps(shown, ensure_ascii=False, indent=1))
     if made.decision.type is DecisionType.USE_TOOL and made.decision.tools:
-        return Message(Role.SYSTEM, _TOOLS.format(", ".join(made.decision.tools)))
+        return Message(Role.SYSTEM, f"[Decision] What fits this request: {', '.join(made.decision.tools)}.")
     return None

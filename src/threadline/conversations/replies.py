@@ -25,11 +25,9 @@ _ASKING = ("?", "？", "؟", "⁉", "❓")
 
 
 def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
-    """A reply that holds the word for silence alone or not at all where people would read it.
-
-    A model that gives its reasons beside the word is silent where it was not spoken to; where it was, only the word
-    goes. Words that came to the model's own limit say so, else people would take them for the whole.
-    """
+    """A reply that holds the word for silence alone or not at all where people would read it. A model that gives its
+    reasons beside the word is silent where it was not spoken to; where it was, only the word goes. Words that came to
+    the model's own limit say so, else people would take them for the whole."""
     reply = answer.reply
     begun = _SILENT_FIRST.match(reply.text)
     words = _SILENT_LAST.sub("", reply.text[begun.end() :] if begun else reply.text)
@@ -42,8 +40,19 @@ def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
 
 def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
     """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
-    calls = tuple(_own(call, registry) for call in reply.calls[:MAX_CALLS])
-    return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
+    calls: list[ToolCall] = []
+    for call in reply.calls[:MAX_CALLS]:
+        tool = registry.get(call.name)
+        kept = ToolCall(
+            _whole(call.id),
+            tool.name if tool else _whole(call.name),
+            _whole(call.arguments),
+            kind=tool.kind if tool else ToolKind.CHANGE,
+            binds_record=bool(tool and tool.binds_record),
+            critical=bool(tool and tool.critical),
+        )
+        calls.append(kept)
+    return Message(Role.ASSISTANT, _whole(reply.text), tuple(calls), opaque=reply.opaque)
 
 
 def skipped_calls_note(reply: ModelReply) -> Message | None:
@@ -56,19 +65,13 @@ def skipped_calls_note(reply: ModelReply) -> Message | None:
 
 
 def reply_for_workflow(kept: Message) -> ModelReply:
-    """A kept reply as it travels: the beginning of its text, and its calls without their arguments.
-
-    A silent one has no text, so that the word for it is posted nowhere, not even where silence does not count.
-    """
-    silent = is_silent(kept)
+    """A kept reply as it travels: the beginning of its text, and its calls without their arguments. A silent one has no
+    text, so that the word for it is posted nowhere, not even where silence does not count."""
+    # The model holds that nothing was for it: it says so, says nothing else and asks for no tool.
+    silent = not kept.calls and _SILENT.fullmatch(kept.content) is not None
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
     calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)
     return ModelReply(text[:PREVIEW_LENGTH], calls, silent=silent)
-
-
-def is_silent(kept: Message) -> bool:
-    """Whether the model holds that nothing was for it: it says so, says nothing else and asks for no tool."""
-    return not kept.calls and _SILENT.fullmatch(kept.content) is not None
 
 
 def closing_question(text: str) -> str:
@@ -77,19 +80,6 @@ def closing_question(text: str) -> str:
         return ""
     line = " ".join(text.split())
     return line if len(line) <= _QUESTION else line[: _QUESTION - 1] + "…"
-
-
-def _own(call: ToolCall, registry: ToolRegistry) -> ToolCall:
-    tool = registry.get(call.name)
-    name = tool.name if tool else _whole(call.name)
-    return ToolCall(
-        _whole(call.id),
-        name,
-        _whole(call.arguments),
-        kind=tool.kind if tool else ToolKind.CHANGE,
-        binds_record=bool(tool and tool.binds_record),
-        critical=bool(tool and tool.critical),
-    )
 
 
 def _whole(text: str) -> str:
@@ -111,17 +101,15 @@ _MENTION = re.compile(r"<@[^<>]+>")
 _TOOLS_TOLD = 4
 """Tools of one set that are described; of the others there is a number."""
 _DESCRIPTION = 100
-
 _OPENING = "Tell me in plain words what you want to know or what I should do."
-_OF_ITSELF = "answer questions about what was said in this thread"
 _CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 
 
 class IntentType(StrEnum):
+    """HELP: to be told what can be asked for. REQUEST: anything that has words, the model's to understand."""
+
     HELP = "help"
-    """To be told what can be asked for."""
     REQUEST = "request"
-    """Anything that has words: the model's to understand."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +131,15 @@ def extract_intent(text: str) -> Intent | None:
 
 def help_text(tools: Sequence[Tool]) -> str:
     """What can be asked for, by the tools on offer: Markdown of at most 2,000 characters, never without an example."""
-    lines = [_OPENING, "", "I can", f"- {_OF_ITSELF}"]
+    lines = [_OPENING, "", "I can", "- answer questions about what was said in this thread"]
     room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
-    sets = _by_set(tools)
+    sets: dict[str, list[Tool]] = {}
+    for tool in tools:
+        sets.setdefault(tool.toolset, []).append(tool)
     for number, (name, members) in enumerate(sets.items()):
-        line = f"- **{name}**: {_told(members)}"
+        told = "; ".join(_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD])
+        more = len(members) - _TOOLS_TOLD
+        line = f"- **{name}**: {told}" + (f"; and {more} more" if more > 0 else "")
         room -= len(line) + 1
         if room < 0:
             lines.append(f"- and {len(sets) - number} more groups of tools")
@@ -156,19 +148,6 @@ def help_text(tools: Sequence[Tool]) -> str:
     return "\n".join([*lines, "", _CLOSING])
 
 
-def _told(members: Sequence[Tool]) -> str:
-    told = [_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD]]
-    more = len(members) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
-
-
 def _first_sentence(description: str) -> str:
     first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(".")
     return first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
-
-
-def _by_set(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
-    sets: dict[str, list[Tool]] = {}
-    for tool in tools:
-        sets.setdefault(tool.toolset, []).append(tool)
-    return sets

@@ -45,6 +45,7 @@ from threadline.threads import phrases
 from threadline.threads.model import turn_id
 from threadline.tools.registry import available_tools
 
+_LEFT_UNDONE = "I did nothing else that you asked for. Please write the rest again."
 _log = structlog.get_logger(__name__)
 
 
@@ -70,29 +71,18 @@ class RoutingInput:
 
     @property
     def words(self) -> str:
-        return _joined(self.parts)
-
-    @property
-    def too_long(self) -> bool:
-        return any(each.cut for each in self.parts)
-
-    @property
-    def to_remember(self) -> bool:
-        return any(fact_to_remember(each.words) for each in self.parts)
+        return "\n".join(each.words for each in self.parts if each.words)
 
     @property
     def answer(self) -> str:
         """The words of who asks alone."""
-        return _joined([each for each in self.parts if each.author_id == self.user_id])
+        return "\n".join(each.words for each in self.parts if each.words and each.author_id == self.user_id)
 
 
 @dataclass
 class CommandResult:
-    """What came of what was said about the thread: `bound` is its RFP by then.
-
-    `under`: what it was bound to when each request was said. `linked`: whether the last link was made; None without
-    any.
-    """
+    """What came of what was said about the thread: `bound` is its RFP by then, `under` what it was bound to when each
+    request was said. `linked`: whether the last link was made; None without any."""
 
     bound: str
     notes: list[str] = field(default_factory=list)
@@ -106,7 +96,6 @@ class CommandResult:
 
 
 async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTurn:
-    """See `ConversationActivities.begin_turn`."""
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
@@ -123,7 +112,6 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
 
 
 async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
-    """See `ConversationActivities.pass_to_operator`."""
     async with deps.database.begin() as tx:
         plan = await TurnStore(tx).plan(request.thread, request.turn)
         if plan is None:
@@ -165,14 +153,14 @@ async def _route_by_rules(
     snapshot: ConversationSnapshot,
     taken: Sequence[TurnMessage],
 ) -> TurnRoute:
-    """The way of what was taken up, where no person has the thread."""
     thread = turn.thread
     said = read_input(taken, addressed=snapshot.addressed_due)
     bound, trouble = await _bound(tx, thread)
     done = await _run_thread_commands(deps, tx, thread, said, bound)
     split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
     if done.linked is False or split:
-        return _reply_by_rule("\n".join([*done.notes, *([left_undone_text()] if said.words else [])]))
+        # Nobody knows which RFP a request beside it is about.
+        return _reply_by_rule("\n".join([*done.notes, *([_LEFT_UNDONE] if said.words else [])]))
     resumes, question = await _resumed(tx, thread, said)
     if not said.words and done.notes and not (resumes and done.linked):
         return _reply_by_rule("\n".join(done.notes))
@@ -191,9 +179,10 @@ async def _route_by_rules(
     if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
         trouble = ""  # the thread's RFP is nothing to this turn
     route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
-    cut = route.branch in (Branch.C, Branch.D) and said.too_long
+    cut = route.branch in (Branch.C, Branch.D) and any(each.cut for each in said.parts)
     notes = (*route.notes, truncation_notice()) if cut else route.notes
-    return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
+    remembers = said.addressed and any(fact_to_remember(each.words) for each in said.parts)
+    return replace(route, notes=notes, remembers=remembers)
 
 
 async def _checked(
@@ -202,7 +191,7 @@ async def _checked(
     """The way with what is to be said about it; an RFP that does not exist ends the turn."""
     named = route.scope.origin is ScopeSource.MESSAGE
     before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
-    also = asked_before_text(route.scope.rfp_id) if before else multiple_rfps_notice(route.scope)
+    also = f"Your earlier request is about `{route.scope.rfp_id}`." if before else multiple_rfps_notice(route.scope)
     told = tuple(filter(None, dict.fromkeys((*notes, also))))
     if named:
         try:
@@ -224,7 +213,8 @@ async def _run_thread_commands(
         if isinstance(part.command, LinkCommand):
             done.bound, done.linked = "", False
             if not part.command.rfp_id:
-                done.notes.append(no_rfp_id_text(deps.bot_name))
+                how = f"Write it like this: `@{deps.bot_name} link rfp_abc123`"
+                done.notes.append(f"That is not an RFP id, so nothing was bound. {how}")
                 continue
             try:
                 rfp, before = await RfpStore(tx).bind(thread, part.command.rfp_id, part.author_id)
@@ -235,7 +225,8 @@ async def _run_thread_commands(
             done.bound, done.linked = rfp.rfp_id, True
         elif part.command:
             now, trouble = await _bound(tx, thread)
-            done.notes.append(binding_text(now) if now else trouble or unbound_text(deps.bot_name))
+            unbound = f"This thread is not bound to an RFP. Bind it with: `@{deps.bot_name} link rfp_...`"
+            done.notes.append(binding_text(now) if now else trouble or unbound)
         else:
             done.under.append(done.bound)
     return done
@@ -263,7 +254,8 @@ async def _bound(tx: Transaction, thread: Thread) -> tuple[Rfp | None, str]:
     try:
         return await RfpStore(tx).of_thread(thread), ""
     except RfpNotFound as error:
-        return None, deleted_rfp_text(error)
+        words = str(error).split(";")[0]
+        return None, f"This thread is bound to an RFP that no longer exists: {words}. Bind it to another one."
 
 
 async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple[int, str]:
@@ -279,35 +271,28 @@ async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple
 
 def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a greeting, a lone mention.
+    An emoji may answer what the bot has asked, and one without the bot's name what it has said: neither wants help."""
 
-    An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
-    what it has said: nobody wants help by it.
-    """
+    def is_request(said: TurnMessage) -> bool:
+        greets = phrases.is_greeting(said.text)
+        wanted = extract_intent(said.text)
+        if wanted and not greets:
+            return wanted.type is not IntentType.HELP
+        named = said.addressed and (greets or not thread.channel.startswith("D"))  # a direct message needs no name
+        return bool(said.text.strip()) and (bool(snapshot.open_question) or not named)
+
     fresh = [each for each in taken if has_content(each) and not each.edit_of]
-    return bool(fresh) and not any(each.files or _is_request(thread, each, snapshot) for each in fresh)
-
-
-def _is_request(thread: Thread, said: TurnMessage, snapshot: ConversationSnapshot) -> bool:
-    greets = phrases.is_greeting(said.text)
-    wanted = extract_intent(said.text)
-    if wanted and not greets:
-        return wanted.type is not IntentType.HELP
-    named = said.addressed and (greets or not thread.channel.startswith("D"))  # a direct message needs no name
-    return bool(said.text.strip()) and (bool(snapshot.open_question) or not named)
+    return bool(fresh) and not any(each.files or is_request(each) for each in fresh)
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
-    """A turn that was about the thread alone."""
     return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
 
 
 def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:
-    """What counts for the rules.
-
-    An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
-    writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
-    nobody writes, and is never about the thread itself.
-    """
+    """What counts for the rules. An edited message was said before, and counts no second time. Beside what is addressed
+    to the bot, words of its writers that call nobody count; what others say to each other is for the model alone. What
+    a job asks counts where nobody writes, and is never about the thread itself."""
     fresh = [each for each in taken if not each.edit_of]
     people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
@@ -315,9 +300,16 @@ def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput
     newest = max(reversed(talk), key=lambda each: each.addressed) if talk else None
     user = newest.author_id if newest else ""
     askers = {each.author_id for each in talk if each.addressed} or {user}
-    counting = [each for each in talk if each.text != DELETED and (not addressed or _counts(each, askers))]
-    parts = tuple(_part(each, obeyed=addressed and not by_job) for each in counting)
-    return RoutingInput(parts, user, addressed, by_job)
+    parts: list[InputPart] = []
+    for each in talk:
+        counts = not addressed or each.addressed or (each.author_id in askers and "<@" not in each.text)
+        if has_content(each) and counts:
+            command = _command(each) if addressed and not by_job else None
+            words = "" if command else "\n".join([each.text, *(file.name for file in each.files)]).strip()
+            whole = normalise_question(words)
+            kept = truncate_question(whole)
+            parts.append(InputPart(each.author_id, kept, command, cut=kept != whole))
+    return RoutingInput(tuple(parts), user, addressed, by_job)
 
 
 def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TurnMessage], bool]:
@@ -343,24 +335,8 @@ def has_content(taken: TurnMessage) -> bool:
     return taken.text != DELETED
 
 
-def _counts(taken: TurnMessage, askers: set[str]) -> bool:
-    return taken.addressed or (taken.author_id in askers and "<@" not in taken.text)
-
-
-def _part(taken: TurnMessage, *, obeyed: bool) -> InputPart:
-    command = _command(taken) if obeyed else None
-    words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
-    whole = normalise_question(words)
-    kept = truncate_question(whole)
-    return InputPart(taken.author_id, kept, command, cut=kept != whole)
-
-
 def _command(taken: TurnMessage) -> ThreadCommand | None:
     return None if taken.files else parse_thread_command(normalise_question(taken.text))
-
-
-def _joined(parts: Sequence[InputPart]) -> str:
-    return "\n".join(filter(None, (each.words for each in parts)))
 
 
 def bound_text(rfp: Rfp, before: str | None) -> str:
@@ -377,34 +353,10 @@ def binding_text(rfp: Rfp) -> str:
     return f"This thread is bound to {_rfp_name(rfp)}: {rfp.status.replace('_', ' ')}{due}."
 
 
-def unbound_text(bot_name: str) -> str:
-    return f"This thread is not bound to an RFP. Bind it with: `@{bot_name} link rfp_...`"
-
-
-def no_rfp_id_text(bot_name: str) -> str:
-    return f"That is not an RFP id, so nothing was bound. Write it like this: `@{bot_name} link rfp_abc123`"
-
-
 def unknown_rfp_text(error: RfpNotFound) -> str:
     """Nothing is done about an RFP that does not exist; the error names the nearest ids."""
     words = str(error)
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'} Nothing was done."
-
-
-def left_undone_text() -> str:
-    """Told with what was said about the thread, where nobody knows which RFP a request beside it is about."""
-    return "I did nothing else that you asked for. Please write the rest again."
-
-
-def asked_before_text(rfp_id: str) -> str:
-    """A request was said before its thread was bound to another RFP."""
-    return f"Your earlier request is about `{rfp_id}`."
-
-
-def deleted_rfp_text(error: RfpNotFound) -> str:
-    """The thread's RFP was deleted since it was bound."""
-    words = str(error).split(";")[0]
-    return f"This thread is bound to an RFP that no longer exists: {words}. Bind it to another one."
 
 
 def _rfp_name(rfp: Rfp) -> str:

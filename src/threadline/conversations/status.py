@@ -1,7 +1,4 @@
-"""The status that Slack shows under a thread while an activity works.
-
-It is cosmetic: it may delay the work by a second at most, and never fail it.
-"""
+"""The status that Slack shows under a thread while an activity works: it may delay that by a second, never fail it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,10 +20,8 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def showing_status(slack: SlackClient, thread: Thread, words: str) -> AsyncIterator[None]:
-    """Show `words` under a thread while the block runs; nothing where they are empty.
-
-    Slack takes a status away with the bot's next post, or after two minutes.
-    """
+    """Show `words` under a thread while the block runs; nothing where they are empty. Slack takes a status away with
+    the bot's next post, or after two minutes."""
     if not words:
         yield
         return

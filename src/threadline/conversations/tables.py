@@ -6,8 +6,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 
-def _conversation(*, primary_key: bool = False) -> Column[int]:
-    whole = ForeignKey("conversations.id")  # for joins
+def conversation_id(*, primary_key: bool = False) -> Column[int]:
+    """The row of the conversation; the foreign key is for joins."""
+    whole = ForeignKey("conversations.id")
     return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
 
 
@@ -31,7 +32,7 @@ conversation_messages = Table(
     "conversation_messages",
     metadata,
     identity(),
-    _conversation(),
+    conversation_id(),
     required("seq", Integer()),
     *(required(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
     *(required(name, Text()) for name in ("channel", "slack_ts")),
@@ -50,7 +51,7 @@ conversation_messages = Table(
 transcript_entries = Table(
     "transcript_entries",
     metadata,
-    _conversation(primary_key=True),
+    conversation_id(primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
     required("key", TEXT),
     *(required(name, Integer()) for name in ("turn", "step")),
@@ -61,7 +62,7 @@ transcript_entries = Table(
 conversation_turns = Table(
     "conversation_turns",
     metadata,
-    _conversation(primary_key=True),
+    conversation_id(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     Column("route", JSON_OR_NULL),
     *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
@@ -77,7 +78,7 @@ conversation_turns = Table(
 ratings = Table(
     "ratings",
     metadata,
-    _conversation(primary_key=True),
+    conversation_id(primary_key=True),
     *(Column(name, TEXT, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
     required("active", Boolean()),
     required("at", SLACK_TIME),
@@ -87,7 +88,7 @@ model_calls = Table(
     "model_calls",
     metadata,
     identity(),
-    _conversation(),
+    conversation_id(),
     *(required(name, Integer()) for name in ("turn", "step")),
     *(required(name, TEXT) for name in ("purpose", "model")),
     *(required(name, Integer()) for name in ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")),

@@ -27,16 +27,13 @@ MOST = 50
 _ROOM = 12_000
 """Characters of all texts of one answer, in which each message has its share."""
 _LEAST = 240
-_AN_APP = "an app"
 
 
 @dataclass(frozen=True)
 class ThreadPart:
     """The root, then the newest of what follows, in the order in which it was written. `users`: who wrote it, by id.
-
     `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
-    people, who count as nobody here.
-    """
+    people, who count as nobody here."""
 
     messages: Sequence[SlackMessage]
     users: Mapping[str, User | None] = field(default_factory=dict)
@@ -53,11 +50,8 @@ class ThreadReader:
         self._authors = authors
 
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
-        """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone.
-
-        Raises:
-            Permanent, Transient: Slack does not show it.
-        """
+        """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone. Raises
+        Permanent or Transient where Slack does not show it."""
         oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
         found, whole = list[Mapping[str, Any]](), False
         async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
@@ -70,15 +64,10 @@ class ThreadReader:
                 whole = True
         counted, users = await self._authors.filter_messages(thread, found)
         messages = [message_of(each) for each in counted]
-        part = _chosen(messages, thread, limit)
+        root = [each for each in messages if each.ts == thread.ts]
+        newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
+        part = [*root, *newest]
         return ThreadPart(part, users, len(messages) - len(part), whole, external=len(found) - len(counted))
-
-
-def _chosen(messages: list[SlackMessage], thread: Thread, limit: int) -> list[SlackMessage]:
-    """The root, and the newest of the others."""
-    root = [each for each in messages if each.ts == thread.ts]
-    newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
-    return [*root, *newest]
 
 
 def _time(value: object) -> datetime:
@@ -131,7 +120,7 @@ TOOLS = [get_thread]
 def _record(message: SlackMessage, author: User | None, longest: int) -> JsonObject:
     text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
     at = datetime.fromtimestamp(float(message.ts), UTC)
-    by = name_with_id(display_name(author, message.user), message.user) if message.user else _AN_APP
+    by = name_with_id(display_name(author, message.user), message.user) if message.user else "an app"
     told: JsonObject = {"at": moment(at), "by": by, "text": text}
     if message.files:
         told["files"] = [

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
         StoredMessages,
         StoreRequest,
         ThinkRequest,
-        Thought,
         ThreadNotice,
         TurnDecision,
     )
@@ -58,7 +57,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
-    from threadline.threads.model import Fault, FaultKind, IncomingMessage, MessageKind, format_utc
+    from threadline.threads.model import FaultKind, IncomingMessage, MessageKind, format_utc
 
 from threadline.threads.calls import (
     BackgroundTasks,
@@ -76,10 +75,8 @@ from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 RECEIVED_REACTION = "eyes"
 NOTHING_TO_STOP_REACTION = "ok_hand"
 REFUSAL_REACTIONS = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
-"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:.
-
-A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
-"""
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:. A word to
+stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends."""
 DEFAULT_MAX_STEPS = 5
 """Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
 MODEL_AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
@@ -199,7 +196,12 @@ class ConversationWorkflow(ThreadHandler):
         if self._turn_due:
             self._last_turn_begun = self.state.cancelled
             return Turn(self).run()
-        self._keep_quiet_timer()
+        # What is heard and wants no turn does not move the timer of silence: once it fired, it is set anew.
+        timer = self.thread_run.timer
+        if timer.fired:
+            timer.clear()
+        if not (timer.is_set or self.inbox or self.ended):
+            timer.set(self._silence_ends, f"quiet until {format_utc(self._silence_ends)}")
         return None
 
     @property
@@ -214,10 +216,8 @@ class ConversationWorkflow(ThreadHandler):
         return self.snapshot.turn_due and not self._last_turn_begun
 
     def _acknowledge(self, batch: Sequence[IncomingMessage], stored: StoredMessages) -> None:
-        """Show each writer what became of the message; a burst is marked at once.
-
-        What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
-        """
+        """Show each writer what became of the message; a burst is marked at once. What is refused may be from an
+        earlier batch, whose storing was broken off before anybody was told."""
         signs = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
         for message in batch:
             if name := _reaction_to(message, stored):
@@ -236,24 +236,22 @@ class ConversationWorkflow(ThreadHandler):
 
     def _tell_throttled(self, ts: str) -> None:
         word = ThreadNotice(self.state.thread, NoticeReason.THROTTLED, about=ts)
-
-        async def tell() -> None:
-            await attempt(
-                ConversationActivities.post_thread_notice, word, summary="post that the author is rate-limited"
-            )
-            self.state.untold.remove(ts)
-
-        self.background.add(asyncio.create_task(tell()))
+        summary = "post that the author is rate-limited"
+        telling = attempt(ConversationActivities.post_thread_notice, word, summary=summary)
+        self._in_background(telling, lambda: self.state.untold.remove(ts))
 
     def _show_again(self, turn: int) -> None:
         """Have a person see what was said in a turn as it reads now."""
-        asked = ConversationTurn(self.state.thread, turn)
+        asked, summary = ConversationTurn(self.state.thread, turn), f"relay the edits of turn {turn}"
+        showing = attempt(HandoverActivities.relay_to_person, asked, summary=summary)
+        self._in_background(showing, lambda: self.state.reworded.remove(turn))
 
-        async def show() -> None:
-            await attempt(HandoverActivities.relay_to_person, asked, summary=f"relay the edits of turn {turn}")
-            self.state.reworded.remove(turn)
+    def _in_background(self, work: Awaitable[str], done: Callable[[], None]) -> None:
+        async def run() -> None:
+            await work
+            done()
 
-        self.background.add(asyncio.create_task(show()))
+        self.background.add(asyncio.create_task(run()))
 
     # -- what the steps share ----------------------------------------------------------------------------------------
 
@@ -276,10 +274,6 @@ class ConversationWorkflow(ThreadHandler):
     def stop_requested(self) -> bool:
         """The turn under way is to end: a person said so, or whoever runs Threadline."""
         return self.snapshot.stop_due or self.state.cancelled
-
-    @property
-    def cancelled_by_admin(self) -> bool:
-        return self.state.cancelled and not self.snapshot.stop_due
 
     def turn_finished(self, turn: int, finished: FinishedTurn) -> None:
         """Take over what became of a turn."""
@@ -306,14 +300,6 @@ class ConversationWorkflow(ThreadHandler):
     def _silence_ends(self) -> float:
         return self._last_update + self.state.limits.quiet
 
-    def _keep_quiet_timer(self) -> None:
-        """Keep the timer set. What is heard and wants no turn does not move it: once it fired, it is set anew."""
-        timer = self.thread_run.timer
-        if timer.fired:
-            timer.clear()
-        if not (timer.is_set or self.inbox or self.ended):
-            timer.set(self._silence_ends, f"quiet until {format_utc(self._silence_ends)}")
-
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 
     @property
@@ -336,11 +322,8 @@ class ConversationWorkflow(ThreadHandler):
 
 
 class Turn:
-    """One turn, from what is unanswered to what is said about it.
-
-    A new run begins it again, and finds on record what was done. Meanwhile the run goes on storing messages: a word to
-    stop is seen in the snapshot.
-    """
+    """One turn, from what is unanswered to what is said about it. A new run begins it again, and finds on record what
+    was done. Meanwhile the run goes on storing messages: a word to stop is seen in the snapshot."""
 
     def __init__(self, conversation: ConversationWorkflow) -> None:
         self._conversation = conversation
@@ -354,7 +337,8 @@ class Turn:
         self._lost = 0
         self._away_notice: asyncio.Task[str] | None = None
         self._turn = ConversationTurn(self._thread, self._number)
-        self._begun: BegunTurn | None = None
+        self._begun = BegunTurn(conversation.snapshot)
+        """The way of the turn, once it is known."""
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
@@ -370,26 +354,31 @@ class Turn:
         outcome = await self._work()
         finished = self._finished or await self._finish(outcome)
         if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            await start_handover(self._turn)
+            with suppress(WorkflowAlreadyStartedError):  # that is waited for already
+                await workflow.start_child_workflow(
+                    HANDOVER_WORKFLOW,
+                    HandoverInput(self._turn),
+                    id=handover_workflow_id(self._thread, self._number),
+                    parent_close_policy=ParentClosePolicy.ABANDON,
+                    cancellation_type=ChildWorkflowCancellationType.ABANDON,
+                    static_summary=f"Handover of turn {self._number} to a person",
+                )
         if self._away_notice:
             await self._away_notice
         if self._posts_later:
             await self._conversation.post_answer(self._number)
-        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
+        if self._begun.ends is None:  # what later steps took up, and what a stop has ended
             await self._relay(self._begun, left_to_person=finished.left_to_person)
         self._conversation.show_activity("")
 
     async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
-        """End the turn; one whose final call is refused has not ended.
-
-        Args:
-            final: the call that has the turn's last words.
-        """
+        """End the turn; one whose final call, which has the turn's last words, is refused has not ended."""
         reason = None if self._conversation.stop_requested else self._escalation_reason(outcome)
         if reason and outcome.kind in _FAILED:
             done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
+        proposed = outcome.kind is OutcomeKind.PROPOSED
         request = FinishRequest(
             self._thread,
             self._number,
@@ -399,7 +388,7 @@ class Turn:
             model_calls=outcome.model_calls,
             final=final,
             protocol=self._protocol,
-            failures=self._failures(outcome) if self._protocol else "",
+            failures=answers.failed_changes_text(self._executions, proposed=proposed) if self._protocol else "",
             changed_something=changed_something(outcome.executions),
             escalate=reason,
             status_shown=self._addressed,
@@ -416,89 +405,59 @@ class Turn:
             self._conversation.turn_finished(self._number, finished)
         return finished
 
-    def _failures(self, outcome: ConversationOutcome) -> str:
-        return answers.failed_changes_text(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
-
     async def _work(self) -> ConversationOutcome:
         conversation = self._conversation
         try:
-            begun = await self._begin()
+            self._keep_route(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
+            begun = self._begun
+            conversation.update(begun.snapshot)
+            self._note_addressed()  # who was routed as somebody who asks is answered, whoever writes meanwhile
+            self._step = begun.behind
             await self._relay(begun, left_to_person=begun.ends is OutcomeKind.SILENT)
             if begun.ends:
                 return ConversationOutcome(begun.ends, "")
             if decided := await self._decide():
                 return decided
             outcome = await self._loop()
-            if self._falls_through(outcome) and not conversation.stop_requested:
-                await self._pass_to_operator()
+            # The operator goes on behind these steps where the conversational agent has failed and changed nothing.
+            failed = outcome.kind in _FAILED and all(each.read_only for each in outcome.executions)
+            if begun.falls_through and failed and not conversation.stop_requested:
+                request, summary = (
+                    PassToOperator(self._thread, self._number, self._step),
+                    "hand the turn to the operator",
+                )
+                self._keep_route(await call(ConversationActivities.pass_to_operator, request, summary=summary))
                 outcome = await self._loop()
         except Interrupted:
             outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
-        words = answers.stopped_text(self._executions, by_operator=conversation.cancelled_by_admin)
-        return replace(outcome, text=words)
-
-    @property
-    def _agent(self) -> Agent:
-        return self._begun.agent if self._begun else Agent.COPILOT
-
-    @property
-    def _overhears(self) -> bool:
-        """Whether nothing that the turn was begun with was addressed to the bot."""
-        return self._begun is not None and self._begun.overhears
-
-    async def _begin(self) -> BegunTurn:
-        begun = self._keep_route(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
-        self._conversation.update(begun.snapshot)
-        self._note_addressed()  # who was routed as somebody who asks is answered, whoever writes meanwhile
-        self._step = begun.behind
-        return begun
+        by_operator = conversation.state.cancelled and not conversation.snapshot.stop_due
+        return replace(outcome, text=answers.stopped_text(self._executions, by_operator=by_operator))
 
     async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
-        """Show what was said in the turn to the person who has the thread, or may take it over.
-
-        Args:
-            left_to_person: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that
-                fails for good, and where the person had closed it before.
-        """
+        """Show what was said in the turn to the person who has the thread, or may take it over. Where it is left to
+        them, whoever wrote it is told when that fails for good, and when the person had closed it before."""
         if not begun.relays:
             return
-        unshown: list[bool] = []
+        unshown, summary = list[bool](), "relay the turn to the person"
         failed = await attempt(
-            HandoverActivities.relay_to_person,
-            self._turn,
-            summary="relay the turn to the person",
-            on_result=unshown.append,
+            HandoverActivities.relay_to_person, self._turn, summary=summary, on_result=unshown.append
         )
         if (failed or any(unshown)) and left_to_person:
             notice = ThreadNotice(self._thread, NoticeReason.NOT_FORWARDED, about=str(self._number))
-            await attempt(
-                ConversationActivities.post_thread_notice, notice, summary="tell the author that nobody saw it"
-            )
+            summary = "tell the author that nobody saw it"
+            await attempt(ConversationActivities.post_thread_notice, notice, summary=summary)
 
-    def _falls_through(self, outcome: ConversationOutcome) -> bool:
-        """Whether the operator is to go on: the conversational agent has failed, and called no changing tool."""
-        changing = any(not each.read_only for each in outcome.executions)
-        return bool(self._begun and self._begun.falls_through and outcome.kind in _FAILED and not changing)
-
-    async def _pass_to_operator(self) -> None:
-        """Give the turn to the operator, behind the steps that it took so far."""
-        request = PassToOperator(self._thread, self._number, self._step)
-        self._keep_route(
-            await call(ConversationActivities.pass_to_operator, request, summary="hand the turn to the operator")
-        )
-
-    def _keep_route(self, begun: BegunTurn) -> BegunTurn:
+    def _keep_route(self, begun: BegunTurn) -> None:
         self._begun, self._protocol = begun, begun.protocol
         if begun.correlation_id:
             workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
-        return begun
 
     async def _decide(self) -> ConversationOutcome | None:
         """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
         conversation = self._conversation
-        if self._agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
+        if self._begun.agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
             return None
         conversation.show_activity("deciding what to do")
         request = DecideRequest(self._thread, self._number, self._status("thinking"))
@@ -515,26 +474,34 @@ class Turn:
             return None
         if outcome.kind in _FAILED:
             return EscalationReason.RESPONSE_ERROR
-        return EscalationReason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
+        # A tool that matters has failed, and not worked when the model asked for it again; another call of the same
+        # reply mends nothing.
+        broken: dict[str, int] = {}
+        for each in outcome.executions:
+            if each.critical and each.status in _BROKEN_STATUSES:
+                broken[each.tool] = each.step
+            elif each.critical and broken.get(each.tool, each.step) < each.step:
+                del broken[each.tool]
+        return EscalationReason.TOOL_FAILURE if broken else None
 
     async def _loop(self) -> ConversationOutcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
         self._model_calls, self._before_loop = 0, len(self._executions)
-        return await react(
+        loop = ReactLoop(
             self._think,
             self._act,
-            max_turns=(self._begun and self._begun.max_turns) or conversation.state.limits.max_turns,
+            max_turns=self._begun.max_turns or conversation.state.limits.max_turns,
             stop_requested=lambda: conversation.stop_requested,
             may_be_silent=lambda: not self._addressed,
             ends_turn=turn_ending,
         )
+        return await loop.run()
 
     def _note_addressed(self) -> None:
-        """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
-
-        What is addressed to it while it only overhears waits for a turn of its own."""
-        self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._overhears)
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more. What is
+        addressed to it while it only overhears waits for a turn of its own."""
+        self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._begun.overhears)
 
     def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
@@ -543,41 +510,33 @@ class Turn:
     # -- think ---------------------------------------------------------------------------------------------------
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
+        conversation, since = self._conversation, self._step + 1
         self._model_calls += 1
-        since = self._step + 1
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
             where = (self._thread, self._number, self._step)
-            request = ThinkRequest(*where, choice, self._agent, self._status("thinking"), since)
-            self._conversation.show_activity(f"thinking (step {self._step})")
+            request = ThinkRequest(*where, choice, self._begun.agent, self._status("thinking"), since)
+            conversation.show_activity(f"thinking (step {self._step})")
             try:
-                thought = await self._ask(request)
+                # A stop breaks it off: at once when the model is away already, or an operator wants the run to end.
+                thought = await run_unless(
+                    lambda: conversation.stop_requested,
+                    call(ConversationActivities.think, request, summary=f"think {self._step}"),
+                    grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
+                )
             except FailureError as error:
                 await self._wait_for_model(error)
             else:
                 self._waits, self._away_since = 0, None
                 self._step = thought.step or self._step
-                self._conversation.update(thought.snapshot)
+                conversation.update(thought.snapshot)
                 self._note_addressed()
                 return thought.reply
 
-    async def _ask(self, request: ThinkRequest) -> Thought:
-        """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
-        conversation = self._conversation
-        return await run_unless(
-            lambda: conversation.stop_requested,
-            call(ConversationActivities.think, request, summary=f"think {request.step}"),
-            grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
-        )
-
     async def _wait_for_model(self, error: FailureError) -> None:
-        """Wait for a model that is away, until it may be asked again.
-
-        Raises:
-            StepFailed: it cannot be asked, or the patience is at its end.
-            Interrupted: somebody said to stop.
-        """
+        """Wait for a model that is away, until it may be asked again. Raises StepFailed where it cannot be, or the
+        patience is at its end, and Interrupted where somebody said to stop."""
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
         if fault.kind is FaultKind.PERMANENT or self._lost > MAX_LOST_CALLS or self._addressed_meanwhile:
@@ -589,9 +548,12 @@ class Turn:
         self._note_addressed()
         self._tell_model_away(until)
         conversation.show_activity(f"waiting for the model since {format_utc(since)}, until {format_utc(until)}")
-        delay = min(self._delay(fault), until - now)
+        self._waits += 1
+        delay = max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
         await pause(
-            delay, lambda: conversation.stop_requested or self._addressed_meanwhile, "wait before the next model call"
+            min(delay, until - now),
+            lambda: conversation.stop_requested or self._addressed_meanwhile,
+            "wait before the next model call",
         )
         if conversation.stop_requested:
             raise Interrupted from error
@@ -601,19 +563,14 @@ class Turn:
     @property
     def _addressed_meanwhile(self) -> bool:
         """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
-        return self._overhears and self._conversation.snapshot.addressed_due
-
-    def _delay(self, fault: Fault) -> float:
-        self._waits += 1
-        return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
+        return self._begun.overhears and self._conversation.snapshot.addressed_due
 
     def _tell_model_away(self, until: float) -> None:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
         if self._away_notice is None and self._addressed and not self._conversation.stop_requested:
             word = ThreadNotice(self._thread, NoticeReason.MODEL_AWAY, about=str(self._number), until=until)
-            telling = attempt(
-                ConversationActivities.post_thread_notice, word, summary="post that the model is not answering"
-            )
+            summary = "post that the model is not answering"
+            telling = attempt(ConversationActivities.post_thread_notice, word, summary=summary)
             self._away_notice = asyncio.create_task(telling)
 
     # -- act -----------------------------------------------------------------------------------------------------
@@ -643,7 +600,10 @@ class Turn:
         if group[0].kind is ToolKind.SPEAK:
             return [await self._speak(group[0])]
         asked, name = tuple(each.reference() for each in group), group[0].name
-        status = self._status(f"using {_in_words(name)}{more}")
+        # As people would put it: `estimates.getProjectDetails` -> `get project details`.
+        last = name[:_MAX_TOOL_NAME].rpartition(".")[2]
+        words = " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", last).lower().split()) or "a tool"
+        status = self._status(f"using {words}{more}")
         request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {name[:_MAX_TOOL_NAME]}{more}")
@@ -659,11 +619,7 @@ class Turn:
         return ran
 
     async def _speak(self, asked: ToolCall) -> Execution:
-        """Run a call that has the turn's last words, with which the turn ends unless it is refused.
-
-        Raises:
-            Interrupted: the turn has ended without it.
-        """
+        """Run a call that has the turn's last words. Raises Interrupted where the turn has ended without it."""
         ran = tuple(self._executions[self._before_loop :])
         end = ConversationOutcome(_speech_ends(asked.name), "", self._step, self._model_calls, ran)
         finished = await self._finish(end, asked.reference())
@@ -672,40 +628,15 @@ class Turn:
         return finished.final
 
 
-async def start_handover(turn: ConversationTurn) -> None:
-    """Have a person take a turn over; nothing happens where that is waited for already."""
-    try:
-        await workflow.start_child_workflow(
-            HANDOVER_WORKFLOW,
-            HandoverInput(ConversationTurn(turn.thread, turn.turn)),
-            id=handover_workflow_id(turn.thread, turn.turn),
-            parent_close_policy=ParentClosePolicy.ABANDON,
-            cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            static_summary=f"Handover of turn {turn.turn} to a person",
-        )
-    except WorkflowAlreadyStartedError:
-        return
-
-
 Think = Callable[[ToolChoice], Awaitable[ModelReply]]
-"""Ask the model once, about the transcript as it is now, and append its reply.
-
-Raises `StepFailed` when there is no reply to be had. Other errors, a cancellation say, end the loop as they are.
-"""
-
+"""Ask the model once, about the transcript as it is now, and append its reply; raises `StepFailed` when there is no
+reply to be had. Other errors, a cancellation say, end the loop as they are."""
 Act = Callable[[list[ToolCall]], Awaitable[list[Execution]]]
 """Run the calls of one reply and append their results; what goes wrong with a call is an `Execution` like any other."""
 
 
-async def react(
-    think: Think,
-    act: Act,
-    *,
-    max_turns: int = DEFAULT_MAX_STEPS,
-    stop_requested: Callable[[], bool] = lambda: False,
-    may_be_silent: Callable[[], bool] = lambda: False,
-    ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None,
-) -> ConversationOutcome:
+@dataclass
+class ReactLoop:
     """Think and act until there is an answer to what the transcript ends with.
 
     A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had. A
@@ -721,37 +652,37 @@ async def react(
         may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
             others. It may not once a call has changed something, or may have.
         ends_turn: asked of each call that was run: the end that it is, when it has the turn's last words.
-
-    Returns:
-        Its text is not blank, unless its kind is `SILENT`.
     """
-    loop = _ReactLoop(think, act, stop_requested, may_be_silent, ends_turn)
-    try:
-        return await loop.work(max_turns) or await loop.conclude()
-    except StepFailed as failure:
-        return loop.failed(str(failure))
 
-
-@dataclass
-class _ReactLoop:
     think: Think
     act: Act
-    stop_requested: Callable[[], bool]
-    may_be_silent: Callable[[], bool]
-    ends_turn: Callable[[Execution], OutcomeKind | None]
+    max_turns: int = DEFAULT_MAX_STEPS
+    stop_requested: Callable[[], bool] = lambda: False
+    may_be_silent: Callable[[], bool] = lambda: False
+    ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None
     model_calls: int = 0
     executions: list[Execution] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     """Ids of calls that were run, or given to be run."""
     asked_again: bool = False
 
-    async def work(self, max_turns: int) -> ConversationOutcome | None:
+    async def run(self) -> ConversationOutcome:
+        """The end, whose text is not blank unless its kind is `SILENT`."""
+        try:
+            return await self._work() or await self._conclude()
+        except StepFailed as failure:  # a turn that nobody asked for fails silently
+            if self._may_be_silent():
+                return self.ended(OutcomeKind.SILENT, "")
+            return self.ended(OutcomeKind.FAILED, answers.failure_text(str(failure), self.executions))
+
+    async def _work(self) -> ConversationOutcome | None:
         """Think and act until there is an answer; None when there is to be one more call, without tools."""
-        for _ in range(max_turns):
+        for _ in range(self.max_turns):
             if self.stop_requested():
                 return self._stopped()
             reply = await self._ask(ToolChoice.AUTO)
-            if self._wrongly_silent(reply) and not self.asked_again:
+            wrongly_silent = reply.silent and not reply.calls and not self._may_be_silent()
+            if wrongly_silent and not self.asked_again:
                 self.asked_again = True
                 continue
             if not reply.calls:
@@ -763,11 +694,12 @@ class _ReactLoop:
                 return self._stopped()
             done = await self.act(calls)
             self.executions += done
-            if end := self._end_by_call(done):
-                return end
+            ends = [self.ended(kind, each.note, self.model_calls) for each in done if (kind := self.ends_turn(each))]
+            if ends:  # calls behind the first one were refused, or not run
+                return ends[0]
         return None
 
-    async def conclude(self) -> ConversationOutcome:
+    async def _conclude(self) -> ConversationOutcome:
         """Ask for words alone, and find some where the model has none."""
         if self.stop_requested():
             return self._stopped()
@@ -779,12 +711,6 @@ class _ReactLoop:
         if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
-
-    def failed(self, words: str) -> ConversationOutcome:
-        """The end for want of a step. A turn that nobody asked for fails silently."""
-        if self._may_be_silent():
-            return self.ended(OutcomeKind.SILENT, "")
-        return self.ended(OutcomeKind.FAILED, answers.failure_text(words, self.executions))
 
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> ConversationOutcome:
         return ConversationOutcome(kind, text, step, self.model_calls, tuple(self.executions))
@@ -801,18 +727,8 @@ class _ReactLoop:
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 
-    def _end_by_call(self, done: Sequence[Execution]) -> ConversationOutcome | None:
-        """The end that one of these calls is; those behind it were refused, or not run."""
-        for each in done:
-            if kind := self.ends_turn(each):
-                return self.ended(kind, each.note, self.model_calls)
-        return None
-
     def _stopped(self) -> ConversationOutcome:
         return self.ended(OutcomeKind.STOPPED, answers.stopped_text(self.executions))
-
-    def _wrongly_silent(self, reply: ModelReply) -> bool:
-        return reply.silent and not reply.calls and not self._may_be_silent()
 
     def _may_be_silent(self) -> bool:
         return self.may_be_silent() and not changed_something(self.executions)
@@ -845,12 +761,6 @@ def no_reply(error: FailureError) -> StepFailed:
     return StepFailed(MODEL_AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
 
 
-def _in_words(tool: str) -> str:
-    """A tool's name as people would put it: `estimates.getProjectDetails` → `get project details`."""
-    name = tool[:_MAX_TOOL_NAME].rpartition(".")[2]
-    return " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).lower().split()) or "a tool"
-
-
 async def _decision(request: DecideRequest) -> TurnDecision:
     """What is decided about a turn: by rule where the model cannot be asked."""
     try:
@@ -860,18 +770,6 @@ async def _decision(request: DecideRequest) -> TurnDecision:
             raise
         workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
         return await call(ConversationActivities.decide_without_model, request, summary="decide without the model")
-
-
-def _critical_failure(executions: Sequence[Execution]) -> bool:
-    """Whether a tool that matters has failed, and not worked when the model asked for it again. Another call of the
-    same reply mends nothing."""
-    broken: dict[str, int] = {}
-    for each in executions:
-        if each.critical and each.status in _BROKEN_STATUSES:
-            broken[each.tool] = each.step
-        elif each.critical and broken.get(each.tool, each.step) < each.step:
-            del broken[each.tool]
-    return bool(broken)
 
 
 def _reaction_to(message: IncomingMessage, stored: StoredMessages) -> str:

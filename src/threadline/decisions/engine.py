@@ -28,8 +28,10 @@ MAX_PAIRS = 4
 _MAX_COMPARED = 2_000
 _MAX_TOOLS, _MAX_PROBLEMS = 20, 10
 _UNDECIDED = "No valid decision could be made."
-_DECISION, _COMPARISON = "decision", "comparison"
-"""Names of the two forms."""
+_IS_IT_SENSITIVE = (
+    "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. Say none again only where "
+    "they mean something else, as in a name."
+)
 COMPARISON_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {"contradiction": {"type": "boolean"}, "reasoning": {"type": "string"}},
@@ -42,13 +44,10 @@ _FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision is made with.
-
-    `recent`: the last messages, oldest first, each with its author in front. `lead`: who asks, in a few lines.
-    `sources`: what was retrieved before; a text is empty where only the name is remembered. `sensitive`: the topics
-    that the query names. `tools`: their descriptions by their names, as the model is shown them. `types`: the types of
-    documents that there are.
-    """
+    """What a decision is made with. `recent`: the last messages, oldest first, each with its author in front. `lead`:
+    who asks, in a few lines. `sources`: what was retrieved before; a text is empty where only the name is remembered.
+    `sensitive`: the topics that the query names. `tools`: their descriptions by their names, as the model is shown
+    them. `types`: the types of documents that there are."""
 
     query: str
     recent: tuple[str, ...] = ()
@@ -65,8 +64,12 @@ class Situation:
 
     def as_json(self) -> str:
         """As the model reads it: one JSON document."""
+        query, half = self.query, MAX_QUERY // 2
+        if len(query) > MAX_QUERY:
+            gap = f"\n[… {len(query) - 2 * half:,} characters are left out here …]\n"
+            query = f"{query[:half]}{gap}{query[-half:]}"
         shown = {
-            "query": _head_and_tail(self.query),
+            "query": query,
             "recent_conversation": [line[:_MAX_LINE] for line in self.recent],
             "lead_context": self.lead,
             "sources_already_retrieved": [
@@ -83,38 +86,37 @@ class Situation:
 
 
 async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tuple[Decision, tuple[str, ...]]:
-    """Decide what to do with a query; whatever the model writes, there is a decision.
-
-    Args:
-        instructions: others than the product's own.
-
-    Returns:
-        the decision, and what was wrong with the model's last answer: nothing where the decision is its own.
-
-    Raises:
-        Permanent | Transient: the model cannot be asked.
-    """
+    """Decide what to do with a query; whatever the model writes, there is a decision. `instructions`: others than the
+    product's own. Returns also what was wrong with the model's last answer: nothing where the decision is its own.
+    Raises Permanent or Transient where the model cannot be asked."""
     instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
-    messages, problems = [situation.as_json()], tuple[str, ...]()
+    messages, problems = [situation.as_json()], list[str]()
     for retry in (False, True):
-        text = await ask(instructions, messages, _DECISION, schema)
+        text = await ask(instructions, messages, "decision", schema)
         found = parse_decision(text)
-        problems = _problems(found, situation, retry=retry) if isinstance(found, Decision) else found
-        if isinstance(found, Decision) and not problems:
-            return found, ()
-        messages = [messages[0], text, _correction(problems)]
-    return default_escalation(situation.sensitive), problems
+        if isinstance(found, Decision):
+            problems = validate(found, situation.tools)
+            if (
+                situation.sensitive and found.sensitivity is Sensitivity.NONE and not retry
+            ):  # said once more, it is meant
+                problems.append(_IS_IT_SENSITIVE.format(", ".join(situation.sensitive)))
+            if not problems:
+                return found, ()
+        else:
+            problems = list(found)
+        listed = "\n".join(f"- {each}" for each in problems)
+        messages = [messages[0], text, f"This is not valid. Answer again in the same form:\n{listed}"]
+    return default_escalation(situation.sensitive), tuple(problems)
 
 
 def default_escalation(sensitive: Sequence[str] = ()) -> Decision:
     """A person decides, since nothing valid was decided; a sensitive word is then taken at its worst."""
-    sensitivity = Sensitivity.CLAIMS if sensitive else Sensitivity.NONE
     return Decision(
         DecisionType.ESCALATE,
         _UNDECIDED,
         escalation_reason=_UNDECIDED,
         complexity=1.0,
-        sensitivity=sensitivity,
+        sensitivity=Sensitivity.CLAIMS if sensitive else Sensitivity.NONE,
         intent_clear=False,
     )
 
@@ -128,29 +130,6 @@ def prompt(name: str) -> str:
 def prompt_version(instructions: str) -> str:
     """Names the instructions in a stored decision: 12 hexadecimal digits."""
     return sha256(instructions.encode()).hexdigest()[:12]
-
-
-def _problems(decision: Decision, situation: Situation, *, retry: bool) -> tuple[str, ...]:
-    """Args: `retry`: it was asked before. What it then says of sensitive words once more, it means."""
-    found = validate(decision, situation.tools)
-    if situation.sensitive and decision.sensitivity is Sensitivity.NONE and not retry:
-        words = ", ".join(situation.sensitive)
-        found.append(
-            f"The query has sensitive words ({words}): sensitivity is asks or claims, by what is meant. Say none again "
-            "only where they mean something else, as in a name."
-        )
-    return tuple(found)
-
-
-def _correction(problems: Sequence[str]) -> str:
-    return "This is not valid. Answer again in the same form:\n" + "\n".join(f"- {each}" for each in problems)
-
-
-def _head_and_tail(query: str) -> str:
-    if len(query) <= MAX_QUERY:
-        return query
-    half = MAX_QUERY // 2
-    return f"{query[:half]}\n[… {len(query) - 2 * half:,} characters are left out here …]\n{query[-half:]}"
 
 
 # -- The form of a decision ----------------------------------------------------------------------------------------
@@ -188,18 +167,16 @@ def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
 
 
 def parse_decision(text: str) -> Decision | tuple[str, ...]:
-    """Read the model's answer, whatever it is, without an exception. Whether the decision makes sense: `validate`.
-
-    Returns:
-        the decision, or what is wrong, in sentences by which the model can correct it.
-    """
+    """The decision in the model's answer, or what is wrong, in sentences by which the model can correct it; never an
+    exception. Whether the decision makes sense: `validate`."""
     found = _FENCED.match(text)
     try:
         answer = _DecisionAnswer.model_validate(json.loads(found[1] if found else text))
         type_ = DecisionType(answer.decision.strip().upper())
         sensitivity = Sensitivity(answer.sensitivity.strip().lower())
     except ValidationError as error:
-        return tuple(_sentence(each) for each in error.errors()[:_MAX_PROBLEMS])
+        wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()[:_MAX_PROBLEMS]]
+        return tuple(f"{where or 'the answer'}: {message}" for where, message in wrong)
     except (ValueError, RecursionError) as error:
         return (f"The answer is not the JSON that was asked for: {str(error)[:200]}",)
     return Decision(
@@ -222,36 +199,20 @@ def _line(text: str) -> str:
     return " ".join(clean_text(text).split())[:MAX_SENTENCE]
 
 
-def _sentence(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"]) or "the answer"
-    return f"{where}: {error['msg']}"
-
-
 # -- Comparing passages --------------------------------------------------------------------------------------------
 
 
 async def find_conflict(pairs: Sequence[tuple[Source, Source]], ask: Ask) -> bool:
-    """Ask the model whether one of the pairs holds a contradiction.
-
-    An answer that cannot be read counts as one: the pair is suspicious, and a person is better asked once too often.
-
-    Args:
-        pairs: those that a cheap check has found suspicious.
-
-    Raises:
-        Permanent | Transient: the model cannot be asked.
-    """
+    """Ask the model whether one of the pairs, which a cheap check has found suspicious, holds a contradiction. An
+    answer that cannot be read counts as one: a person is better asked once too often. Raises what `ask` raises."""
     for pair in pairs[:MAX_PAIRS]:
         shown = [{"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]} for each in pair]
         question = json.dumps(shown, ensure_ascii=False, indent=1)
-        if _contradicts(await ask(prompt("compare"), [question], _COMPARISON, COMPARISON_SCHEMA)):
+        text = await ask(prompt("compare"), [question], "comparison", COMPARISON_SCHEMA)
+        try:
+            answer = json.loads(text)
+        except (ValueError, RecursionError):
+            return True
+        if not (isinstance(answer, dict) and answer.get("contradiction") is False):
             return True
     return False
-
-
-def _contradicts(text: str) -> bool:
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return True
-    return not (isinstance(answer, dict) and answer.get("contradiction") is False)

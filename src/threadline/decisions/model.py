@@ -96,11 +96,9 @@ class DecisionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1].
-
-    `tools` are names as the model is shown them. `query` is what to look up, `question` what to ask the person.
-    `document_types`: where the answer would stand.
-    """
+    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1]. `tools` are names as
+    the model is shown them. `query` is what to look up, `question` what to ask the person. `document_types`: where the
+    answer would stand."""
 
     type: DecisionType
     reasoning: str
@@ -117,10 +115,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Source:
-    """A passage that was found for a question; `text` is empty once the turn is settled.
-
-    `score` is higher for what fits better; only the order means something.
-    """
+    """A passage that was found for a question; `text` is empty once the turn is settled. `score` is higher for what
+    fits better; only the order means something."""
 
     title: str
     section: str
@@ -137,11 +133,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched.
-
-    `critical`: a question of this kind may not be answered without it. `suspicious`: passages that may contradict each
-    other, as pairs of their places among the sources.
-    """
+    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched. `critical`: a
+    question of this kind may not be answered without it. `suspicious`: passages that may contradict each other, as
+    pairs of their places among the sources."""
 
     quality: float = 0.0
     failed: bool = False
@@ -151,11 +145,8 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class Factors:
-    """The evidence, each in [0, 1].
-
-    `source_quality` is None where the decision needs no source, or its source could not be asked; `retrieval_critical`:
-    and may not be answered without it.
-    """
+    """The evidence, each in [0, 1]. `source_quality` is None where the decision needs no source, or its source could
+    not be asked; `retrieval_critical`: and may not be answered without it."""
 
     source_quality: float | None
     query_complexity: float
@@ -168,11 +159,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From `high` on a decision proceeds; below `low` it escalates.
-
-    Raises:
-        ValueError: they are not 0 < low <= high <= 1.
-    """
+    """From `high` on a decision proceeds; below `low` it escalates. ValueError unless 0 < low <= high <= 1."""
 
     high: float = 0.75
     low: float = 0.5
@@ -193,10 +180,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class DecisionRound:
-    """One round of a turn's decision, as it is stored; rounds count from 1.
-
-    `retrieval` is None where nothing was looked up; `factors` and `judgement` are None until the evidence is judged.
-    """
+    """One round of a turn's decision, as it is stored; rounds count from 1. `retrieval` is None where nothing was
+    looked up; `factors` and `judgement` are None until the evidence is judged."""
 
     round: int
     decision: Decision
@@ -211,11 +196,7 @@ class DecisionRound:
 
 
 def last_round(rounds: Sequence[DecisionRound]) -> DecisionRound | None:
-    """A turn's last round with its sources. A round without a look-up has those of the round before it.
-
-    Returns:
-        None where nothing was decided.
-    """
+    """A turn's last round; one without a look-up has the sources of the round before it. None: nothing was decided."""
     if not rounds:
         return None
     last, found = rounds[-1], next((each for each in reversed(rounds) if each.retrieval), None)
@@ -254,8 +235,7 @@ def confidence_level(value: float, thresholds: Thresholds) -> ConfidenceLevel:
 
 
 def context_completeness(*, lead: bool, history: bool, intent: bool) -> float:
-    """How much is known of who asks: a third each for who it is (on record or in Slack), a history of the thread, and
-    a clear intent."""
+    """A third each for who asks (on record or in Slack), a history of the thread, and a clear intent."""
     return round((lead + history + intent) / 3, 6)
 
 
@@ -281,11 +261,7 @@ _NEEDED = {
 
 
 def validate(decision: Decision, tools: Collection[str]) -> list[str]:
-    """What is wrong with a decision, in sentences by which the model can correct it.
-
-    Args:
-        tools: the names that exist and are allowed.
-    """
+    """What is wrong with a decision, in sentences by which the model can correct it; `tools` are those allowed."""
     needed, problem = _NEEDED.get(decision.type, ("type", ""))
     problems = [] if "".join(getattr(decision, needed)).strip() else [problem]
     unknown = [each for each in decision.tools if each not in tools]
@@ -309,12 +285,8 @@ def judge(
     """What the turn does next, by its decision and the evidence for it.
 
     RETRIEVE is judged after its retrieval. A clarification never escalates on its score alone until the questions that
-    are allowed are used up.
-
-    Args:
-        retrieved_more: the turn has retrieved more already, which it does once.
-        questions: how often in a row the bot has asked back.
-        questions_allowed: how often it may.
+    are allowed are used up. `retrieved_more`: the turn has retrieved more already, which it does once. `questions`: how
+    often in a row the bot has asked back.
     """
     value = confidence(factors)
     if reason := _person_needed(decision, factors):
@@ -342,13 +314,11 @@ def escalation(value: float, reason: EscalationReason) -> Judgement:
 def sensitive_topics(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The topics that a text names, in any case and inflection, standing alone: "issue" does not name "sue".
 
-    They are evidence for the model, which says what is meant by them.
-
-    Args:
-        more: further words, each with the endings of English verbs and nouns.
+    They are evidence for the model, which says what is meant by them. `more`: further words, each with the endings of
+    English verbs and nouns.
     """
     searched = text[:_MAX_SEARCHED]
-    return tuple(name for name, pattern in _topic_patterns(tuple(more)) if pattern.search(searched))
+    return tuple(name for name, pattern in _topic_patterns(tuple(more)).items() if pattern.search(searched))
 
 
 def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | None:
@@ -361,15 +331,14 @@ def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | N
 
 
 @lru_cache(maxsize=8)
-def _topic_patterns(more: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _topic_patterns(more: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
     """One for each topic, since they overlap: "legal action" names "legal", too."""
     added = {each: _inflected(each) for each in more if each.strip() and each not in SENSITIVE_TOPICS}
-    return tuple((name, _whole_word(inflected)) for name, inflected in (SENSITIVE_TOPICS | added).items())
-
-
-def _whole_word(word: str) -> re.Pattern[str]:
-    """An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words."""
-    return re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
+    # An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words.
+    return {
+        name: re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
+        for name, word in (SENSITIVE_TOPICS | added).items()
+    }
 
 
 def _inflected(words: str) -> str:

@@ -37,7 +37,7 @@ _GRID = tuple(step / 20 for step in range(1, 20))
 
 
 class Label(StrEnum):
-    """What people did says this of a decision; most decisions stay without a label."""
+    """What people did says this of a decision; most stay without."""
 
     GOOD = "good"
     """Answered, and more thumbs are up than down."""
@@ -52,11 +52,9 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class JudgedDecision:
-    """A turn's last round, as it was `made`, and what came of it.
-
-    `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
-    turn was given has answered; `closed`: they are done with it.
-    """
+    """A turn's last round, as it was `made`, and what came of it. `thumbs_up` and `thumbs_down` count people.
+    `cost_usd` is the whole turn's. `person_answered`: a person to whom the turn was given has answered; `closed`: they
+    are done with it."""
 
     thread: Thread
     turn: int
@@ -84,30 +82,24 @@ class JudgedDecision:
 
     @property
     def label(self) -> Label:
+        if self.escalated and self.person_answered:
+            return Label.ESCALATION_NEEDED
         if self.escalated:
-            return self._label_of_escalation()
+            needless = self.closed or self.thumbs_down > self.thumbs_up
+            return Label.ESCALATION_NOT_NEEDED if needless else Label.UNLABELLED
         if self.outcome is not DecisionOutcome.ANSWERED or self.thumbs_up == self.thumbs_down:
             return Label.UNLABELLED
         return Label.GOOD if self.thumbs_up > self.thumbs_down else Label.BAD
 
     @property
     def training_example(self) -> tuple[float, bool] | None:
-        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been.
-
-        None without a label, and where something else than the confidence has decided: a sensitive topic, an error,
-        the engine's own word.
-        """
+        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been. None
+        without a label, and where something else has decided: a sensitive topic, an error, the engine's own word."""
         if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
             return None
         return confidence(self.made.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
-
-    def _label_of_escalation(self) -> Label:
-        if self.person_answered:
-            return Label.ESCALATION_NEEDED
-        needless = self.closed or self.thumbs_down > self.thumbs_up
-        return Label.ESCALATION_NOT_NEEDED if needless else Label.UNLABELLED
 
 
 def training_examples(judged: Sequence[JudgedDecision]) -> list[tuple[float, bool]]:
@@ -140,31 +132,22 @@ class Calibration:
 
 
 def calibrate(cases: Sequence[tuple[float, bool]]) -> Calibration | None:
-    """How far confidences are from what came of them.
-
-    Args:
-        cases: a confidence in [0, 1], and whether it was right.
-
-    Returns:
-        None without any case.
-    """
+    """How far confidences in [0, 1] are from whether they were right; None without any case."""
     if not cases:
         return None
-    sorted_in: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-    for case in cases:
-        sorted_in[min(int(case[0] * BINS), BINS - 1)].append(case)
-    bins = tuple(_bin(place, held) for place, held in enumerate(sorted_in) if held)
+    bins: list[CalibrationBin] = []
+    for place in range(BINS):
+        held = [case for case in cases if min(int(case[0] * BINS), BINS - 1) == place]
+        if held:
+            values, right = sum(value for value, _ in held), sum(right for _, right in held)
+            means = values / len(held), right / len(held)
+            bins.append(CalibrationBin(place / BINS, (place + 1) / BINS, len(held), *means))
     return Calibration(
         len(cases),
         sum((value - right) ** 2 for value, right in cases) / len(cases),
         sum(each.count * abs(each.right - each.confidence) for each in bins) / len(cases),
-        bins,
+        tuple(bins),
     )
-
-
-def _bin(place: int, held: Sequence[tuple[float, bool]]) -> CalibrationBin:
-    values, right = sum(value for value, _ in held), sum(right for _, right in held)
-    return CalibrationBin(place / BINS, (place + 1) / BINS, len(held), values / len(held), right / len(held))
 
 
 # -- The report ----------------------------------------------------------------------------------------------------
@@ -195,11 +178,8 @@ class DecisionStats:
 
 @dataclass(frozen=True)
 class Report:
-    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt.
-
-    `not_needed` are the escalations that need not have been, `missed` the answers that should have been one; newest
-    first.
-    """
+    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt. `not_needed`
+    are the escalations that need not have been, `missed` the answers that should have been one; newest first."""
 
     total: DecisionStats
     types: tuple[tuple[DecisionType, DecisionStats], ...]
@@ -243,10 +223,8 @@ def _stats(judged: Sequence[JudgedDecision]) -> DecisionStats:
 
 @dataclass(frozen=True)
 class ThresholdProposal:
-    """`current_cost` and `proposed_cost` are means over the examples, 0 is best.
-
-    `changes`: how many of the `judged` decisions would have another next step, by the current and the proposed one.
-    """
+    """`current_cost` and `proposed_cost` are means over the examples, 0 is best. `changes`: how many of the `judged`
+    decisions would have another next step, by the current and the proposed one."""
 
     current: Thresholds
     proposed: Thresholds
@@ -262,21 +240,23 @@ class ThresholdProposal:
 
 
 def propose_thresholds(judged: Sequence[JudgedDecision], current: Thresholds) -> ThresholdProposal | None:
-    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones.
-
-    The current ones stay unless others are better.
-
-    Returns:
-        None where there are fewer than `MIN_EXAMPLES` examples.
-    """
+    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones, which
+    stay unless others are better. None where there are fewer than `MIN_EXAMPLES` examples."""
     examples = training_examples(judged)
     if len(examples) < MIN_EXAMPLES:
         return None
+
+    def cost_and_distance(each: Thresholds) -> tuple[float, float]:
+        return _mean_cost(examples, each), round(abs(each.high - current.high) + abs(each.low - current.low), 9)
+
     candidates = [current, *(Thresholds(high, low) for high, low in product(_GRID, _GRID) if low <= high)]
-    proposed = min(candidates, key=lambda each: (_mean_cost(examples, each), _distance(each, current)))
+    proposed = min(candidates, key=cost_and_distance)
     pairs = [(before, _next_step(each, proposed)) for each in judged if (before := _next_step(each, current))]
+    # Both steps are computed alike, so that a turn in which something else has happened counts as no change.
+    counted = Counter((before, after) for before, after in pairs if after and before is not after)
+    changes = tuple((before, after, count) for (before, after), count in sorted(counted.items()))
     costs = _mean_cost(examples, current), _mean_cost(examples, proposed)
-    return ThresholdProposal(current, proposed, len(examples), *costs, len(pairs), _changes(pairs))
+    return ThresholdProposal(current, proposed, len(examples), *costs, len(pairs), changes)
 
 
 def _mean_cost(examples: Sequence[tuple[float, bool]], thresholds: Thresholds) -> float:
@@ -292,16 +272,6 @@ def _cost(level: ConfidenceLevel, right: bool) -> float:
             return ASKED_BEFORE_RIGHT if right else ASKED_BEFORE_WRONG
         case ConfidenceLevel.LOW:
             return NEEDLESS_ESCALATION if right else 0.0
-
-
-def _distance(one: Thresholds, other: Thresholds) -> float:
-    return round(abs(one.high - other.high) + abs(one.low - other.low), 9)
-
-
-def _changes(pairs: Sequence[tuple[NextStep, NextStep | None]]) -> tuple[tuple[NextStep, NextStep, int], ...]:
-    """Both steps are computed alike, so that a turn in which something else has happened counts as no change."""
-    counted = Counter((before, after) for before, after in pairs if after and before is not after)
-    return tuple((before, after, count) for (before, after), count in sorted(counted.items()))
 
 
 def _next_step(judged: JudgedDecision, thresholds: Thresholds) -> NextStep | None:

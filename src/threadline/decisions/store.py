@@ -46,10 +46,8 @@ _row = decisions.c
 
 
 class DecisionStore(Store):
-    """Whoever changes a decision holds its conversation's row. What was written first stands.
-
-    `conversation_id` is the conversation's row; None, for a thread without one, has no decisions.
-    """
+    """Whoever changes a decision holds its conversation's row. What was written first stands. `conversation_id` is that
+    row's; None, for a thread without one, has no decisions."""
 
     async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
         """A turn's rounds, in order."""
@@ -77,8 +75,8 @@ class DecisionStore(Store):
     ) -> None:
         """Store what was looked up in a round, unless it is there."""
         unless = (_row.round == round_, _row.retrieval.is_(None))
-        looked_up = {"sources": [asdict(each) for each in sources], "retrieval": asdict(retrieval)}
-        await self._update(conversation_id, turn, *unless, **looked_up)
+        found = [asdict(each) for each in sources]
+        await self._update(conversation_id, turn, *unless, sources=found, retrieval=asdict(retrieval))
 
     async def add_judgement(
         self, conversation_id: int, turn: int, round_: int, factors: Factors, judgement: Judgement

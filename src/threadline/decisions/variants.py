@@ -12,7 +12,6 @@ from typing import Any
 from threadline.decisions.model import Thresholds
 from threadline.errors import Permanent
 
-_WHOLE = 2**64
 _VARIABLE = "THREADLINE_DECISION_VARIANTS"
 _FORM = 'write it as a JSON list, such as [{"name": "calm", "share": 1, "high": 0.8, "low": 0.5}]'
 _FIELDS = frozenset({"name", "share", "high", "low", "prompt"})
@@ -32,37 +31,24 @@ def variant_of(variants: Sequence[Variant], thread: str) -> Variant:
     """The variant of a thread: the same for ever, as long as the variants and their shares stay the same.
 
     Each variant draws an arrival time, which is shorter for a larger share, and the first to arrive has the thread.
-    So an added variant takes its threads from all others, and no thread moves between the others.
-
-    Args:
-        variants: at least one, with names of their own and shares above 0.
-        thread: its key.
+    So an added variant takes its threads from all others, and no thread moves between the others. `variants`: at least
+    one, with names of their own and shares above 0. `thread`: its key.
     """
-    return min(variants, key=lambda each: _arrival(each, thread))
 
+    def arrival(variant: Variant) -> float:  # exponentially distributed, with the share as its rate
+        drawn = int.from_bytes(sha256(f"{variant.name}\n{thread}".encode()).digest()[:8])
+        return -log((drawn + 0.5) / 2**64) / variant.share
 
-def _arrival(variant: Variant, thread: str) -> float:
-    """Exponentially distributed, with the share as its rate."""
-    drawn = int.from_bytes(sha256(f"{variant.name}\n{thread}".encode()).digest()[:8])
-    return -log((drawn + 0.5) / _WHOLE) / variant.share
+    return min(variants, key=arrival)
 
 
 def load_variants(text: str, default: Thresholds) -> tuple[Variant, ...]:
-    """The variants that run side by side, from the value of THREADLINE_DECISION_VARIANTS.
-
-    Args:
-        text: a JSON list of objects with a `name` and, where it is to differ, `share`, `high`, `low`, and `prompt`, a
-            file's path; empty for the one variant that all threads have.
-        default: the thresholds of a variant that names none.
-
-    Raises:
-        Permanent: the text is no such list, a name stands twice, a value is out of its range, or a prompt cannot be
-            read.
-    """
-    if not text.strip():
-        return (Variant(thresholds=default),)
+    """The variants that run side by side, from the value of THREADLINE_DECISION_VARIANTS: a JSON list of objects with a
+    `name` and, where it is to differ, `share`, `high`, `low`, and `prompt`, a file's path; empty for the one variant
+    that all threads have. `default`: the thresholds of a variant that names none. Raises Permanent for no such list, a
+    name that stands twice, a value out of its range, a prompt that cannot be read."""
     try:
-        given = json.loads(text)
+        given = json.loads(text) if text.strip() else []
     except (ValueError, RecursionError) as error:
         raise Permanent(f"{_VARIABLE}: {_FORM}: {error}") from None
     if not isinstance(given, list):

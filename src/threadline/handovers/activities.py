@@ -93,24 +93,16 @@ class HandoverThreads(ThreadSource):
         return await HandoverAnswerStore(tx).shown_ids(ids)
 
 
+@dataclass(frozen=True, eq=False)
 class LiveHandoverActivities(HandoverActivities):
-    """Args: `authors` says whose press counts."""
+    """`authors` says whose press counts."""
 
-    def __init__(
-        self,
-        database: Database,
-        slack: SlackClient,
-        outbox: Outbox,
-        authors: AuthorPolicy,
-        workflows: WorkflowClient,
-        settings: HandoverSettings,
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._outbox = outbox
-        self._authors = authors
-        self._workflows = workflows
-        self._settings = settings
+    database: Database
+    slack: SlackClient
+    outbox: Outbox
+    authors: AuthorPolicy
+    workflows: WorkflowClient
+    settings: HandoverSettings
 
     # -- The card and its buttons ----------------------------------------------------------------------------------
 
@@ -138,11 +130,11 @@ class LiveHandoverActivities(HandoverActivities):
             return self._state(before, "" if again else reply)
         if before.taken_by == user and not closes:
             return self._state(before)
-        card = Thread(ref.thread.team, before.channel or self._settings.channel, before.card_ts)
+        card = Thread(ref.thread.team, before.channel or self.settings.channel, before.card_ts)
         if refused := await self._refusal(card, user):
             _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             store = HandoverStore(tx)
             after = await (store.close(ref, user, press.at) if closes else store.take(ref, user)) or before
         _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
@@ -156,45 +148,51 @@ class LiveHandoverActivities(HandoverActivities):
         handover = await self._get(ref)
         if handover is None:
             return
+        refused: Permanent | None = None
         try:
             await self._update_card(ref)
-        except Permanent:  # the asker is told all the same
-            await self._notify_asker(handover)
-            raise
-        await self._notify_asker(handover)
+        except Permanent as error:  # the asker is told all the same
+            refused = error
+        if handover.taken_by:
+            await self._notify(handover, "taken", handover.taken_by, blocks.TAKEN_BY)
+        if handover.closed_by:
+            await self._notify(handover, "closed", handover.closed_by, blocks.CLOSED_BY)
+        if refused:
+            raise refused
 
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         handover = await self._get(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
         handover = await self._with_card(handover)
-        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, blocks.reminder(handover.user_id))
-        async with self._database.begin() as tx:
+        notice = formatting.notice(blocks.NOBODY_YET, mentions=(handover.user_id,))
+        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, notice)
+        async with self.database.begin() as tx:
             await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
         return self._state(handover)
 
     async def _refusal(self, card: Thread, user: str) -> str:
         """Why somebody's press counts for nothing, in words for them; empty where it counts."""
         try:
-            return "" if await self._authors.allows(card, user) else _EXTERNAL
+            return "" if await self.authors.allows(card, user) else _EXTERNAL
         except InternalError:
             raise
         except Permanent as unknown:  # else every press behind this one would wait for ever
             return f"Slack did not say who you are, so nothing was changed. {unknown}"
 
     def _state(self, handover: Handover, reply: str = "") -> HandoverState:
-        remind_every = self._settings.remind_every
+        remind_every = self.settings.remind_every
         return HandoverState(handover.open, handover.taken_by, remind_every, reply, handover.reminded)
 
     async def _get(self, ref: ConversationTurn) -> Handover | None:
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             return await HandoverStore(tx).get(ref)
 
     async def _with_card(self, handover: Handover) -> Handover:
         """The handover with its card's place; whoever needs that first posts the card."""
         if handover.card_ts:
             return handover
-        ref, channel = handover.ref, self._settings.channel
+        ref, channel = handover.ref, self.settings.channel
 
         async def record(tx: Transaction, ts: str) -> None:
             await HandoverStore(tx).set_card(ref, channel, ts)
@@ -202,30 +200,27 @@ class LiveHandoverActivities(HandoverActivities):
         opens = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
         card = await self._card(handover)
         post = Post(post_key(ref, CARD), channel, None, (card,), opens, on_posted=record, correlation_id=ref.key)
-        await self._outbox.publish(post)
+        await self.outbox.publish(post)
         posted = await self._get(ref)
         if posted is None:
             raise Permanent("The conversation is no longer stored.")
         return posted
 
     async def _update_card(self, ref: ConversationTurn) -> None:
-        """Have the card, if it is posted, show the handover as it is now.
-
-        It is read again after each update: of two updates at the same time, the one that Slack gets last may be the
-        one that was read first.
-        """
+        """Have the card, if it is posted, show the handover as it is now. It is read again after each update: of two
+        updates at the same time, the one that Slack gets last may be the one that was read first."""
         shown = None
         while (handover := await self._get(ref)) and handover.card_ts:
             card = await self._card(handover)
             if card == shown:
                 return
-            await self._slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
+            await self.slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
             shown = card
 
     async def _card(self, handover: Handover) -> Rendered:
         """Made of the conversation as it is now: what somebody has deleted is not shown again."""
-        ref, readers = handover.ref, self._settings.readers
-        async with self._database.begin() as tx:
+        ref, readers = handover.ref, self.settings.readers
+        async with self.database.begin() as tx:
             question = "\n".join(await TurnStore(tx).request_texts(ref.thread, ref.turn, whole=True))
             conversation = await ConversationStore(tx).find_id(ref.thread)
             decided = last_round(await DecisionStore(tx).rounds(conversation, ref.turn))
@@ -234,17 +229,11 @@ class LiveHandoverActivities(HandoverActivities):
         address = readers.link(ref.thread) if readers.workspace else ""
         return blocks.card(handover, question, before[-RECENT_MESSAGES:], decided, address)
 
-    async def _notify_asker(self, handover: Handover) -> None:
-        if by := handover.taken_by:
-            await self._notify(handover, "taken", by, blocks.taken_notice(by))
-        if by := handover.closed_by:
-            await self._notify(handover, "closed", by, blocks.closed_notice(by))
-
-    async def _notify(self, handover: Handover, what: str, user: str, notice: tuple[Rendered, ...]) -> None:
+    async def _notify(self, handover: Handover, what: str, user: str, words: str) -> None:
         """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
         ref = handover.ref
         try:
-            await self._post(ref, what, ref.thread, notice)
+            await self._post(ref, what, ref.thread, formatting.notice("", mentions=(user,), headline=words))
         except InternalError:
             raise
         except Permanent as refused:
@@ -258,7 +247,7 @@ class LiveHandoverActivities(HandoverActivities):
     async def relay_to_person(self, turn: ConversationTurn) -> bool:
         missed, shown = False, None
         while True:
-            async with self._database.begin() as tx:
+            async with self.database.begin() as tx:
                 store = HandoverStore(tx)
                 handovers = await store.list_for(turn.thread)
                 written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
@@ -274,11 +263,8 @@ class LiveHandoverActivities(HandoverActivities):
             shown = written  # what was deleted or edited while it was on its way stands there
 
     async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
-        """Show under the card what is not there yet, unless it is closed, and what is there as it reads now.
-
-        Returns:
-            whether something is not there, since it is closed.
-        """
+        """Show under the card what is not there yet, unless it is closed, and what is there as it reads now; returns
+        whether something is not there, since it is closed."""
         missed = False
         for each in written:
             what = f"said:{each.message_id}"
@@ -287,27 +273,21 @@ class LiveHandoverActivities(HandoverActivities):
             missed = missed or (is_new and not handover.open)
             if posted or (is_new and handover.open):
                 handover = await self._with_card(handover)
-                rendered = blocks.asker_wrote(each.user_id, _text(each))
+                rendered = formatting.notice(_text(each), mentions=(each.user_id,), headline="wrote")
                 old = posted if each.deleted or each.edited else ()
-                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.deleted_part())
+                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED)
         return missed
 
     # -- From the person to the asker ------------------------------------------------------------------------------
 
     async def relay_to_asker(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
-        """Show what a person wrote under a card in the asker's thread. An answer takes a free handover.
-
-        Args:
-            owner: of the thread under the card.
-
-        Returns:
-            whether there is such a handover; where there is none, nothing has happened.
-        """
+        """Show what a person wrote under a card, whose thread `owner` has, in the asker's thread. An answer takes a
+        free handover. Returns whether there is such a handover; else nothing has happened."""
         handover = await self._get(ref_of(owner))
         if handover is None:
             return False
         handover, message = await self._with_card(handover), redact_message(message)
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             answer = await HandoverAnswerStore(tx).store(handover.ref, message)
         if answer:
             is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
@@ -315,21 +295,19 @@ class LiveHandoverActivities(HandoverActivities):
                 await self._take_by_answer(handover, message)
             handover = await self._get(handover.ref) or handover  # somebody may have closed it meanwhile
             await self._answer_or_report(handover, message, answer)
-        async with self._database.begin() as tx:  # last: until then the catch-up sends it again
+        async with self.database.begin() as tx:  # last: until then the catch-up sends it again
             await HandoverAnswerStore(tx).mark_shown(handover.ref, message.id)
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
     async def _take_by_answer(self, handover: Handover, message: IncomingMessage) -> None:
-        """Press Take for the author, so that the workflow knows it, and the card and the asker are told.
-
-        The record is written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
-        """
+        """Press Take for the author, so that the workflow knows it, and the card and the asker are told. The record is
+        written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on."""
         ref, user, place = handover.ref, message.sender_id, (handover.channel, handover.card_ts)
         key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
         press = ButtonPress(user, TAKE, ref.key, key, at, *place)
-        await self._workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
-        async with self._database.begin() as tx:
+        await self.workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
+        async with self.database.begin() as tx:
             await HandoverStore(tx).take(ref, user)
 
     async def _answer_or_report(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
@@ -340,33 +318,29 @@ class LiveHandoverActivities(HandoverActivities):
             raise
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("reply_not_relayed", handover=handover.ref.key, reason=str(refused))
-            correction = message.kind in _CORRECTIONS
-            notice = blocks.not_posted_notice(message.sender_id, str(refused), correction=correction)
+            words = blocks.NOT_CHANGED if message.kind in _CORRECTIONS else blocks.NOT_POSTED
+            notice = formatting.notice(f"{refused} {words}", mentions=(message.sender_id,))
             await self._post(handover.ref, f"unsaid:{message.id}", handover.card, notice)
 
     async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
-        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and adds nothing.
-
-        Raises:
-            Permanent: nothing more can be posted there.
-        """
+        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and no more."""
         ref, thread, what = handover.ref, handover.ref.thread, f"answer:{answer.message_id}"
         parts, text = await self._parts(handover, what), _text(answer)
-        rendered = blocks.person_answered(answer.user_id, text)
+        rendered = formatting.notice(text, mentions=(answer.user_id,), headline="answers")
         note = f"{answer.user_id}, a person of the team, answered: {text}"
         if message.kind in _CORRECTIONS:
             if not parts:
                 return
-            async with self._database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
+            async with self.database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
                 await TranscriptStore(tx).rewrite(thread, f"h:{answer.message_id}", note)
-            await self._reword(ref, what, thread, rendered, parts, blocks.retracted_part())
+            await self._reword(ref, what, thread, rendered, parts, blocks.REMOVED)
         elif handover.closed_before(float(seconds(message.ts))) and not parts:
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
             if not answer.deleted:
-                await self._post(ref, f"over:{message.id}", handover.card, blocks.already_closed_notice())
+                await self._post(ref, f"over:{message.id}", handover.card, formatting.notice(blocks.ALREADY_CLOSED))
         elif text and not answer.deleted:
             await self._post(ref, what, thread, rendered)
-            async with self._database.begin() as tx:  # the agent knows later what a person has answered in its place
+            async with self.database.begin() as tx:  # the agent knows later what a person has answered in its place
                 snapshot = await ConversationStore(tx).snapshot(thread)
                 if snapshot.exists:
                     entry = (f"h:{message.id}", Message(Role.ASSISTANT, note))
@@ -375,13 +349,12 @@ class LiveHandoverActivities(HandoverActivities):
     # -- Posts -----------------------------------------------------------------------------------------------------
 
     async def _post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
-        """Post once, in the asker's thread or under the card."""
         post = Post(post_key(ref, what), place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
-        await self._outbox.publish(post)
+        await self.outbox.publish(post)
 
     async def _parts(self, handover: Handover, what: str) -> list[str]:
         """The `ts` of each message that was posted for this."""
-        async with self._database.begin() as tx:
+        async with self.database.begin() as tx:
             return list(await PostStore(tx).part_timestamps(post_key(handover.ref, what)))
 
     async def _reword(
@@ -391,13 +364,13 @@ class LiveHandoverActivities(HandoverActivities):
         place: Thread,
         rendered: Sequence[Rendered],
         parts: Sequence[str],
-        rest: Rendered,
+        rest: str,
     ) -> None:
         """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more; post
         the parts by which it is longer."""
         for number, ts in enumerate(parts):
-            now = rendered[number] if number < len(rendered) else rest
-            await self._slack.update(place.channel, ts, now.text, now.blocks)
+            now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
+            await self.slack.update(place.channel, ts, now.text, now.blocks)
         await self._post(ref, what, place, rendered)
 
 

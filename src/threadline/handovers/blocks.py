@@ -6,22 +6,20 @@ from threadline.decisions.model import DecisionRound, EscalationReason
 from threadline.handovers.model import CLOSE, TAKE, Handover
 from threadline.models.model import Message
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import (
-    Block,
-    Rendered,
-    context,
-    escape_all,
-    fallback_text,
-    link,
-    mention,
-    notice,
-    section,
-)
+from threadline.slack.formatting import Rendered, context, escape_all, fallback_text, link, mention, section
 from threadline.slack.model import FileRef
 
 _MAX_QUESTION, _MAX_LINE, _MAX_DETAIL = 1_500, 200, 400
 """Characters as Slack counts them; together within the 3,000 of a section."""
-DELETED = "(deleted by its author)"
+TAKEN_BY = "has taken this over and answers here from now on."
+CLOSED_BY = "has closed the handover. I answer here again."
+"""Said in the asker's thread, behind the name of who did it."""
+NOBODY_YET = "Nobody has taken this over yet. The person who asked is still waiting for an answer."
+ALREADY_CLOSED = "This handover is closed, so your message was not posted in the other thread. Write there instead."
+NOT_POSTED = "Your message was not posted in the other thread. Send it again once the problem is fixed."
+NOT_CHANGED = "Your change was not made in the other thread, which still shows the old text."
+DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
+"""Stand for a deleted message of the asker, and where a part of an answer stood that has fewer parts now."""
 _POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
 _WHY = {
     EscalationReason.LOW_CONFIDENCE: "the agent is not sure enough",
@@ -41,21 +39,19 @@ def card(
     address: str = "",
 ) -> Rendered:
     """The message with which people are asked to take a thread over, as it is now: what they are to know before.
-
-    Args:
-        recent: the last messages before the question.
-        decided: why a person is needed; None where nothing was decided.
-        address: of the asker's thread; empty without one.
-    """
+    `recent`: the last messages before the question. `address`: of the asker's thread; empty without one."""
     judgement = decided.judgement if decided else None
     reason = _WHY[(judgement and judgement.reason) or EscalationReason.DECIDED]
-    asked = _quoted(question, _MAX_QUESTION) or "> (the question is no longer available)"
+    # Cut behind the quoting, which makes a column of short lines three times as long.
+    quoted = "\n".join(f"> {line}" for line in escape_all(redact(question.strip())).splitlines())
+    asked = _shortened(quoted, _MAX_QUESTION) or "> (the question is no longer available)"
     place = link(address, "this thread") if address else f"<#{handover.ref.thread.channel}>"
     facts = [f"*Why:* {reason} (confidence {judgement.confidence if judgement else 0.0:.2f})"]
     if detail := decided and (decided.decision.escalation_reason or decided.decision.reasoning):
         facts = [f"{facts[0]}: {_cut(detail, _MAX_DETAIL)}"]
     if recent:
-        facts.append("*Earlier in the thread:*\n" + "\n".join(f"• {_cut(_line(each), _MAX_LINE)}" for each in recent))
+        said = [f"{each.author or each.role.value}: {' '.join(each.content.split())}" for each in recent]
+        facts.append("*Earlier in the thread:*\n" + "\n".join(f"• {_cut(line, _MAX_LINE)}" for line in said))
     if decided and decided.sources:
         conflict = decided.factors is not None and decided.factors.conflict
         found = "*Sources, which contradict each other:* " if conflict else "*Sources:* "
@@ -66,52 +62,12 @@ def card(
         context(_state(handover)),
     ]
     if handover.open:
-        blocks.append(_buttons(handover))
+        take = {"text": {"type": "plain_text", "text": "Take it"}, "action_id": TAKE, "style": "primary"}
+        close = {"text": {"type": "plain_text", "text": "Close"}, "action_id": CLOSE}
+        value, shown = handover.ref.key, [close] if handover.taken_by else [take, close]
+        buttons = [{"type": "button", **each, "value": value} for each in shown]
+        blocks.append({"type": "actions", "block_id": f"handover:{value}", "elements": buttons})
     return Rendered(fallback_text("A person is needed", f"{question}\n{reason}"), tuple(blocks))
-
-
-def taken_notice(user_id: str) -> tuple[Rendered, ...]:
-    return notice("", mentions=(user_id,), headline="has taken this over and answers here from now on.")
-
-
-def closed_notice(user_id: str) -> tuple[Rendered, ...]:
-    return notice("", mentions=(user_id,), headline="has closed the handover. I answer here again.")
-
-
-def reminder(user_id: str) -> tuple[Rendered, ...]:
-    words = "Nobody has taken this over yet. The person who asked is still waiting for an answer."
-    return notice(words, mentions=(user_id,))
-
-
-def asker_wrote(user_id: str, text: str) -> tuple[Rendered, ...]:
-    """Under the card: what somebody wrote in the other thread."""
-    return notice(text, mentions=(user_id,), headline="wrote")
-
-
-def deleted_part() -> Rendered:
-    """Stands where a part of a deleted message stood."""
-    return notice(DELETED)[0]
-
-
-def person_answered(user_id: str, text: str) -> tuple[Rendered, ...]:
-    """In the asker's thread: what the person who has it wrote."""
-    return notice(text, mentions=(user_id,), headline="answers")
-
-
-def retracted_part() -> Rendered:
-    """Stands where a part of an answer stood that has fewer parts now."""
-    return notice("(removed by its author)")[0]
-
-
-def not_posted_notice(user_id: str, reason: str, *, correction: bool) -> tuple[Rendered, ...]:
-    """Under the card: what somebody wrote or changed there cannot be shown in the other thread."""
-    written = "Your message was not posted in the other thread. Send it again once the problem is fixed."
-    changed = "Your change was not made in the other thread, which still shows the old text."
-    return notice(f"{reason} {changed if correction else written}", mentions=(user_id,))
-
-
-def already_closed_notice() -> tuple[Rendered, ...]:
-    return notice("This handover is closed, so your message was not posted in the other thread. Write there instead.")
 
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:
@@ -129,26 +85,8 @@ def _state(handover: Handover) -> str:
     return f"Take it, then answer in this thread. {_POSTED_THERE}"
 
 
-def _buttons(handover: Handover) -> Block:
-    value = handover.ref.key
-    take = {"type": "button", "text": {"type": "plain_text", "text": "Take it"}, "action_id": TAKE, "style": "primary"}
-    close = {"type": "button", "text": {"type": "plain_text", "text": "Close"}, "action_id": CLOSE}
-    shown = [close] if handover.taken_by else [take, close]
-    return {"type": "actions", "block_id": f"handover:{value}", "elements": [each | {"value": value} for each in shown]}
-
-
-def _line(message: Message) -> str:
-    return f"{message.author or message.role.value}: {' '.join(message.content.split())}"
-
-
 def _cut(text: str, limit: int) -> str:
     return _shortened(escape_all(redact(text.strip())), limit)
-
-
-def _quoted(text: str, limit: int) -> str:
-    """Cut behind the quoting, which makes a column of short lines three times as long."""
-    whole = escape_all(redact(text.strip()))
-    return _shortened("\n".join(f"> {line}" for line in whole.splitlines()), limit)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -13,10 +13,7 @@ from threadline.threads.workflow_client import WorkflowStart
 @dataclass(frozen=True)
 class HandoverState:
     """`open`: there is such a handover, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
-
-    `remind_every`: seconds. `reply`: what the person who pressed is told, and nobody else. `reminded`: how often people
-    were.
-    """
+    `remind_every`: seconds. `reply`: what only the person who pressed is told. `reminded`: how often people were."""
 
     open: bool
     taken_by: str = ""
@@ -39,8 +36,7 @@ class HandoverActivities(ABC):
     @activity_options(replace(POST, never_gives_up=True))
     @abstractmethod
     async def open_handover(self, ref: ConversationTurn) -> HandoverState:
-        """Post the card once: the question, the context, the reason, the sources, the confidence. One that is posted is
-        brought up to date."""
+        """Post the card once: question, context, reason, sources, confidence. A posted one is brought up to date."""
 
     @activity_options(STORE)
     @abstractmethod
@@ -60,13 +56,9 @@ class HandoverActivities(ABC):
     @activity_options(POST)
     @abstractmethod
     async def relay_to_person(self, turn: ConversationTurn) -> bool:
-        """Show what was said in a turn to whoever has taken the thread over, or may.
-
-        What was shown before reads as it does now, also under the card of what is closed.
-
-        Returns:
-            whether something is shown to nobody, since the newest handover was closed before it could be.
-        """
+        """Show what was said in a turn to whoever has taken the thread over, or may. What was shown before reads as it
+        does now, also under the card of what is closed. Returns whether something is shown to nobody, since the newest
+        handover was closed before it could be."""
 
 
 def handover_start(ref: ConversationTurn, press: ButtonPress | None = None) -> WorkflowStart:

@@ -11,9 +11,9 @@ HANDOVER_WORKFLOW = "HandoverWorkflow"
 HANDOVER = "handover"
 """The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 TAKE, CLOSE = "handover_take", "handover_close"
+"""The buttons' ids (`action_id` in Slack's words)."""
 ANSWER_PRESS = "answer:"
 """How the key of a press begins that an answer under the card makes for its author."""
-"""The buttons' ids (`action_id` in Slack's words)."""
 MAX_REMINDERS = 5
 """Until somebody has taken it."""
 LOOK_EVERY = 86_400.0
@@ -28,11 +28,8 @@ _VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}
 @dataclass(frozen=True)
 class Handover:
     """`ref`: the turn that was given to a person; `user_id`: who asked. `channel` and `card_ts` are empty until the
-    card is posted; `closed_by` while it is open.
-
-    `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were. `id` is the
-    conversation's, of which one handover at most is open.
-    """
+    card is posted; `closed_by` while it is open. `closed_at`: when that was pressed, in seconds since 1970. `reminded`:
+    how often people were. `id` is the conversation's, of which one handover at most is open."""
 
     id: int
     ref: ConversationTurn
@@ -54,8 +51,7 @@ class Handover:
         return not self.closed_by
 
     def closed_before(self, at: float) -> bool:
-        """Whether it was closed at a moment, in seconds since 1970: what was written before counts, whenever it
-        arrives."""
+        """Whether it was closed at a moment, in seconds since 1970: earlier words count, whenever they arrive."""
         return not self.open and self.closed_at <= at
 
 

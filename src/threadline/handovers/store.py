@@ -49,18 +49,12 @@ class HandoverMessage:
 class HandoverStore(Store):
     """Whatever changes a handover holds its conversation's row until the transaction ends."""
 
-    async def open(self, thread: Thread, turn: int, user_id: str) -> bool:
-        """Give a turn to a person, unless a person has the thread already, or the turn was given before.
-
-        Returns:
-            whether it is new.
-        """
+    async def open(self, thread: Thread, turn: int, user_id: str) -> None:
+        """Give a turn to a person, unless a person has the thread already, or the turn was given before."""
         row = await ConversationStore(self._tx).lock(thread)
-        if await self.open_for(thread):
-            return False
-        new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
-        made = await self._tx.execute(new.on_conflict_do_nothing().returning(_row.turn))
-        return made.first() is not None
+        if not await self.open_for(thread):
+            new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
+            await self._tx.execute(new.on_conflict_do_nothing())
 
     async def get(self, ref: ConversationTurn) -> Handover | None:
         return await self._one(_HANDOVERS.where(in_thread(ref.thread), _row.turn == ref.turn))
@@ -93,17 +87,12 @@ class HandoverStore(Store):
         return taken
 
     async def close(self, ref: ConversationTurn, user_id: str, at: float = 0.0) -> Handover | None:
-        """Record who closes it; the first one counts.
-
-        Args:
-            at: when the button was pressed, in seconds since 1970; 0 for now.
-        """
+        """Record who closes it; the first one counts. `at`: of the press, in seconds since 1970; 0 for now."""
         closed_at = datetime.fromtimestamp(at, UTC) if at else datetime.now(UTC)
         await self._write(ref, _row.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
         return await self.get(ref)
 
     async def record_reminder(self, ref: ConversationTurn, number: int) -> None:
-        """People were reminded for the `number`th time."""
         await self._write(ref, _row.reminded < number, reminded=number)
 
     async def asker_messages(self, thread: Thread, turn: int) -> list[HandoverMessage]:
@@ -133,11 +122,7 @@ def _handover(row: Row[Any]) -> Handover:
     return Handover(
         row.conversation_id,
         ConversationTurn(Thread(row.team, row.home, row.thread_ts), row.turn),
-        row.user_id,
-        row.channel,
-        row.card_ts,
-        row.taken_by,
-        row.closed_by,
+        *(row.user_id, row.channel, row.card_ts, row.taken_by, row.closed_by),
         row.closed_at.timestamp() if row.closed_at else 0.0,
         row.reminded,
     )
@@ -159,15 +144,9 @@ class HandoverAnswerStore(Store):
     """What people wrote under cards. The catch-up compares Slack with it."""
 
     async def store(self, ref: ConversationTurn, message: IncomingMessage) -> HandoverMessage | None:
-        """Store a message, and bring what it corrects to its newest wording, whichever of them came first.
-
-        Args:
-            message: without secrets. What cannot be read goes into quarantine.
-
-        Returns:
-            what is to be shown: the message, or the one that it corrects, as it reads now. None where there is nothing
-            to show: it was shown before, or what it corrects is not stored.
-        """
+        """Store a message, which is without secrets, and bring what it corrects to its newest wording, whichever of
+        them came first. What cannot be read goes into quarantine. Returns what is to be shown: the message, or the one
+        that it corrects, as it reads now; None where it was shown before, or what it corrects is not stored."""
         row = await ConversationStore(self._tx).lock(ref.thread)
         if await self.shown_ids([message.id]):
             return None
@@ -239,32 +218,20 @@ LEFT JOIN replied r ON r.channel = last.channel AND r.thread_ts = last.thread_ts
                     AND r.ref = last.team || ':' || last.channel || ':' || last.thread_ts || ':' || last.turn
 ORDER BY last.decided_at, last.conversation_id, last.turn
 """)
-"""Of somebody's thumbs the last one that is there still counts. A thumb on what is no turn's answer counts nowhere.
-
-A person to whom a turn was given answers under its card, from where it is said in the thread, or in the thread itself.
-"""
+"""Of somebody's thumbs the last one that is there still counts. A thumb on what is no turn's answer counts nowhere. A
+person to whom a turn was given answers under its card, from where it is said in the thread, or in the thread itself."""
 
 
 async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> list[JudgedDecision]:
-    """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it.
-
-    Args:
-        team: the workspace's id; empty for all.
-    """
+    """Each turn's last decision since a moment, oldest first, with what came of it; no `team`: of all workspaces."""
     ups = [name for name, up in THUMBS.items() if up]
-    return [_judged(row) for row in await tx.execute(_JUDGED, {"since": moment, "team": team, "ups": ups})]
-
-
-def _judged(row: Row[Any]) -> JudgedDecision:
-    return JudgedDecision(
-        Thread(row.team, row.channel, row.thread_ts),
-        row.turn,
-        round_of(row),
-        DecisionOutcome(row.outcome) if row.outcome else None,
-        row.thumbs_up,
-        row.thumbs_down,
-        row.cost_usd,
-        row.decided_at,
-        row.person_answered,
-        row.closed,
-    )
+    return [
+        JudgedDecision(
+            Thread(row.team, row.channel, row.thread_ts),
+            row.turn,
+            round_of(row),
+            DecisionOutcome(row.outcome) if row.outcome else None,
+            *(row.thumbs_up, row.thumbs_down, row.cost_usd, row.decided_at, row.person_answered, row.closed),
+        )
+        for row in await tx.execute(_JUDGED, {"since": moment, "team": team, "ups": ups})
+    ]

@@ -1,19 +1,14 @@
 """The tables of handovers and of answers to them. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table
+from sqlalchemy import Column, Integer, Table
 
+from threadline.conversations.tables import conversation_id
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
-
-
-def _conversation() -> Column[int]:
-    whole = ForeignKey("conversations.id")  # for joins
-    return Column("conversation_id", BigInteger, whole, primary_key=True, autoincrement=False)
-
 
 handovers = Table(
     "handovers",
     metadata,
-    _conversation(),
+    conversation_id(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     *(required(name, TEXT) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
     required("reminded", Integer()),
@@ -24,7 +19,7 @@ handovers = Table(
 handover_answers = Table(
     "handover_answers",
     metadata,
-    _conversation(),
+    conversation_id(primary_key=True),
     Column("message_id", TEXT, primary_key=True),
     *(required(name, Integer()) for name in ("turn", "seq")),
     *(required(name, TEXT) for name in ("message_type", "sender_type", "sender_id", "message_text", "channel")),

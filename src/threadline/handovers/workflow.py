@@ -6,13 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder
-    from threadline.handovers.model import (
-        CLOSE,
-        HANDOVER_WORKFLOW,
-        LOOK_EVERY,
-        MAX_REMINDERS,
-        HandoverInput,
-    )
+    from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, LOOK_EVERY, MAX_REMINDERS, HandoverInput
     from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow
@@ -21,11 +15,8 @@ from threadline.threads.calls import attempt_despite_cancel, call_until_done
 
 @workflow.defn(name=HANDOVER_WORKFLOW)
 class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
-    """One for each turn that a person is to take over.
-
-    It ends when they have closed it, or when it is deleted with its conversation; a later press starts another run,
-    which answers it from the record.
-    """
+    """One for each turn that a person is to take over. It ends when they have closed it, or when it is deleted with its
+    conversation; a later press starts another run, which answers it from the record."""
 
     @workflow.init
     def __init__(self, given: HandoverInput) -> None:
@@ -37,9 +28,8 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
     async def run(self, given: HandoverInput) -> str:
         """Wait until somebody has closed it; returns who had taken it."""
         workflow.upsert_memo({"correlation_id": given.ref.key})
-        self._enter(
-            await call_until_done(HandoverActivities.open_handover, given.ref, summary="post the handover card")
-        )
+        opened = await call_until_done(HandoverActivities.open_handover, given.ref, summary="post the handover card")
+        self._enter(opened)
         await self.serve()
         return self._state.taken_by
 
@@ -52,26 +42,20 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         }
 
     async def on_press(self, press: ButtonPress) -> str:
-        word = "close" if press.action_id == CLOSE else "take"
-        state: HandoverState = await call_until_done(
-            HandoverActivities.press_handover, press, summary=f"{press.user_id}: {word}"
-        )
+        summary = f"{press.user_id}: {'close' if press.action_id == CLOSE else 'take'}"
+        state: HandoverState = await call_until_done(HandoverActivities.press_handover, press, summary=summary)
         self._enter(state)
-        await attempt_despite_cancel(
-            HandoverActivities.show_handover, self.input.ref, summary="update the card, tell both threads"
-        )
+        summary = "update the card, tell both threads"
+        await attempt_despite_cancel(HandoverActivities.show_handover, self.input.ref, summary=summary)
         return state.reply
 
     async def on_timer(self) -> None:
         """Remind people, or look at the record. The next timer is set also when this fails."""
         if self._reminds:
             self.input.reminded += 1
-            reminder = Reminder(self.input.ref, self.input.reminded)
+            reminder, summary = Reminder(self.input.ref, self.input.reminded), f"reminder {self.input.reminded}"
             failed = await attempt_despite_cancel(
-                HandoverActivities.remind_handover,
-                reminder,
-                summary=f"reminder {reminder.number}",
-                on_result=self._enter,
+                HandoverActivities.remind_handover, reminder, summary=summary, on_result=self._enter
             )
         else:
             failed = await attempt_despite_cancel(

@@ -1,7 +1,5 @@
-"""Prompts and replies in the form of Chat Completions, which other providers' endpoints speak, too.
-
-See https://developers.openai.com/api/reference/resources/chat.
-"""
+"""Prompts and replies in the form of Chat Completions, which other providers' endpoints speak, too: see
+https://developers.openai.com/api/reference/resources/chat."""
 
 import json
 from typing import Any
@@ -50,33 +48,12 @@ def _readable(arguments: str) -> str:
 
 
 def parse_response(completion: Any, model: str) -> Completion:
-    """The answer in a finished completion of `model`."""
     choice = completion.choices[0]
-    said, calls = choice.message, choice.message.tool_calls or ()
-    return _answer(
-        said.content or said.refusal or "",
-        tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in calls),
-        choice.finish_reason,
-        completion.usage,
-        model,
-    )
-
-
-def _answer(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> Completion:
-    cut = finished == "length"
+    text = choice.message.content or choice.message.refusal or ""
+    asked = choice.message.tool_calls or ()
+    calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in asked)
+    cut = choice.finish_reason == "length"
     # Only the last call can have been cut off; the tools that came whole were asked for all the same.
     whole = calls[:-1] if cut and calls and _readable(calls[-1].arguments) != calls[-1].arguments else calls
-    return Completion(ModelReply(text if text.strip() else "", whole), _usage(used, model), cut)
-
-
-def _usage(used: Any, model: str) -> Usage:
-    if used is None:
-        return Usage(model)
-    inward, outward = used.prompt_tokens_details, used.completion_tokens_details
-    return Usage(
-        model,
-        input_tokens=used.prompt_tokens or 0,
-        cached_tokens=(inward.cached_tokens or 0) if inward else 0,
-        output_tokens=used.completion_tokens or 0,
-        reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
-    )
+    used = Usage.read(model, completion.usage, "prompt_tokens", "completion_tokens")
+    return Completion(ModelReply(text if text.strip() else "", whole), used, cut)

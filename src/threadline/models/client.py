@@ -18,7 +18,6 @@ from threadline.models.model import (
     ChatModel,
     Completion,
     Message,
-    ModelReply,
     Prompt,
     ResponseFormat,
     Role,
@@ -29,7 +28,6 @@ from threadline.models.prices import Price, PriceList
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
-
 _CONNECT = 10.0
 LONGEST_REPLY = 1_500
 """Tokens that the model may write, its thoughts included."""
@@ -68,17 +66,19 @@ class OpenAIModel(ChatModel):
         await self._client.close()
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """See `ChatModel.ask`."""
         try:
             async with asyncio.timeout(self._config.timeout):
                 answer = await self._ask(prompt)
         except KNOWN_ERRORS as exc:
             raise translate(exc, attempt) from exc
-        usage = self._prices.with_cost(answer.usage)
-        structlog.get_logger().info(
-            "model_replied", tool_calls=len(answer.reply.calls), truncated=answer.cut, **vars(usage)
-        )
-        return replace(answer, reply=_with_unique_ids(answer.reply, prompt), usage=usage)
+        usage, reply = self._prices.with_cost(answer.usage), answer.reply
+        structlog.get_logger().info("model_replied", tool_calls=len(reply.calls), truncated=answer.cut, **vars(usage))
+        ids, taken = [call.id for call in reply.calls], {call.id for said in prompt.messages for call in said.calls}
+        if not all(ids) or len(set(ids)) < len(ids) or not taken.isdisjoint(ids):
+            # Some endpoints number each reply's calls anew, or give them no ids.
+            calls = tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls)
+            reply = replace(reply, calls=calls, opaque="")
+        return replace(answer, reply=reply, usage=usage)
 
     async def _ask(self, prompt: Prompt) -> Completion:
         if self._api == "chat":
@@ -131,22 +131,8 @@ def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if name not in tools} | {"extra_body": tools}
 
 
-def _with_unique_ids(reply: ModelReply, prompt: Prompt) -> ModelReply:
-    """With new ids for its calls where an endpoint numbers each reply's calls anew, or gives them none."""
-    ids, taken = [call.id for call in reply.calls], {call.id for message in prompt.messages for call in message.calls}
-    if all(ids) and len(set(ids)) == len(ids) and taken.isdisjoint(ids):
-        return reply
-    return replace(reply, calls=tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls), opaque="")
-
-
 def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT) -> Ask:
-    """Ask this model.
-
-    Args:
-        paid: gets what each answer has used.
-        attempt: how often the same was asked, from 1 on; see `ChatModel.ask`.
-        wait: seconds for one answer.
-    """
+    """Ask this model; `paid` gets what each answer has used. `attempt` is that of `ChatModel.ask`; `wait`: seconds."""
 
     async def ask(instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
         roles = (Role.USER, Role.ASSISTANT)

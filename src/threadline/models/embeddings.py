@@ -32,16 +32,10 @@ _REFUSED = (
 class Embedder(Protocol):
     """Turns texts into vectors, which are comparable with those of the same `model` alone."""
 
-    @property
-    def model(self) -> str: ...
+    model: str
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, all of one length.
-
-        Raises:
-            Permanent, Transient: it cannot.
-        """
-        ...
+        """A vector for each text, all of one length; raises Permanent or Transient."""
 
 
 class OpenAIEmbedder(Embedder):
@@ -50,7 +44,7 @@ class OpenAIEmbedder(Embedder):
     def __init__(
         self, api_key: str, base_url: str = OPENAI, model: str = OPENAI_MODEL, *, timeout: float = 20.0
     ) -> None:
-        self._model = model
+        self.model = model
         self._timeout = timeout
         self._client = AsyncOpenAI(
             api_key=api_key,
@@ -59,15 +53,10 @@ class OpenAIEmbedder(Embedder):
             timeout=Timeout(timeout, connect=min(5.0, timeout)),
         )
 
-    @property
-    def model(self) -> str:
-        return self._model
-
     async def close(self) -> None:
         await self._client.close()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """See `Embedder.embed`."""
         batches = [texts[begin : begin + _BATCH] for begin in range(0, len(texts), _BATCH)]
         return [vector for batch in batches for vector in await self._ask(batch)]
 
@@ -88,11 +77,9 @@ class OpenAIEmbedder(Embedder):
 
 
 class LocalEmbedder(Embedder):
-    """Runs in this process, and asks nobody.
+    """Runs in this process, and asks nobody. Raises Permanent where the package is not installed."""
 
-    Raises:
-        Permanent: the package is not installed.
-    """
+    model = f"{LOCAL_MODEL}_{_DIMENSIONS}"
 
     def __init__(self) -> None:
         if find_spec(_PACKAGE) is None:
@@ -100,17 +87,11 @@ class LocalEmbedder(Embedder):
                 "THREADLINE_EMBEDDINGS is local, but its model is missing: run pip install 'threadline[embeddings]'."
             )
 
-    @property
-    def model(self) -> str:
-        return f"{LOCAL_MODEL}_{_DIMENSIONS}"
-
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """See `Embedder.embed`; a text of no known word is all zeros, and like nothing."""
-        return await asyncio.to_thread(self._embed, list(texts))
-
-    def _embed(self, texts: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = self._loaded.embed(texts).tolist() if texts else []
-        return vectors
+        if not texts:
+            return []
+        return await asyncio.to_thread(lambda: list(self._loaded.embed(list(texts)).tolist()))
 
     @cached_property
     def _loaded(self) -> Any:
@@ -125,14 +106,8 @@ async def open_embedder(
     kind: Literal["off", "local", "openai"], model: str = "", *, api_key: str = "", base_url: str = OPENAI
 ) -> AsyncIterator[Embedder | None]:
     """The model of this kind for as long as the block runs; None for `off`, where documents are found by words alone.
-
-    Args:
-        model: its name; empty for the kind's own.
-        api_key, base_url: of the endpoint, for `openai`.
-
-    Raises:
-        Permanent: there is no such model, no key, or the local model is not installed.
-    """
+    `model`: its name; empty for the kind's own. `api_key` and `base_url` are for `openai`. Raises Permanent where there
+    is no such model, no key, or the local model is not installed."""
     match kind:
         case "off":
             yield None

@@ -54,18 +54,12 @@ class InvalidResponse(Exception):
 
 
 KNOWN_ERRORS = (OpenAIError, InvalidResponse, TimeoutError)
-"""What `translate` knows."""
-
 UNREADABLE = "unreadable"
 
 
 @contextmanager
 def parse_errors() -> Iterator[None]:
-    """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
-
-    Raises:
-        InvalidResponse: the answer is none of the API's.
-    """
+    """Turn an answer of another shape, which the SDK does not check, into InvalidResponse."""
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError) as exc:
@@ -73,12 +67,8 @@ def parse_errors() -> Iterator[None]:
 
 
 def translate(error: Exception, attempt: int) -> Permanent | Transient:
-    """Pick a side for what a call to the model's API raised.
-
-    Args:
-        error: one of `KNOWN_ERRORS`.
-        attempt: counted from 1; after a rate limit the least wait is two seconds, then four, then eight.
-    """
+    """Pick a side for what a call to the model's API raised, one of `KNOWN_ERRORS`. `attempt` counts from 1: after a
+    rate limit the least wait is two seconds, then four, then eight."""
     match error:
         case APIStatusError():
             return _answered(error, attempt)
@@ -112,17 +102,14 @@ def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
         return _limited(attempt, pause)
     if status in (408, 409, 425) or status >= 500:
         return Transient(f"The model's API failed or is overloaded (HTTP {status}).", retry_after=pause)
-    return _refused(error)
-
-
-def _refused(error: APIStatusError) -> Permanent:
-    if _is_too_long(error):
+    told_too_long = status in (400, 422) and _LONG_WORDS.search(error.message)
+    if error.code == "context_length_exceeded" or status == 413 or told_too_long:
         return ContextTooLong(_LONG)
-    if error.status_code in (401, 403):
-        return Permanent(_KEY if error.status_code == 401 else _POWERS)
+    if status in (401, 403):
+        return Permanent(_KEY if status == 401 else _POWERS)
     if _is_model_unknown(error):
         return Permanent(_MODEL)
-    return Permanent(_ADDRESS if error.status_code in (404, 405) else _INVALID)
+    return Permanent(_ADDRESS if status in (404, 405) else _INVALID)
 
 
 def _told(code: str, attempt: int) -> Permanent | Transient:
@@ -145,12 +132,6 @@ def _told(code: str, attempt: int) -> Permanent | Transient:
 def _limited(attempt: int, pause: float | None) -> Transient:
     wait = max(2.0 ** min(max(attempt, 0), MOST_DOUBLINGS), pause or 0.0)
     return Transient("The rate limit of the model's API is reached.", retry_after=wait)
-
-
-def _is_too_long(error: APIStatusError) -> bool:
-    if error.code == "context_length_exceeded" or error.status_code == 413:
-        return True
-    return error.status_code in (400, 422) and bool(_LONG_WORDS.search(error.message))
 
 
 def _is_model_unknown(error: APIStatusError) -> bool:

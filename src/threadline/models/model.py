@@ -33,13 +33,12 @@ class ToolChoice(StrEnum):
 
 
 class ToolKind(StrEnum):
-    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side."""
+    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side. LOOKUP reads
+    the team's documents, LOAD loads an RFP."""
 
     READ = "read"
     LOOKUP = "lookup"
-    """It reads the team's documents."""
     LOAD = "load"
-    """It loads an RFP."""
     PATCH = "patch"
     JOURNAL = "journal"
     EVENT = "event"
@@ -60,21 +59,17 @@ class ToolKind(StrEnum):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A model's wish to have a tool run.
-
-    `id` is unique in its conversation (whoever reads a provider that numbers each reply's calls anew makes it so),
-    `name` the tool's own dotted name, `arguments` what the model wrote: JSON, or whatever it took for JSON.
-    """
+    """A model's wish to have a tool run. `id` is unique in its conversation (whoever reads a provider that numbers each
+    reply's calls anew makes it so), `name` the tool's own dotted name, `arguments` what the model wrote: JSON, or
+    whatever it took for JSON."""
 
     id: str
     name: str
     arguments: str = ""
     kind: ToolKind = ToolKind.CHANGE
     """As the registry has it. An unknown tool may change something, so its call runs alone and in order."""
-
     binds_record: bool = False
     """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
-
     critical: bool = False
     """When it fails for good, a person takes over."""
 
@@ -130,6 +125,20 @@ class Usage:
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
 
+    @classmethod
+    def read(cls, model: str, used: Any, input_name: str, output_name: str) -> "Usage":
+        """The usage in an answer of OpenAI's SDK; the names are of its two counts. What is missing counts as 0."""
+        if used is None:
+            return cls(model)
+        inward, outward = getattr(used, f"{input_name}_details"), getattr(used, f"{output_name}_details")
+        return cls(
+            model,
+            input_tokens=getattr(used, input_name) or 0,
+            cached_tokens=(inward.cached_tokens or 0) if inward else 0,
+            output_tokens=getattr(used, output_name) or 0,
+            reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
+        )
+
 
 @dataclass(frozen=True)
 class ResponseFormat:
@@ -172,11 +181,8 @@ class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it.
-
-        `attempt`: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
-        """
-        ...
+        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it. `attempt`: how often the
+        same question was asked, from 1 on: a rate limit is waited for longer each time."""
 
 
 def text_with_author(message: Message) -> str:
@@ -185,10 +191,8 @@ def text_with_author(message: Message) -> str:
 
 
 Ask = Callable[[str, Sequence[str], str, Mapping[str, Any]], Awaitable[str]]
-"""A model that answers in a format; raises what the model raises.
-
-Its arguments: instructions; what was said so far, the model's own answers at odd places; the format's name; its schema.
-"""
+"""A model that answers in a format; raises what the model raises. Its arguments: instructions; what was said so far,
+the model's own answers at odd places; the format's name; its schema."""
 
 
 class StepFailed(Permanent):

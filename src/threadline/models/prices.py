@@ -10,6 +10,7 @@ import structlog
 from threadline.models.model import Usage
 
 _MILLION = 1_000_000
+_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
@@ -40,10 +41,8 @@ PRICES: Mapping[str, Price] = {
     "gpt-4o": Price(2.5, 1.25, 10.0),
     "gpt-4o-mini": Price(0.15, 0.075, 0.6),
 }
-"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache.
-
-https://developers.openai.com/api/docs/pricing has today's; `THREADLINE_OPENAI_PRICES` overrides these.
-"""
+"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache. Today's are at
+https://developers.openai.com/api/docs/pricing; `THREADLINE_OPENAI_PRICES` overrides these."""
 
 
 class PriceList:
@@ -67,11 +66,7 @@ class PriceList:
 
 
 def parse_prices(text: str) -> dict[str, Price]:
-    """Read `model=input/cached/output`, several separated by commas; dollars for a million tokens.
-
-    Raises:
-        ValueError: with the form that is wanted.
-    """
+    """Read `model=input/cached/output`, several separated by commas; raises ValueError with the form that is wanted."""
     found = {}
     for part in (part.strip() for part in text.split(",") if part.strip()):
         model, _, numbers = part.partition("=")
@@ -83,6 +78,3 @@ def parse_prices(text: str) -> dict[str, Price]:
             raise ValueError(_FORM)
         found[model.strip()] = price
     return found
-
-
-_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"

@@ -14,7 +14,6 @@ from threadline.models.errors import InvalidResponse
 from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 """What the API takes back of a reasoning item; it refuses a `status`."""
 
@@ -90,11 +89,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def parse_response(response: Any, model: str) -> Completion:
-    """The answer in a finished response of `model`.
-
-    Raises:
-        InvalidResponse: the response tells of a failure.
-    """
+    """The answer in a finished response of `model`; raises InvalidResponse where that tells of a failure."""
     if response.status in ("failed", "cancelled") or response.error:
         raise InvalidResponse(str(response.error.code) if response.error else "")
     calls, texts, items = [], [], []
@@ -104,7 +99,8 @@ def parse_response(response: Any, model: str) -> Completion:
                 calls.append(ToolCall(item.call_id, item.name, item.arguments))
                 items.append({"type": "function_call", "call_id": item.call_id})
             case "message":
-                texts.append("".join(_text(part) for part in item.content))
+                said = [part.text if part.type == "output_text" else part.refusal for part in item.content]
+                texts.append("".join(map(str, said)))
                 items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
             case "reasoning":
                 thought = item.model_dump(mode="json", warnings=False)
@@ -112,22 +108,5 @@ def parse_response(response: Any, model: str) -> Completion:
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
     text = "\n\n".join(text for text in texts if text.strip())
     opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
-    cut = response.status == "incomplete"
-    return Completion(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
-
-
-def _text(part: Any) -> str:
-    return str(part.text if part.type == "output_text" else part.refusal)
-
-
-def _usage(used: Any, model: str) -> Usage:
-    if used is None:
-        return Usage(model)
-    inward, outward = used.input_tokens_details, used.output_tokens_details
-    return Usage(
-        model,
-        input_tokens=used.input_tokens or 0,
-        cached_tokens=(inward.cached_tokens or 0) if inward else 0,
-        output_tokens=used.output_tokens or 0,
-        reasoning_tokens=(outward.reasoning_tokens or 0) if outward else 0,
-    )
+    used = Usage.read(model, response.usage, "input_tokens", "output_tokens")
+    return Completion(ModelReply(text, tuple(calls), opaque=opaque), used, cut=response.status == "incomplete")

@@ -68,8 +68,7 @@ _DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
 
 
 def wants_detail(text: str) -> bool:
-    """Whether a person's message asks for a long answer: the words for it alone do not. A rule that may change: it is
-    asked in an activity."""
+    """Whether a message asks for a long answer: the words for it alone do not. It may change: ask it in an activity."""
     for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
         words = " ".join(_NO_DETAIL.sub(" ", " ".join(clause.split())).split())
         if _DETAIL.search(words) or (end != ":" and _BARE.fullmatch(words)):
@@ -78,14 +77,8 @@ def wants_detail(text: str) -> bool:
 
 
 def split_answer(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
-    """An answer as it is posted: one part that is cut short, or, in detail, all of it in as many as it takes.
-
-    Args:
-        limit: characters of a part, at least 200. What is cut is said at the end of a part that was cut short.
-
-    Returns:
-        No part is empty; there is none when nothing can be seen of the text.
-    """
+    """An answer as it is posted: one part that is cut short and says so, or, in detail, all of it in as many as it
+    takes. No part is empty; none where nothing can be seen of the text. `limit`: characters of a part, at least 200."""
     if is_blank(text):
         return []
     if detail:
@@ -102,11 +95,8 @@ def shorten(text: str, limit: int = LIMIT) -> str:
 
 
 def summary_text(executions: Sequence[Execution]) -> str:
-    """What was done, in order, for a turn whose model found no words; the same executions give the same text.
-
-    Returns:
-        Markdown of at most `LIMIT` characters, never blank.
-    """
+    """What was done, in order, for a turn whose model found no words: Markdown of at most `LIMIT` characters, never
+    blank. The same executions give the same text."""
     if not executions:
         return NOTHING_TO_SAY
     if any(each.status in _DONE for each in executions):
@@ -124,11 +114,7 @@ def stopped_text(executions: Sequence[Execution], *, by_operator: bool = False) 
 
 
 def failure_text(words: str, executions: Sequence[Execution]) -> str:
-    """The end of a turn that could not go on.
-
-    Args:
-        words: what happened and what to try, as a sentence for the person; may be blank.
-    """
+    """The end of a turn that could not go on. `words`: what happened and what to try, for the person; may be blank."""
     told = GENERIC_FAILURE if is_blank(words) else _one_line(words, _WORDS)
     return "\n\n".join(filter(None, (told, progress_text(executions))))
 
@@ -139,11 +125,8 @@ def progress_text(executions: Sequence[Execution]) -> str:
 
 
 def failed_changes_text(executions: Sequence[Execution], *, proposed: bool = False) -> str:
-    """What comes before the last words of an operator's turn in which no change has succeeded.
-
-    Args:
-        proposed: the words are about a proposal, which may have been made at once.
-    """
+    """What comes before the last words of an operator's turn in which no change has succeeded. `proposed`: the words
+    are about a proposal, which may have been made at once."""
     failed = [each for each in executions if each.kind.changes_rfp]
     told = f"No change that I tried {'before that ' * proposed}is known to have succeeded"
     return f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
@@ -153,22 +136,18 @@ def _account(executions: Sequence[Execution]) -> str:
     lines: list[str] = []
     room = _ROOM
     for number, execution in enumerate(executions):
-        line = _line(execution)
+        tool = _one_line(execution.tool.replace("`", "'"), _NAME)
+        named = f"`{tool}`" if not is_blank(tool) else "a tool"
+        broken_off = execution.read_only and execution.status is ExecutionStatus.UNKNOWN
+        told = "this was interrupted" if broken_off else _TOLD[execution.status]
+        note = "" if is_blank(execution.note) else f". {_one_line(execution.note, _NOTE)}"
+        line = f"- {named}: {told}{note}"
         room -= len(line) + 1
         if room < 0:
             lines.append(f"- and {len(executions) - number} more")
             break
         lines.append(line)
     return "\n".join(lines)
-
-
-def _line(execution: Execution) -> str:
-    tool = _one_line(execution.tool.replace("`", "'"), _NAME)
-    named = f"`{tool}`" if not is_blank(tool) else "a tool"
-    broken_off = execution.read_only and execution.status is ExecutionStatus.UNKNOWN
-    told = "this was interrupted" if broken_off else _TOLD[execution.status]
-    note = "" if is_blank(execution.note) else f". {_one_line(execution.note, _NOTE)}"
-    return f"- {named}: {told}{note}"
 
 
 def _one_line(text: str, limit: int) -> str:
@@ -199,9 +178,8 @@ _MARKS = 100
 def decision_text(kind: OutcomeKind, made: DecisionRound | None) -> str:
     """The whole answer of a turn that ends with its decision."""
     if kind is OutcomeKind.CLARIFIED:
-        return (
-            made.decision.question if made and made.decision.type is DecisionType.CLARIFY else ""
-        ) or DEFAULT_QUESTION
+        asked = made.decision.question if made and made.decision.type is DecisionType.CLARIFY else ""
+        return asked or DEFAULT_QUESTION
     return escalation_text(made.judgement.reason if made and made.judgement else None)
 
 
@@ -212,11 +190,8 @@ def escalation_notice(made: DecisionRound | None) -> str:
 
 
 def fit_answer(before: str, answer: str, end: str, *, detail: bool) -> str:
-    """What is said, of which Slack is sent `LIMIT` characters: cut short is the answer, and not its end.
-
-    Args:
-        detail: somebody asks for all of it.
-    """
+    """What is said, of which Slack is sent `LIMIT` characters unless somebody asks for all of it (`detail`): cut short
+    is the answer, and not its end."""
     around = sum(len(each) + 2 for each in (before, end) if each)
     if end and not detail and len(answer) + around > LIMIT - _MARKS:
         answer = shorten(answer, max(MIN_LENGTH, LIMIT - _MARKS - around))
@@ -231,33 +206,22 @@ def escalation_text(reason: EscalationReason | None) -> str:
 
 
 def list_sources(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
-    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing.
-
-    Args:
-        sources: passages that it was given with numbers. Those are cited that it marks; of one that marks none, all.
-        found: what its tools found, as it is cited. An answer that names some of it by title and section has cited it.
-    """
+    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing. `sources`:
+    passages that it was given with numbers. Those are cited that it marks; of one that marks none, all. `found`: what
+    its tools found, as it is cited. An answer that names some of it by title and section has cited it."""
     if not answer:
         return ""
     marked = sorted({int(each) for each in _MARK.findall(answer)} & set(range(1, len(sources) + 1)))
     given = [sources[number - 1].cited for number in marked] or [each.cited for each in sources]
     marks = [f"[{number}] {name}" for number, name in zip(marked, given, strict=False)] or given
-    theirs = () if _names_one(answer, found) else (each for each in found if each not in given)
-    named = list(dict.fromkeys([*marks, *theirs]))
+    words = _plain(answer)  # a title alone may be a word of the answer by chance
+    names_one = any(SECTION in each and _plain(each) in words for each in found)
+    theirs = () if names_one else (each for each in found if each not in given)
+    named, half = list(dict.fromkeys([*marks, *theirs])), _LONGEST // 2
+    # Of a long name the start of its title and the end of its section.
+    told = [name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}" for name in named[:_MOST]]
     more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
-    return f"Sources: {'; '.join([*map(_short, named[:_MOST]), *more])}" if named else ""
-
-
-def _short(name: str) -> str:
-    """With the start of its title and the end of its section."""
-    half = _LONGEST // 2
-    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
-
-
-def _names_one(answer: str, found: Sequence[str]) -> bool:
-    """A title alone may be a word of the answer by chance."""
-    words = _plain(answer)
-    return any(SECTION in each and _plain(each) in words for each in found)
+    return f"Sources: {'; '.join([*told, *more])}" if named else ""
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,6 @@ from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, turn_id
 
 CONVERSATION_WORKFLOW = "ConversationWorkflow"
-
 CONVERSATION = "conversation"
 """The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
 
@@ -64,10 +63,7 @@ class NoticeReason(StrEnum):
 
 @dataclass(frozen=True)
 class ConversationLimits:
-    """What bounds a conversation; it reaches the workflow with the thread, never from the worker's environment.
-
-    Seconds.
-    """
+    """In seconds. They reach the workflow with the thread, never from the worker's environment."""
 
     max_turns: int = 5
     """Model calls of one turn that may ask for tools."""
@@ -91,7 +87,7 @@ class ExecutionStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Execution:
-    """What became of one call: a line for people; the output itself lies in the transcript under `call_id`."""
+    """What became of one call; the output itself lies in the transcript under `call_id`."""
 
     call_id: str
     tool: str
@@ -165,12 +161,10 @@ class ConversationOutcome:
 
 @dataclass(frozen=True)
 class ConversationSnapshot:
-    """What the database knows of a conversation, as of revision `rev`.
-
-    Results of activities arrive in another order than their commits: whoever holds snapshots keeps the one with the
-    highest `rev`. The `*_due` flags are computed under the conversation row's lock from the messages that no settled
-    turn has used, so that an answer lost on its way says the same when asked for again.
-    """
+    """What the database knows of a conversation, as of revision `rev`. Results of activities arrive in another order
+    than their commits: whoever holds snapshots keeps the one with the highest `rev`. The `*_due` flags are computed
+    under the conversation row's lock from the messages that no settled turn has used, so that an answer lost on its way
+    says the same when asked for again."""
 
     rev: int = 0
     exists: bool = False
@@ -212,11 +206,9 @@ class ConversationInput:
 
 
 def conversation_workflow_id(thread: Thread) -> str:
-    """The workflow of the conversation in `thread`."""
     return f"talk:{thread.key}"
 
 
 def thread_of_conversation(workflow_id: str) -> Thread:
-    """The thread of a conversation's workflow."""
     _, team, channel, ts = workflow_id.split(":")
     return Thread(team, channel, ts)
