@@ -64,7 +64,7 @@ Render = Callable[[str, Sequence[tuple[str, Sequence[Any]]]], tuple[Rendered, ..
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PostgresProposals(Proposals):
     database: Database
     rules: ApprovalRules

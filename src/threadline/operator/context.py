@@ -221,7 +221,7 @@ def _missing(names: Sequence[LayerName], reason: str) -> dict[LayerName, Callabl
     return {each: partial(Layer, each, missing=reason) for each in names}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SlackContext:
     """What Slack knows of a request. `authors` says what counts of the messages that `history` shows."""
 

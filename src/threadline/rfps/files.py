@@ -66,7 +66,7 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RfpFiles:
     """`history` shows threads; `authors` says whose files count; `rate` limits how often a record is changed."""
 
