@@ -305,7 +305,7 @@ def pair_tool_results(messages: Sequence[Message]) -> list[Message]:
     results: dict[str, Message] = {}
     for message in messages:
         if message.role is Role.TOOL:
-            results.setdefault(message.call_id, message)
+            results.setdefault(message.call_id, replace(message, calls=()))
     paired: list[Message] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
