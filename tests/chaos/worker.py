@@ -28,15 +28,14 @@ from threadline.cli.main import exit_now
 from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
-from threadline.slack import history
-from threadline.slack.client import make_web_client
+from threadline.slack import client, history
 from threadline.threads import model as thread_model
 from threadline.threads import outbox
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
-from threadline.wiring import gateway, temporal, workers
+from threadline.wiring import temporal, workers
 from threadline.wiring.temporal import CONTRACTS
 
 EVENTS = 40
@@ -73,7 +72,7 @@ def shorten_waits() -> None:
     _replace(conversation_workflow, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
     _replace(outbox, CALL_TIMEOUT=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
-    _replace(gateway, make_web_client=partial(make_web_client, timeout=CALL))
+    _replace(client, CALL_TIMEOUT=CALL)
     turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     thread_model.FIRST_DELAY, thread_model.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3

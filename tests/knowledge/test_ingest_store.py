@@ -20,11 +20,7 @@ class Model(Embedder):
     """`error` is raised for what holds the words `of`."""
 
     def __init__(self, model: str, error: Exception | None = None, of: str = "") -> None:
-        self._model, self._error, self._of, self.texts = model, error, of, list[str]()
-
-    @property
-    def model(self) -> str:
-        return self._model
+        self.model, self._error, self._of, self.texts = model, error, of, list[str]()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self.texts += texts

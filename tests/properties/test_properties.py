@@ -608,9 +608,7 @@ def tool_of(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], desc
 @examples(50)
 @given(st.dictionaries(TOOL_NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
 def test_property_14_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
-    registry = ToolRegistry()
-    for name, (description, shape) in given.items():
-        registry.register(tool_of(name, shape, [], description))
+    registry = ToolRegistry(tool_of(name, shape, [], description) for name, (description, shape) in given.items())
     definitions = {each["name"]: each for each in registry.definitions()}
     assert len(definitions) == len(given) == len(registry.all())
     for name, (description, shape) in given.items():

@@ -49,10 +49,11 @@ async def test_binding_again_returns_what_the_thread_was_about(database: Databas
     for rfp_id in ("rfp_abc123", "rfp_xyz789"):
         await create(database, rfp_id, rfp_id=rfp_id)
     async with database.begin() as tx:
-        first = await RfpStore(tx).bind(THREAD, "RFP_abc123", "U1")
-        assert (first.rfp.rfp_id, first.before) == ("rfp_abc123", None)
-        assert (await RfpStore(tx).bind(THREAD, "rfp_xyz789", "U1")).before == "rfp_abc123"
-        assert (await RfpStore(tx).bind(THREAD, "rfp_xyz789", "U1")).before == "rfp_xyz789"
+        first, before = await RfpStore(tx).bind(THREAD, "RFP_abc123", "U1")
+        assert (first.rfp_id, before) == ("rfp_abc123", None)
+        for known in ("rfp_abc123", "rfp_xyz789"):
+            _, before = await RfpStore(tx).bind(THREAD, "rfp_xyz789", "U1")
+            assert before == known
         assert await ThreadBindingStore(tx).of(THREAD) == {"rfp": "rfp_xyz789"}
 
 
