@@ -1,6 +1,6 @@
 """LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import structlog
 from temporalio import activity
@@ -34,6 +34,7 @@ class LiveCaseActivities(CaseActivities):
     slack: SlackClient
     posts: LiveCasePostActivities
     pull_requests: PullRequests
+    _: KW_ONLY
     limits: CaseLimits
     bot_user: str
 

@@ -43,7 +43,9 @@ class CaseStatus(StrEnum):
 
 TRANSITIONS: dict[CaseStatus, frozenset[CaseStatus]] = {
     CaseStatus.NEW: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
-    CaseStatus.INVESTIGATING: frozenset(CaseStatus) - {CaseStatus.NEW, CaseStatus.INVESTIGATING},
+    CaseStatus.INVESTIGATING: frozenset(
+        {CaseStatus.AWAITING_REPORTER, CaseStatus.PENDING_VERIFICATION, CaseStatus.ESCALATED, CaseStatus.RESOLVED}
+    ),
     CaseStatus.AWAITING_REPORTER: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.PENDING_VERIFICATION: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),

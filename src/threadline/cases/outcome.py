@@ -24,6 +24,7 @@ class Evidence(BaseModel, extra="forbid", frozen=True):
 
 class Outcome(BaseModel, extra="forbid", frozen=True):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
+
     `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
     developers alone. The lengths bound what one turn can post."""
 

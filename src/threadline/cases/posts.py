@@ -66,7 +66,7 @@ class CaseChannels:
 
 @dataclass(eq=False)
 class LiveCasePostActivities(CasePostActivities):
-    """Args: `slack` for reactions; everything else is said through `posts`."""
+    """Args: `slack` for reactions; everything else is said through `outbox`."""
 
     database: Database
     slack: SlackClient
@@ -114,8 +114,11 @@ class LiveCasePostActivities(CasePostActivities):
         outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
-        if told.action is not Action.POST_FINDINGS or not (text := told.reporter_text):
+        if told.action is not Action.POST_FINDINGS:
             return  # an escalation and an end have posts of their own
+        text = told.reporter_text
+        if not text:
+            return
         rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
         try:
             await self._post(told.case, told.case.thread, key, rendered, kind="told", words=text)

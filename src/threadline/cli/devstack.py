@@ -30,19 +30,19 @@ _SCRIPTED = (
     "[bold]The model's words are scripted:[/bold] no ANTHROPIC_API_KEY is used. The agent itself is real: it searches, "
     "reads and edits real files with its real tools."
 )
-Pace = Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")]
+PaceOption = Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")]
 PACE = 0.25
-"""Slow enough that one can follow."""
+"""Seconds: slow enough that one can follow."""
 
 
-def up(pace: Pace = PACE) -> None:
+def up(pace: PaceOption = PACE) -> None:
     """Start every service that the environment does not configure, and run until Ctrl-C."""
     code = process.run_interactive(_up(pace))
     output.print_line("Everything is stopped." if code is None else "")
     raise typer.Exit(code or 0)
 
 
-def demo(pace: Pace = PACE) -> None:
+def demo(pace: PaceOption = PACE) -> None:
     """Play a bug case, a conversation, work on records and a handover, then stop everything."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
     code = process.run_interactive(_demo(folder, pace))

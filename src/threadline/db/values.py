@@ -61,6 +61,7 @@ def any_word(parameter: str) -> str:
 
 def words_shared(column: str, parameter: str) -> str:
     """How many of the words a row has; `column` is its `tsvector`. Counted by what goes when they are taken out: to lay
-    out the thousands of words of a long file for each row takes several times as long. The words are reckoned once."""
+    out the thousands of words of a long file for each row takes several times as long. Those asked for are reckoned
+    once."""
     asked = f"(SELECT tsvector_to_array(to_tsvector('english', left({parameter}, 4000))))"
     return f"length({column}) - length(ts_delete({column}, {asked}))"

@@ -1,6 +1,6 @@
 """Which changes a fix may contain: text files of the code, and nothing that runs before a person has looked.
 
-Each check raises `Permanent` with a sentence that names the path and what is wrong with it.
+Each check raises `Permanent` with a sentence on what is wrong, which names the path where one is at fault.
 
 Git accepts much more: a diff may add a symbolic link to `/etc/passwd`, or a workflow that runs at the push. Git alone
 reads the diff, and these rules judge what git made of it, since a parser of our own might read a diff otherwise.

@@ -161,11 +161,15 @@ def reaction_message(event: SlackEvent) -> IncomingMessage:
     user, at = event.user, event.event_ts
     if phrases.thumb(event.reaction) is None:
         stop = stop_id(event.team, event.channel, event.ts, user, at)
-        return IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, user, "", event.channel, at)
+        return IncomingMessage(
+            stop, MessageKind.STOP, SenderType.UNKNOWN, sender_id=user, text="", channel=event.channel, ts=at
+        )
     thumb = reaction_id(event.team, event.channel, event.ts, user, event.reaction, at)
     kind = MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED
-    sender, said = SenderType.UNKNOWN, event.reaction
-    return IncomingMessage(thumb, kind, sender, user, said, event.channel, at, correction_of=event.id)
+    said = event.reaction
+    return IncomingMessage(
+        thumb, kind, SenderType.UNKNOWN, sender_id=user, text=said, channel=event.channel, ts=at, correction_of=event.id
+    )
 
 
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:

@@ -115,8 +115,8 @@ class EventRouter:
 
     async def deliver(self, found: Route) -> Handled:
         """Find out whose thread it is and whether the author counts, and signal the workflow. Raises `NotAccepted`
-        within 2.2 seconds, whatever went wrong; also when Slack does not know the author, or the database the
-        thread."""
+        within 2.2 seconds, whatever went wrong; also when Slack does not say who the author is, or the
+        database whose thread it is."""
         async with _accepting(
             f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
             "If this continues, check that Temporal runs and has the search attribute CaseChannel"

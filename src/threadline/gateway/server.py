@@ -310,7 +310,8 @@ class SocketModeConnection:
                 await client.send_socket_mode_response(SocketModeResponse(request.envelope_id))
 
     async def _on_message(self, message: WSMessage) -> None:
-        """Slack says hello over each new connection. It has given up on what it could not deliver before."""
+        """Slack says hello over each new connection. It has given up on what it could not deliver before. That it ends
+        one is logged, as an error where connecting again does not help."""
         text = message.data
         if not isinstance(text, str) or not ('"hello"' in text or '"disconnect"' in text):
             return

@@ -123,7 +123,13 @@ _SECRET_IN_GROUP = (aws.AWSKeyDetector, basic_auth.BasicAuthDetector)
 """In these two a group is the secret; in the others groups are alternatives inside of it."""
 VENDOR_SHAPES = tuple(
     SecretRule(
-        kind, pattern, hints, pattern.groups * (plugin in _SECRET_IN_GROUP), accepts, lead=_AROUND, trail=' \t\r\n"'
+        kind,
+        pattern,
+        hints,
+        pattern.groups if plugin in _SECRET_IN_GROUP else 0,
+        accepts,
+        lead=_AROUND,
+        trail=' \t\r\n"',
     )
     for plugin, kind, hints, accepts in _DETECTOR
     for pattern in plugin.denylist

@@ -27,7 +27,7 @@ TOKEN_REFUSED = frozenset(
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
 _ADVICE = {
-    **dict.fromkeys(TOKEN_REFUSED, _REINSTALL),
+    **dict.fromkeys(TOKEN_REFUSED - {"not_allowed_token_type"}, _REINSTALL),
     **dict.fromkeys(_UNSHOWABLE, _NO_BLOCKS),
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
     "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "

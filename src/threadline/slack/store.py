@@ -24,6 +24,7 @@ class UserStore(Store):
         row = {**vars(profile), "fetched_at": datetime.fromtimestamp(profile.fetched_at, UTC)}
         new = insert(users).values(team=team, **row)
         newer = new.excluded.fetched_at >= users.c.fetched_at
+        del row["user_id"]
         await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row, where=newer))
 
     async def prune(self, before: float, limit: int = 10_000) -> int:

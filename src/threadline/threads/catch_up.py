@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -69,6 +69,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     handle: Callable[[Mapping[str, Any]], Awaitable[contract.Handled]]
     sources: Sequence[ThreadSource]
     case_channels: Mapping[str, bool]
+    _: KW_ONLY
     team: str
     bot_user_id: str
     conversation_channels: Collection[str] | None = ()
@@ -96,7 +97,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     async def _follow(self, now: float, since: Mapping[str, float]) -> tuple[list[FollowedChannel], dict[str, str]]:
         """Every channel that is followed, new ones included, and the oldest thread of each case channel. A channel in
         which the bot is found counts from the last pass on: a first direct message, which was missed, makes its
-        channel."""
+        channel. `since`: from when a gateway followed a channel, which may be earlier."""
         named = [*self.case_channels, *(self.conversation_channels or ())]
         async with self.database.begin() as tx:
             store = self._store(tx)
@@ -246,8 +247,8 @@ class LiveCatchUpActivities(CatchUpActivities):
     async def _deleted_messages(
         self, thread: CatchUpThread, said: Sequence[StoredMessage], listed: Sequence[RawMessage]
     ) -> list[StoredMessage]:
-        """What is stored and not in Slack any more. Slack is asked before each deletion: one that is inferred from a
-        wrong list takes somebody's words for good."""
+        """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not.
+        Slack is asked before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
         shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
         gone = [message for message in said if message.slack_ts not in shown]
         if not gone or not thread.owner:

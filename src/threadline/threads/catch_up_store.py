@@ -241,8 +241,8 @@ class CatchUpStore(Store):
         return int((await self._tx.execute(_COUNT_DUE, self._scoped(scope) | {"began": began})).scalar_one())
 
     async def record_compared(self, thread: CatchUpThread, began: float, *, again: bool = False) -> None:
-        """A pass has compared a thread in a state of its root; one that has changed since is due in the next pass, and
-        with `again` any."""
+        """A pass has compared a thread in a state of its root; one that has changed since is due in the next pass;
+        with `again` it is in any case."""
         done = {"compared_state": thread.root_state, "compared_at": began, "is_due": again, "error": ""}
         await self._tx.execute(_row_of(thread).values(done))
 

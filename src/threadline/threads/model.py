@@ -74,8 +74,8 @@ class IncomingMessage:
 
     `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), and the order in which
     messages are shown. `correction_of` is the id of the message that an edit or a deletion corrects, or that a thumb is
-    put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it has a
-    mention, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
+    put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it mentions
+    the bot, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
     or the event does not say.
     """
 
@@ -202,8 +202,8 @@ class ThreadOwner:
 
     @property
     def thread(self) -> Thread:
-        """The thread that the workflow is named after, `<prefix>:<team>:<channel>:<ts>`: a case's report, or where a
-        conversation is held."""
+        """The thread of the workflow, whose id begins with `<prefix>:<team>:<channel>:<ts>`: a case's report, or where
+        a conversation is held."""
         _, team, channel, ts, *_ = self.workflow_id.split(":")
         return Thread(team, channel, ts)
 

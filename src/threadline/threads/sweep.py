@@ -3,7 +3,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
@@ -47,6 +47,7 @@ class Sweep(Generic[Item]):
     name: str
     find: Find[Item]
     repair: Callable[[Item], Awaitable[bool]]
+    _: KW_ONLY
     waits_for_slack: bool = False
 
 

@@ -70,19 +70,21 @@ async def _histories(
 ) -> AsyncGenerator[WorkflowHistory, None]:
     for file in files:
         try:
-            yield WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
+            history = WorkflowHistory.from_json(file.stem, file.read_text(encoding="utf-8"))
         except (ValueError, KeyError) as error:
             raise Permanent(f"{file} is not a history saved by Temporal's UI or CLI: {error}") from error
+        yield history
     if files:
         return
     client = await temporal_client()
     if workflow_id:
         try:
-            yield await client.get_workflow_handle(workflow_id).fetch_history()
+            history = await client.get_workflow_handle(workflow_id).fetch_history()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
+        yield history
         return
     async with aclosing(_fetched(client, query, limit)) as histories:
         async for history in histories:

@@ -307,8 +307,9 @@ class CaseStore(Store):
 
     async def settle(self, bug_id: str, turn: int, failure: str = "") -> Settled:
         """Close a turn: whatever runs for it loses its claim, and what it has committed is taken over, once. With
-        `failure`, a sentence for people, a turn that committed nothing is settled as an escalation; without it `action`
-        is None, and it may be tried again. So it is when the case's end took its place. Raises `Permanent` when the
+        `failure`, a sentence for people, a turn that committed nothing is settled as an escalation; without it such
+        a turn's `action` is None, and it may be tried again. `action` is None, too, when the case's end took the turn's
+        place. Raises `Permanent` when the
         turn before it is not settled yet."""
         case = await self.lock(bug_id)
         row = await self._lock_turn(bug_id, turn)
