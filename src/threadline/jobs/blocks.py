@@ -11,7 +11,7 @@ _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
 
 def digest(lines: Sequence[str], job_id: str, name: str, *, more: bool) -> str:
-    """The open RFPs, one a line, and who has asked once for what others read; without a `name` it says nobody."""
+    """The open RFPs, one a line, and who has asked once for what others read; without a `name` it names nobody."""
     listed = "\n".join(f"- {each}" for each in lines) or "No RFP is open."
     rest = "\n\nThere are more: ask me for the list." if more else ""
     by = f", asked for by {escape_inline(name)}" if escape_inline(name) else ""

@@ -70,7 +70,8 @@ class PlanJob(BaseModel):
     remote=True,
 )
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
-    data = _planned(await _checked(context, given), context.clock())
+    now = context.clock()
+    data = _planned(await _checked(context, given), now)
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
 
 

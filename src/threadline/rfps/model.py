@@ -228,12 +228,11 @@ def facts_from_document(document: Mapping[str, object]) -> RfpFacts:
     title, status = _text(document, "title"), _text(document, "status")
     if not status.strip():
         raise RfpRefused(f"an RFP needs a status: one of {', '.join(RfpStatus)}")
-    due = _text(document, "due_date").strip()
+    client, owner, due = _text(document, "client"), _text(document, "owner"), _text(document, "due_date").strip()
     try:
         due_date = date.fromisoformat(due) if due else None
     except ValueError as exc:
         raise RfpRefused(f"{due[:60]!r} is not a due date: write it as 2026-03-31") from exc
-    client, owner = _text(document, "client"), _text(document, "owner")
     return validate_facts(RfpFacts(title, client, due_date, parse_status(status), owner))
 
 

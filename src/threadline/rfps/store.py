@@ -348,8 +348,6 @@ class RfpStore(Store):
         query = select(table).where(table.c.team == team, table.c.correlation_id == correlation_id)
         return (await self._tx.execute(query.order_by(table.c.id))).all()
 
-    # ----
-
 
 class TeamMemberStore(Store):
     async def save(self, team: str, member: TeamMember) -> None:

@@ -331,8 +331,10 @@ def _version(state: OpportunityState) -> JsonObject:
 def _changes(changed: JsonObject) -> str:
     told = []
     for name, value in list(changed.items())[:_MAX_CHANGES]:
-        known = f"is {status_words(str(value)) if name == 'status' else value}" if name in FACTS else "changed"
-        told.append(f"{status_words(name)} {'removed' if value is None else known}")
+        what = "removed" if value is None else "changed"
+        if value is not None and name in FACTS:
+            what = f"is {status_words(str(value)) if name == 'status' else value}"
+        told.append(f"{status_words(name)} {what}")
     if more := len(changed) - len(told):
         told.append(f"and {more} more")
     return ", ".join(told)

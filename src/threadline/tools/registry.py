@@ -172,7 +172,7 @@ class Tool(ToolOptions):
 
 def wire_name(name: str) -> str:
     """The name as providers allow it (`^[a-zA-Z0-9_-]{1,64}$`), for ever the same, since transcripts hold it. A name of
-    more than letters, digits and dots ends in a digest behind a `-`, which no other name has."""
+    more than letters, digits and dots, or of more than 64, ends in a digest behind a `-`, which no other name has."""
     if _PLAIN.fullmatch(name):
         return name.replace(".", "_")
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]

@@ -176,13 +176,14 @@ class ToolExecutionStore(Store):
         return int(well), int(ill)
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
-        """Forget at most `limit` calls from before a moment; returns how many."""
+        """Forget at most `limit` calls from before a moment; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
         return (await self._tx.execute(delete(agent_tool_executions).where(row.id.in_(old)))).rowcount
 
     async def _parts(self, thread: Thread, turn: int, name: str) -> list[Any]:
-        """One part of the results of the calls that went well, since a turn may have a hundred of two megabytes."""
+        """One part of the results of the calls that went well: a turn may have a hundred results of two megabytes. None
+        where a result has none."""
         row = agent_tool_executions.c
         part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
         return list((await self._tx.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
