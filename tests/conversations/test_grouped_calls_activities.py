@@ -109,7 +109,7 @@ async def test_calls_made_before_the_worker_was_lost_are_not_made_again(make_tal
     with pytest.raises(asyncio.CancelledError):
         await run(talk, request)
     assert [each.status for each in await run(talk, request, 2)] == [ExecutionStatus.OK] * 2
-    assert sorted(READ) == ["a", "dies", "dies"]
+    assert (sorted(READ[:2]), READ[2:]) == (["a", "dies"], ["dies"])
     [recorded] = await talk.rows("SELECT count(*) AS number FROM agent_tool_executions")
     assert recorded["number"] == len(await results(talk)) == 2
 

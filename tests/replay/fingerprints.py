@@ -21,7 +21,7 @@ _COMMANDS = {
     *("start_child_workflow", "execute_child_workflow", "signal", "get_external_workflow_handle"),
     *("sleep", "cancel", "continue_as_new", "upsert_memo", "upsert_search_attributes", "patched", "deprecate_patch"),
 }
-_ALIASES = {"_entered": "_enter", "_interrupt": "interrupt_turn"}
+_ALIASES = {"_entered": "_enter", "_interrupt": "interrupt_turn", "think": "_think", "act": "_act"}
 """Functions that are handed over under another name."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -287,9 +287,8 @@ async def _make_note(
         read_only_reason=read_only_reason,
         records=records,
         ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),
-        since=max(
-            cut.since, found.transcript.summary_until + 1
-        ),  # a deletion in mid-turn voids the summary, and only that
+        # A deletion in mid-turn voids the summary, and only that.
+        since=max(cut.since, found.transcript.summary_until + 1),
     )
 
 

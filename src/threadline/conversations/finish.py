@@ -345,7 +345,7 @@ class _Ending:
         request, route = self._request, plan.route
         took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
         summary = f"turn {request.turn}: {request.kind}, {route.summary}; {took}"
-        return {
+        figures = {
             "kind": request.kind.value,
             "did_post": bool(answer),
             "agent": route.agent.value,
@@ -358,7 +358,8 @@ class _Ending:
             "seconds": round(spent.seconds, 3),
             "correlation_id": request.key,
             "protocol": asdict(request.protocol) if request.protocol else None,
-        }, f"{summary}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+        }
+        return figures, f"{summary}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
 
 
 async def _remember(deps: ConversationDeps, turn: ConversationTurn, tx: Transaction) -> None:

@@ -338,7 +338,7 @@ class Turn:
         self._away_notice: asyncio.Task[str] | None = None
         self._turn = ConversationTurn(self._thread, self._number)
         self._begun = BegunTurn(conversation.snapshot)
-        """The way of the turn, once it is known."""
+        """The way of the turn, once it is known; until then the conversational agent's."""
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
@@ -422,11 +422,9 @@ class Turn:
             # The operator goes on behind these steps where the conversational agent has failed and changed nothing.
             failed = outcome.kind in _FAILED and all(each.read_only for each in outcome.executions)
             if begun.falls_through and failed and not conversation.stop_requested:
-                request, summary = (
-                    PassToOperator(self._thread, self._number, self._step),
-                    "hand the turn to the operator",
-                )
-                self._keep_route(await call(ConversationActivities.pass_to_operator, request, summary=summary))
+                passing = PassToOperator(self._thread, self._number, self._step)
+                summary = "hand the turn to the operator"
+                self._keep_route(await call(ConversationActivities.pass_to_operator, passing, summary=summary))
                 outcome = await self._loop()
         except Interrupted:
             outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)

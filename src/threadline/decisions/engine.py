@@ -96,9 +96,8 @@ async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tupl
         found = parse_decision(text)
         if isinstance(found, Decision):
             problems = validate(found, situation.tools)
-            if (
-                situation.sensitive and found.sensitivity is Sensitivity.NONE and not retry
-            ):  # said once more, it is meant
+            # Said once more, it is meant.
+            if situation.sensitive and found.sensitivity is Sensitivity.NONE and not retry:
                 problems.append(_IS_IT_SENSITIVE.format(", ".join(situation.sensitive)))
             if not problems:
                 return found, ()

@@ -19,7 +19,7 @@ ALREADY_CLOSED = "This handover is closed, so your message was not posted in the
 NOT_POSTED = "Your message was not posted in the other thread. Send it again once the problem is fixed."
 NOT_CHANGED = "Your change was not made in the other thread, which still shows the old text."
 DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
-"""Stand for a deleted message of the asker, and where a part of an answer stood that has fewer parts now."""
+"""Stand for a deleted message, and where a part of an answer stood that has fewer parts now."""
 _POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
 _WHY = {
     EscalationReason.LOW_CONFIDENCE: "the agent is not sure enough",

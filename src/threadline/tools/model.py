@@ -182,8 +182,8 @@ class Author:
 
 @dataclass(frozen=True)
 class Operation:
-    """Where a call stands in its conversation: `step` counts the model's replies of a turn, and `call_id` is the model's own
-    for the call."""
+    """Where a call stands in its conversation. `step` counts the model's replies of a turn, and `call_id` is the
+    model's own name of the call."""
 
     thread: Thread
     turn: int
