@@ -63,8 +63,8 @@ class NoticeReason(StrEnum):
 
 @dataclass(frozen=True)
 class ConversationLimits:
-    """What bounds a conversation; times are in seconds. It reaches the workflow with the thread, never from the worker's
-    environment."""
+    """What bounds a conversation; times are in seconds. It reaches the workflow with the thread, never from the
+    worker's environment."""
 
     max_turns: int = 5
     """Model calls of one turn that may ask for tools."""
