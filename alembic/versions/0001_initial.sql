@@ -1076,6 +1076,7 @@ CREATE TABLE proposed_actions (
     CHECK ((decision IS NULL) = (decided_at IS NULL)),
     CHECK (risk <> 'high' OR decided_by <> requested_by)
 );
+CREATE INDEX proposed_actions_open_idx ON proposed_actions (team, correlation_id) WHERE decision IS NULL;
 
 -- An action is decided once, and stays as it was proposed.
 CREATE FUNCTION refuse_second_decision() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
-from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
+from threadline.approvals.contract import approval_start
 from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.tools import propose_action
@@ -142,17 +142,18 @@ async def _find_user(user_id: str) -> User:
 
 @dataclass
 class ApprovalScene:
-    """The turns of a thread, each of which proposes one thing; `started` are the actions that are waited for."""
+    """The turns of a thread, each of which proposes one thing. With `workflows`, those that wait are waited for."""
 
     talk: ConversationActivityScene
     works: Works
-    workflows: NotedStarts
+    workflows: WorkflowClient | None
     settings: ApprovalRules
     turn: int = 0
 
-    @property
-    def started(self) -> list[str]:
-        return self.workflows.actions()
+    async def undecided(self) -> list[str]:
+        """The actions that wait for a decision."""
+        found = await self.talk.rows("SELECT action_id FROM proposed_actions WHERE decision IS NULL ORDER BY id")
+        return [each["action_id"] for each in found]
 
     @property
     def ledger(self) -> ToolLedger:
@@ -160,7 +161,7 @@ class ApprovalScene:
 
     @property
     def services(self) -> Services:
-        proposals = PostgresProposals(self.talk.database, self.settings, self.workflows)
+        proposals = PostgresProposals(self.talk.database, self.settings)
         users = UserDirectory(_find_user)
         services = Services().with_service(Works, self.works).with_service(UserDirectory, users)
         services = services.with_service(Database, self.talk.database)
@@ -228,6 +229,9 @@ class ApprovalScene:
                 co_requesters=dict.fromkeys(others, "Somebody"),
             )
             result = await runner.run(call, where)
+        if self.workflows:  # as the conversation does at the turn's end
+            for action_id in await self.undecided():
+                await self.workflows.start(approval_start(TEAM, action_id))
         return result
 
     async def say(self, words: str = "I propose this.") -> SandboxMessage:
@@ -257,7 +261,7 @@ def make_desk(make_talk: Make) -> MakeDesk:
     def make(
         to: WorkflowClient | None = None, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
     ) -> ApprovalScene:
-        return ApprovalScene(make_talk(), Works(), NotedStarts(to), ApprovalRules(tuple(approvers), expiry))
+        return ApprovalScene(make_talk(), Works(), to, ApprovalRules(tuple(approvers), expiry))
 
     return make
 

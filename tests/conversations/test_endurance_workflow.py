@@ -9,13 +9,16 @@ from temporalio.exceptions import ApplicationError
 from tests.support.conversation_scene import ANNA, BEN, ConversationScene, conversation
 from tests.support.scripted_model import calls
 from tests.support.temporal import skipping_time
+from threadline.approvals.contract import APPROVAL_WORKFLOW, approval_workflow_id
+from threadline.approvals.model import ApprovalRules, NewAction
+from threadline.approvals.store import ApprovalStore
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, NoticeReason
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ToolResult
+from threadline.tools.model import Risk, ToolResult
 
 
 async def _lost() -> None:
@@ -36,6 +39,30 @@ async def test_activity_whose_result_was_lost_does_nothing_twice(database: Datab
         await scene.until_idle()
         assert (await scene.snapshot()).turn == 1
         assert len(scene.posted(scene.thread.channel)) == 1
+
+
+async def test_what_a_turn_has_proposed_is_waited_for_once_its_result_is_lost(database: Database) -> None:
+    async def propose(context: ToolContext) -> str:
+        action = NewAction({"tool": "jira.create", "arguments": {}}, Risk.MEDIUM)
+        async with database.begin() as tx:
+            await ApprovalStore(tx).propose(context.change, action, ApprovalRules((BEN,)))
+        return "proposed"
+
+    script = calls("create:1"), ModelReply("I propose it.")
+    async with conversation(database, *script, tools={"create": propose}, server=skipping_time) as scene:
+        scene.steps.after["finish_turn"] = [_lost]
+        await scene.say("create one")
+        await scene.later(seconds=10)
+        assert await scene.until_said(1) == "I propose it."
+        await scene.until_idle()
+        begun = [
+            event.start_child_workflow_execution_initiated_event_attributes
+            for event in await scene.events()
+            if event.HasField("start_child_workflow_execution_initiated_event_attributes")
+        ]
+        assert [(each.workflow_type.name, each.workflow_id) for each in begun] == [
+            (APPROVAL_WORKFLOW, approval_workflow_id(scene.thread.team, "ACT-1"))
+        ]
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 from tests.approvals.approval_scene import APPROVER, ASKER
 from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
@@ -62,7 +61,7 @@ class Office:
     def services(self) -> Services:
         users = UserDirectory(self.talk.activities.deps.slack.user)
         settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
-        waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
+        waiting = PostgresProposals(self.talk.database, SETTINGS)
         services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
         services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(self.server.url)))
         return services.with_service(EmailSettings, settings).with_service(Proposals, waiting)

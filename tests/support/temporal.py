@@ -27,7 +27,6 @@ from tests.replay.recorder import Recorder, recorder
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import CORE_QUEUE, IncomingMessage
-from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, workflow_runner
 from threadline_devstack import tether
 
@@ -184,23 +183,6 @@ class PreparedOnce(SandboxedWorkflowRunner):
 
 def sandbox_runner() -> PreparedOnce:
     return PreparedOnce(restrictions=workflow_runner().restrictions)
-
-
-class NotedStarts(WorkflowClient):
-    """Notes what is started, and hands it to another client, if there is one."""
-
-    def __init__(self, to: WorkflowClient | None = None) -> None:
-        self.starts: list[WorkflowStart] = []
-        self._to = to
-
-    async def start(self, start: WorkflowStart) -> None:
-        self.starts.append(start)
-        if self._to:
-            await self._to.start(start)
-
-    def actions(self) -> list[str]:
-        """The ids of the proposed actions that are waited for."""
-        return [start.argument.action_id for start in self.starts]
 
 
 @asynccontextmanager

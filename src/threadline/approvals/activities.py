@@ -1,7 +1,7 @@
 """LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome.
 
-PostgresProposals records an action and starts the workflow that waits for its decision; OpenApprovals is the sweep that
-starts it again.
+PostgresProposals records an action. The conversation starts the workflow that waits for its decision once the turn has
+ended, and the sweep `open_approvals` starts it where it is missing.
 """
 
 import time
@@ -22,7 +22,6 @@ from threadline.approvals.contract import (
     ApprovalState,
     DecideAction,
     ExpireAction,
-    approval_start,
 )
 from threadline.approvals.model import (
     ActionNotFound,
@@ -42,7 +41,6 @@ from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
-from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Change, Operation, Risk, ToolResult
 from threadline.tools.public_text import public_sentence
@@ -68,7 +66,6 @@ _log = structlog.get_logger(__name__)
 class PostgresProposals(Proposals):
     database: Database
     rules: ApprovalRules
-    workflows: WorkflowClient
 
     async def propose(self, change: Change, new: NewAction) -> ProposedAction:
         if new.risk is not Risk.LOW and not fits_on_card(new.action.get("arguments") or {}):
@@ -76,10 +73,7 @@ class PostgresProposals(Proposals):
                 "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
             )
         async with self.database.begin() as tx:
-            proposed = await ApprovalStore(tx).propose(change, new, self.rules)
-        if proposed.risk is not Risk.LOW:  # what is on record counts, also where the risk has changed since
-            await self.workflows.start(approval_start(change.team, proposed.action_id))
-        return proposed
+            return await ApprovalStore(tx).propose(change, new, self.rules)
 
 
 @dataclass(eq=False)

@@ -118,12 +118,14 @@ class DecisionRefused(Permanent):
 
 
 class Proposals(ABC):
-    """Puts proposed actions on record and starts their workflows. Tools of other features propose through it."""
+    """Puts proposed actions on record. Tools of other features propose through it.
+
+    The conversation starts the workflows of those that wait, once their turn has ended."""
 
     @abstractmethod
     async def propose(self, change: Change, new: NewAction) -> ProposedAction:
-        """Put an action on record, once for each operation. One that waits has its workflow when this returns. Raises
-        `Permanent`: nobody may decide it here, or it is too large."""
+        """Put an action on record, once for each operation. Raises `Permanent`: nobody may decide it here, or it is too
+        large."""
 
 
 def action_hash(action: Mapping[str, Any]) -> str:

@@ -174,6 +174,8 @@ class FinishedTurn:
     """The turn waits for a person: the answer is to be posted once that has begun."""
     left_to_person: bool = False
     """The answer is not said, since a person has the thread."""
+    approvals: tuple[str, ...] = ()
+    """Ids of what the turn has proposed and nobody has decided."""
     final: Execution | None = None
     """What the request's `final` came to; where it does not end the turn, the turn has not ended."""
 

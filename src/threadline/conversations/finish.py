@@ -217,6 +217,7 @@ class _Ending:
                 posted=to_post.settled.posted_at is not None,
                 handover=handover,
                 left_to_person=left,
+                approvals=spent.approvals,
             ),
             answer=to_post,
             own=fit_answer("", answer, end, detail=detail) if own else "",

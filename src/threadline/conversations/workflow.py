@@ -19,6 +19,8 @@ from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadySt
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
+    from threadline.approvals.contract import APPROVAL_WORKFLOW, approval_workflow_id
+    from threadline.approvals.model import ApprovalRun
     from threadline.conversations.contract import (
         ActRequest,
         BegunTurn,
@@ -362,6 +364,16 @@ class Turn:
                     parent_close_policy=ParentClosePolicy.ABANDON,
                     cancellation_type=ChildWorkflowCancellationType.ABANDON,
                     static_summary=f"Handover of turn {self._number} to a person",
+                )
+        for action_id in finished.approvals:
+            with suppress(WorkflowAlreadyStartedError):  # somebody has pressed a button already
+                await workflow.start_child_workflow(
+                    APPROVAL_WORKFLOW,
+                    ApprovalRun(self._thread.team, action_id),
+                    id=approval_workflow_id(self._thread.team, action_id),
+                    parent_close_policy=ParentClosePolicy.ABANDON,
+                    cancellation_type=ChildWorkflowCancellationType.ABANDON,
+                    static_summary=f"Decision about {action_id}, which turn {self._number} has proposed",
                 )
         if self._away_notice:
             await self._away_notice

@@ -316,7 +316,7 @@ async def open_conversations(
         services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, RfpFiles(database, slack, history, deps.authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
-        services = services.with_service(Proposals, PostgresProposals(database, approving, deps.workflows))
+        services = services.with_service(Proposals, PostgresProposals(database, approving))
         registry, ledger = ToolRegistry(TOOLS), ToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
         types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}

@@ -25,6 +25,7 @@ from threadline.db.values import storable
 from threadline.jobs.model import JOB_QUESTION
 from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
 from threadline.slack.model import Thread
+from threadline.threads.model import turn_id
 
 MAX_RESUMED_TURNS = 6
 """Turns whose messages are one request, the last one included; what came before is in the transcript all the same."""
@@ -40,7 +41,9 @@ SELECT coalesce(sum(m.input_tokens + m.output_tokens), 0) AS tokens, coalesce(su
         WHERE t.conversation_id = :id AND t.turn = :turn) AS seconds,
        ARRAY(SELECT e.tool_name FROM agent_tool_executions e
              WHERE e.team = :team AND e.channel = :channel AND e.thread_ts = :thread_ts AND e.turn = :turn
-             ORDER BY e.step, e.created_at, e.call_id) AS tools
+             ORDER BY e.step, e.created_at, e.call_id) AS tools,
+       ARRAY(SELECT p.action_id FROM proposed_actions p
+             WHERE p.team = :team AND p.correlation_id = :key AND p.decision IS NULL ORDER BY p.id) AS approvals
 FROM model_calls m WHERE m.conversation_id = :id AND m.turn = :turn
 """)
 _TAKE_THE_REST = text("""
@@ -182,13 +185,15 @@ class StoredTurn:
 
 @dataclass(frozen=True)
 class TurnUsage:
-    """What a turn took so far. `seconds` since it was routed; `tools` by their own names, in order."""
+    """What a turn took so far. `seconds` since it was routed; `tools` by their own names, in order; `approvals` are the
+    ids of what it has proposed and nobody has decided."""
 
     model_calls: int
     tokens: int
     cost_usd: float
     seconds: float
     tools: tuple[str, ...]
+    approvals: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -317,9 +322,10 @@ class TurnStore(Store):
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
-        used = (await self._tx.execute(_USAGE, thread_key(thread) | {"id": row.id, "turn": turn})).one()
+        given = {"id": row.id, "turn": turn, "key": turn_id(thread, turn)}
+        used = (await self._tx.execute(_USAGE, thread_key(thread) | given)).one()
         spent = (used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0))
-        return TurnUsage(*spent, tuple(used.tools))
+        return TurnUsage(*spent, tuple(used.tools), tuple(used.approvals))
 
     async def open_questions(
         self, thread: Thread, kinds: Sequence[OutcomeKind] = (OutcomeKind.ASKED,)
