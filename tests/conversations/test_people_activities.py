@@ -1,5 +1,6 @@
 """Several people in a thread: who is answered, who is judged, and whom a tool acts for."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from tests.support.conversation_activities import RAN, ConversationActivityScene
 from threadline.conversations import act, blocks
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
+from threadline.models.model import Role
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
 from threadline_devstack.models.script import ScriptTurn
@@ -91,6 +93,23 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
     asked = await talk.said("any news there", "any news there")
     assert Refusal.DUPLICATE in [each.why for each in asked.refused]
     assert asked.overheard == ()
+
+
+async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is lost right behind the end of a turn leaves nothing undone that only it knew of."""
+
+    async def lost(_: str) -> None:
+        raise asyncio.CancelledError
+
+    await talk.said("any news there", aside(talk, "and here"))
+    await talk.begin()
+    monkeypatch.setattr(talk.activities.deps.users, "get_known", lost)
+    await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=0))
+    told = [(message.role, message.content, message.author) for _, message in await talk.transcript()]
+    assert set(told[:2]) == {(Role.USER, "any news there", REPORTER), (Role.USER, "and here", BYSTANDER)}
+    assert [role for role, *_ in told[2:]] == [Role.ASSISTANT]
 
 
 async def test_unaddressed_messages_of_a_single_person_are_judged(talk: ConversationActivityScene) -> None:

@@ -12,7 +12,7 @@ import structlog
 
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn
 from threadline.conversations.operator_context import OperatorQuestion, read_question
 from threadline.conversations.prompt import (
     TurnNote,
@@ -200,26 +200,25 @@ async def _write_call(
     return ModelCallInput(found.snapshot, step, None, note, past, words, found.taken, plan, decided, asked)
 
 
-async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
-    """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
+async def append_unread(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, words: str) -> None:
+    """In the transaction that ends a turn: the model is to know later what it has not read, and what was said in its
+    place. Whoever is not known here is named by their id, since nobody's messages wait for Slack.
 
     Args:
         words: our own last words; empty when the model had some, or nothing was said.
     """
-    async with deps.database.begin() as tx:
-        unread = await MessageStore(tx).unread(thread, turn)
-        notes = await TranscriptStore(tx).find(thread, [f"c:{turn}", f"c:{turn - 1}"])
-    last = notes.get(f"c:{turn}") or notes.get(f"c:{turn - 1}")
+    thread, number = turn.thread, turn.turn
+    unread = await MessageStore(tx).unread(thread, number)
     if not (unread or words):
         return
+    notes = await TranscriptStore(tx).find(thread, [f"c:{number}", f"c:{number - 1}"])
     people = None
-    if _several(unread, parse_note(last)):
-        people = {each.author_id: await deps.users.get_known(each.author_id) for each in unread}
-    own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
-    async with deps.database.begin() as tx:
-        unread = await MessageStore(tx).unread(thread, turn)  # somebody may have deleted one meanwhile
-        entries = _keyed(unread, _as_messages(deps, unread, people))
-        await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
+    if _several(unread, parse_note(notes.get(f"c:{number}") or notes.get(f"c:{number - 1}"))):
+        known = [each.author_id for each in unread if deps.users.is_cached(each.author_id)]
+        people = {each: await deps.users.get_known(each) for each in known}
+    own = [(f"f:{number}", Message(Role.ASSISTANT, words))] if words else []
+    entries = _keyed(unread, _as_messages(deps, unread, people))
+    await TranscriptStore(tx).append(thread, number, 0, [*entries, *own])
 
 
 def _as_messages(

@@ -75,14 +75,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Settled:
-    """`own`: the answer where it is our own and no model's. `unread`: the turn has taken something up that its
-    transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where it is to
-    be posted now. `result`: what it came to, in figures."""
+    """`remembers`: something of it is to be remembered. `claim`: on the answer, where it is to be posted now. `result`:
+    what it came to, in figures."""
 
     finished: FinishedTurn
-    own: str
     answer: TurnAnswer
-    unread: bool
     remembers: bool
     claim: PostClaim | None
     result: Mapping[str, Any] | None
@@ -94,10 +91,6 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
         async with deps.database.begin() as tx:
             return FinishedTurn(await ConversationStore(tx).snapshot(request.thread), final=final)
     finished = replace(settled.finished, final=final)
-    # Before the post: while Slack is away, a run that begins anew posts the answer and looks at nothing else. What is
-    # remembered with the post is read there.
-    if settled.unread or settled.own:
-        await append_unread(deps, request.thread, request.turn, settled.own)
     if settled.claim:
         finished = await _post(deps, settled, finished, attempt)
     if settled.remembers and not (settled.claim and finished.posted):
@@ -208,6 +201,8 @@ class _Ending:
             question=" ".join(answer.split()) if request.kind in _QUESTIONS else question,
             result=result,
         )
+        # A run that begins anew posts the answer and looks at nothing else.
+        await append_unread(self._deps, tx, request, fit_answer("", answer, end, detail=detail) if own else "")
         to_post = await answer_with_records(tx, request, ended)
         posts = request.post and not handover and to_post.is_due
         return _Settled(
@@ -220,8 +215,6 @@ class _Ending:
                 approvals=spent.approvals,
             ),
             answer=to_post,
-            own=fit_answer("", answer, end, detail=detail) if own else "",
-            unread=bool(await MessageStore(tx).unread(thread, turn)),
             remembers=self._plan is not None
             and (self._plan.route.agent is Agent.OPERATOR or self._plan.route.remembers),
             claim=await self._deps.outbox.claim(tx, to_post.post()) if posts else None,
