@@ -51,7 +51,8 @@ _PROJECT = re.compile(r"PRJ-\d+")
 _RFP = re.compile(r"\brfp_\w+")
 _PATCH = '{"status": "proposal submitted"}'
 _NOT_SOUND = text("""
-SELECT (SELECT count(*) FROM conversation_turns WHERE settled_at IS NOT NULL AND kind NOT IN ('answered', 'spoken'))
+SELECT (SELECT count(*) FROM conversation_turns
+        WHERE settled_at IS NOT NULL AND kind NOT IN ('answered', 'posted_by_tool'))
      + (SELECT count(*) FROM agent_tool_executions WHERE status IS DISTINCT FROM 'ok')
 """)
 

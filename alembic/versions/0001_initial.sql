@@ -502,9 +502,9 @@ CREATE TABLE posts (
     CHECK (ts IS NOT NULL OR NOT record_due)
 );
 -- Finds the conversation that an answer of the bot belongs to.
-CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'talk:%';
+CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'conversation:%';
 -- Finds the posts of a conversation that is being forgotten.
-CREATE INDEX posts_talk_idx ON posts (channel, thread_ts) WHERE key LIKE 'talk:%';
+CREATE INDEX posts_conversation_idx ON posts (channel, thread_ts) WHERE key LIKE 'conversation:%';
 
 -- The registry of threads: the workflow that gets what people write there. author_id wrote the root; it is kept for when
 -- Slack has it no more. The catch-up leaves alone what was said before compare_from. first_message_at: when the first

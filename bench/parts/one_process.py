@@ -109,7 +109,7 @@ class OneTurn:
             await self._decide()
         most = self._begun.max_turns or DEFAULT_MAX_STEPS
         outcome = await ReactLoop(self._think, self._act, max_turns=most, ends_turn=turn_ending).run()
-        if outcome.kind is not OutcomeKind.SPOKEN:  # else its last call has ended the turn
+        if outcome.kind is not OutcomeKind.POSTED_BY_TOOL:  # else its last call has ended the turn
             await self._finish(outcome)
 
     async def _decide(self) -> None:
@@ -129,7 +129,9 @@ class OneTurn:
 
     async def _execute(self, asked: ToolCall) -> Execution:
         if asked.kind is ToolKind.SPEAK:
-            finished = await self._finish(ConversationOutcome(OutcomeKind.SPOKEN, "", model_calls=self._step), asked)
+            finished = await self._finish(
+                ConversationOutcome(OutcomeKind.POSTED_BY_TOOL, "", model_calls=self._step), asked
+            )
             if finished.final is None:
                 raise RuntimeError("the final call was not run")
             return finished.final

@@ -59,7 +59,8 @@ SELECT bug_id AS thread, turn FROM agent_turns WHERE status = 'running' AND bug_
 """)
 _UNSENT = text("""
 SELECT split_part(key, ':', 1) AS bug_id, key FROM posts
-WHERE ts IS NULL AND ((split_part(key, ':', 1) = ANY(:cases) AND key NOT LIKE '%:forwarded:%') OR key LIKE 'talk:%')
+WHERE ts IS NULL
+  AND ((split_part(key, ':', 1) = ANY(:cases) AND key NOT LIKE '%:forwarded:%') OR key LIKE 'conversation:%')
 """)
 """Posts that are claimed and were never sent. A notice that a message was forwarded may be left out after two tries."""
 _SESSIONS = text("""
@@ -255,7 +256,7 @@ def _counts(evidence: Evidence, people: People) -> dict[str, int]:
         "conversation_messages": sum(not is_case(each.place) for each in people.written.values()),
         "conversation_turns": len(evidence.turns),
         "items": sum(evidence.items.values()),
-        **{kind: kinds[kind] for kind in ("answered", "spoken", "told", "silent", "stopped")},
+        **{kind: kinds[kind] for kind in ("answered", "posted_by_tool", "replied_by_rule", "silent", "stopped")},
         "repeated": sum(row.verdict == "duplicate" for row in evidence.messages),
         "relayed": sum(relayed),
         "conversations_cancelled": sum(evidence.cancelled[thread] for thread in conversations),

@@ -22,7 +22,7 @@ _CASE_WORD = re.compile(r"\bw\d\d[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
 _BY_OPERATOR = answers.stopped_text([], by_operator=True).removesuffix(" Nothing was done yet.")
 """How the answer of a turn begins that an operator has stopped."""
-_ANSWERING = ("answered", "spoken")
+_ANSWERING = ("answered", "posted_by_tool")
 _JOURNALLED = (*_ANSWERING, "summarised", "failed")
 """Kinds of turns that say something about an RFP. A stopped turn may have nothing to say."""
 _ASKING = ("clarified", "asked")
@@ -153,7 +153,7 @@ def _unsent_posts(evidence: Evidence) -> Iterator[Fault]:
     """
     threads = set(evidence.threads.values())
     for thread, key in evidence.unsent:
-        repeated = key.startswith("talk:") and ":turn:" in key
+        repeated = key.startswith("conversation:") and ":turn:" in key
         if thread in threads and (repeated or not evidence.terminated[thread]):
             yield Fault(thread, f"the post {key} is claimed and was never sent")
 
@@ -407,9 +407,9 @@ def _answers(evidence: Evidence) -> Iterator[Fault]:
 def _answer_posts(evidence: Evidence) -> Iterator[Fault]:
     """Each answer is posted, each post is in its thread, and no turn without an answer has a post."""
     places = {row.thread: row.place for row in evidence.conversations}
-    keyed = [(key_of(post), post) for post in evidence.posts if key_of(post).startswith("talk:")]
+    keyed = [(key_of(post), post) for post in evidence.posts if key_of(post).startswith("conversation:")]
     mine = [(key, post) for key, post in keyed if thread_of_post(key) in places]
-    due = {f"talk:{turn.thread}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
+    due = {f"conversation:{turn.thread}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
     for key in due - {key for key, _ in mine}:
         yield Fault(thread_of_post(key), f"{key} was posted 0 times")
     for key, post in mine:

@@ -190,8 +190,8 @@ class _Settling:
         return [*found, *([Fault("", f"{pending} events were never acknowledged")] if pending else [])]
 
     def _thread_of(self, workflow_id: str) -> str:
-        if workflow_id.startswith("talk:"):
-            return workflow_id.removeprefix("talk:")
+        if workflow_id.startswith("conversation:"):
+            return workflow_id.removeprefix("conversation:")
         cases = (case for case in self._people.cases if workflow_id.endswith(case.place))
         return next((self._people.bug_id(case) for case in cases), "")
 

@@ -37,7 +37,7 @@ ROOT, FIRST, AGAIN, STOP = "100.000001", "100.000002", "100.000003", "100.000004
 PLACE = f"{identity.GENERAL}:{ROOT}"
 TALK = f"{identity.TEAM}:{PLACE}"
 TEXTS = {ROOT: "Please add t00r to chaos-1.", FIRST: "It is about t00m00.", AGAIN: "It is about t00m00.", STOP: "stop"}
-KEY = f"talk:{TALK}:turn:1"
+KEY = f"conversation:{TALK}:turn:1"
 
 
 def _judged(evidence: Evidence, **changes: Any) -> str:
@@ -108,14 +108,14 @@ DIRECT = Written("T:D1:9.1", MessageKind.MESSAGE, "D1:9.1", "t01r", ("D1", "9.1"
 UNDELIVERED = {"written": {**WHOLE.written, DIRECT.id: DIRECT}}
 HANDOVER = RelayedHandover(Thread(identity.TEAM, identity.GENERAL, ROOT), 1, {"h00a0": 1}, {"h00q0": 1})
 ESCALATED = [_turn(kind="escalated")]
-SPOKEN = {"kind": "spoken", "agent": "operator", "rfp_id": "rfp_chaos1"}
+SPOKEN = {"kind": "posted_by_tool", "agent": "operator", "rfp_id": "rfp_chaos1"}
 STOPPED = [_turn(kind="stopped", answer=answers.stopped_text([]))]
 CANCELLED = [_turn(kind="stopped", answer=answers.stopped_text([], by_operator=True))]
-NOTICE = [(TALK, f"talk:{TALK}:model_away:1")]
+NOTICE = [(TALK, f"conversation:{TALK}:model_away:1")]
 TERMINATED = Counter([TALK])
 SECOND_TURN: Changes = {
     "conversations": [_changed(CONVERSATION, turn=2, reading_turn=2)],
-    "posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:2")],
+    "posts": [*WHOLE.posts, _post(f"conversation:{TALK}:turn:2")],
 }
 REPEATED = _turn(answer="I have read t00m00.", turn=2)
 ANSWER = _rows(2, verdict="answer", turn=2, step=1, shown=1, position=3)
@@ -172,7 +172,7 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         (f"{KEY} was posted 0 times", {"posts": []}),
         (f"{KEY} was posted 2 times", {"posts": [*WHOLE.posts, *WHOLE.posts]}),
         ("under 1.1", {"posts": [_post(KEY, "1.1")]}),
-        ("is no answer", {"posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:7")]}),
+        ("is no answer", {"posts": [*WHOLE.posts, _post(f"conversation:{TALK}:turn:7")]}),
         ("never sent", {"unsent": [(TALK, f"{KEY}#2")]}),
         ("never sent", {"unsent": NOTICE}),
         ("never sent", {"unsent": [(TALK, KEY)], "terminated": TERMINATED}),

@@ -56,7 +56,7 @@ FROM agent_tool_executions e JOIN conversation USING (team, channel, thread_ts)
 UNION ALL
 SELECT to_timestamp(claimed_at), 'ledger',
        p.key || CASE WHEN ts IS NULL THEN ' is claimed' ELSE ' is done as ' || ts END
-FROM posts p JOIN conversation ON starts_with(p.key, 'talk:' || conversation.key || ':')
+FROM posts p JOIN conversation ON starts_with(p.key, 'conversation:' || conversation.key || ':')
 """)
 
 

@@ -103,8 +103,8 @@ async def test_turn_is_shown_with_all_that_is_stored(
 ) -> None:
     answer = answer_of(talk)
     told = explain.told(link(answer, talk.thread.ts))
-    assert told["workflow_id"] == f"talk:{talk.thread.key}"
-    assert told["workflow_url"] == f"http://ui.example:8233/namespaces/default/workflows/talk:{talk.thread.key}"
+    assert told["workflow_id"] == f"conversation:{talk.thread.key}"
+    assert told["workflow_url"] == f"http://ui.example:8233/namespaces/default/workflows/conversation:{talk.thread.key}"
     assert (told["turn"], told["correlation_id"]) == (1, f"{talk.thread.key}:1")
     assert told["asker"] == {"user_id": REPORTER, "name": "Rae Porter"}
     assert [each["text"] for each in told["said"]] == [asked.text]
@@ -134,7 +134,7 @@ async def test_turn_is_shown_to_people_as_text(
     done = explain(f"{GENERAL}/{asked.ts}")
     assert (done.returncode, done.stderr) == (0, "")
     for part in (
-        f"http://ui.example:8233/namespaces/default/workflows/talk:{talk.thread.key}",
+        f"http://ui.example:8233/namespaces/default/workflows/conversation:{talk.thread.key}",
         f"Rae Porter ({REPORTER})",
         "step 4 by 'rfp', with 'what is'",
         f"{CITY} (from the message)",

@@ -50,7 +50,7 @@ async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Store
     assert stored.unjudged[0].said_at == float(ts(1))
     async with talk.database.begin() as tx:
         owner = ThreadStore(tx).owner
-        assert await owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
+        assert await owner(THREAD) == ThreadOwner(f"conversation:{THREAD.key}", "conversation")
         assert await owner(replace(THREAD, team="T2")) is None
         assert await owner(replace(THREAD, ts=ts(1))) is None
 
@@ -62,7 +62,7 @@ async def test_conversation_takes_over_a_thread_that_was_a_cases(talk: StoredCon
     await talk.store(mention(1, "hi"))
     async with talk.database.begin() as tx:
         await ThreadStore(tx).register(case, THREAD.channel, THREAD.ts)
-        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
+        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"conversation:{THREAD.key}", "conversation")
 
 
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
@@ -237,7 +237,7 @@ async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) ->
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
     async with talk.database.begin() as tx:
-        for key, at in ((f"talk:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
+        for key, at in ((f"conversation:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
             await PostStore(tx).claim(key, THREAD.channel, THREAD.ts, 0.0, 1.0)
             await PostStore(tx).record_posted(key, ts(at))
     async with talk.database.begin() as tx:
@@ -266,7 +266,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
         async with database.begin() as tx:
             await ThreadBindingStore(tx).bind(talk.thread, "project", "PRJ-1", "U1")
-            for key in (f"talk:{talk.thread.key}:turn:1", f"talk:{talk.thread.key}5:turn:1"):
+            for key in (f"conversation:{talk.thread.key}:turn:1", f"conversation:{talk.thread.key}5:turn:1"):
                 post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
                 await tx.execute(text(_POST), post)
     async with database.begin() as tx:
@@ -282,7 +282,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
     posts = {row["key"] for row in await talks[0].rows("SELECT key FROM posts")}
-    assert [f"talk:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
+    assert [f"conversation:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
     assert len(posts) == 2 + 5, "whatever else is in those threads"
 
 

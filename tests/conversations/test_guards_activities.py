@@ -38,7 +38,7 @@ async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text:
 async def test_word_for_silence_is_never_posted(talk: ConversationActivityScene) -> None:
     talk.replies("NO_REPLY", "NO_REPLY")
     await talk.said("any news there")
-    assert (await talk.answer()).kind is OutcomeKind.SPEECHLESS
+    assert (await talk.answer()).kind is OutcomeKind.NO_ANSWER
     [posted] = talk.posted()
     assert "NO_REPLY" not in posted.text
 

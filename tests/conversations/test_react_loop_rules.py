@@ -77,7 +77,7 @@ def test_model_without_words_ends_with_a_summary_or_a_sentence() -> None:
     assert (outcome.kind, outcome.step) == (OutcomeKind.SUMMARISED, 0)
     assert outcome.text == answers.summary_text([done(LOOK)])
     outcome = Script([]).play()
-    assert (outcome.kind, outcome.text) == (OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
+    assert (outcome.kind, outcome.text) == (OutcomeKind.NO_ANSWER, answers.NOTHING_TO_SAY)
 
 
 def test_call_with_a_known_id_is_not_run_again() -> None:
@@ -171,7 +171,7 @@ def test_change_forbids_silence(status: ExecutionStatus) -> None:
 def test_silent_model_is_asked_again_where_silence_is_not_allowed(text: str) -> None:
     silent = ModelReply(text, silent=True)
     script = Script([silent] * 9)
-    assert script.play().kind is OutcomeKind.SPEECHLESS
+    assert script.play().kind is OutcomeKind.NO_ANSWER
     assert script.asked == [AUTO, AUTO, NONE]
     assert Script([silent, ANSWER]).play().text == ANSWER.text
     script = Script([silent] * 9)

@@ -34,7 +34,7 @@ async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: S
     await talk.hear(mention(2))
     await talk.take_up(2)
     for key, at in (("turn:1", 3), ("turn:1#2", 4), ("model_away:2", 5)):
-        await posted(talk.database, f"talk:{THREAD.key}:{key}", at)
+        await posted(talk.database, f"conversation:{THREAD.key}:{key}", at)
     turns = {0: 1, 1: 1, 2: 2, 3: 1, 4: 1, 5: 0}
     for at, turn in turns.items():
         seen = await found(talk.database, at)

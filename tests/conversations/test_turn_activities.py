@@ -135,7 +135,7 @@ async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivity
 async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: ConversationActivityScene, text: str) -> None:
     await talk.said(text)
     begun = await talk.begin()
-    assert begun.ends is OutcomeKind.TOLD
+    assert begun.ends is OutcomeKind.REPLIED_BY_RULE
     await talk.settle(ConversationOutcome(begun.ends, ""))
     [posted] = talk.posted()
     assert "Create a lamp" in posted.text

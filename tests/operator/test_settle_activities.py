@@ -66,7 +66,7 @@ async def journal(talk: ConversationActivityScene) -> list[tuple[EntryKind, str,
 
 @pytest.mark.parametrize(
     "kind",
-    [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, OutcomeKind.PROPOSED, OutcomeKind.ANSWERED],
+    [OutcomeKind.SUMMARISED, OutcomeKind.FAILED, OutcomeKind.NO_ANSWER, OutcomeKind.PROPOSED, OutcomeKind.ANSWERED],
 )
 async def test_words_of_a_status_turn_are_journalled_once(desk: ConversationActivityScene, kind: OutcomeKind) -> None:
     """An answer's words are in the transcript, others come with the request."""
@@ -90,7 +90,7 @@ async def test_failures_are_said_and_journalled_where_nothing_was_changed(
 async def test_words_of_a_final_call_are_journalled_once(desk: ConversationActivityScene) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": "It is won now."})
     assert (
-        await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+        await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
         == "It is won now."
     )
     assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
@@ -109,9 +109,11 @@ async def test_final_call_that_is_lost_leaves_nothing_in_the_journal(
     with monkeypatch.context() as away:
         away.setattr(TurnStore, "settle", lost)
         with pytest.raises(Transient):
-            await desk.run(desk.activities.finish_turn, FinishRequest(desk.thread, 1, OutcomeKind.SPOKEN, **given))
+            await desk.run(
+                desk.activities.finish_turn, FinishRequest(desk.thread, 1, OutcomeKind.POSTED_BY_TOOL, **given)
+            )
     assert await journal(desk) == []
-    assert await settled(desk, OutcomeKind.SPOKEN, "", **given) == "It is won now."
+    assert await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", **given) == "It is won now."
     assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
 
 
@@ -119,7 +121,7 @@ async def test_final_call_that_is_lost_leaves_nothing_in_the_journal(
 async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationActivityScene, refused: str) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": " " if refused == "by the tool" else "It is new."})
     state = STATUS_TURN if refused == "by the tool" else FAILED_TURN
-    request = FinishRequest(desk.thread, 1, OutcomeKind.SPOKEN, answered_at=1, final=final, protocol=state)
+    request = FinishRequest(desk.thread, 1, OutcomeKind.POSTED_BY_TOOL, answered_at=1, final=final, protocol=state)
     for _ in range(2):
         finished = await desk.run(desk.activities.finish_turn, request)
         assert finished.final
@@ -132,7 +134,7 @@ async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationAct
 async def test_word_to_stop_wins_over_a_final_call(desk: ConversationActivityScene) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": "It is new."})
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
-    said = await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
     assert said == answers.stopped_text(())
     assert await journal(desk) == []
     assert "t:1:1:call_1" not in dict(await desk.transcript())
@@ -140,7 +142,7 @@ async def test_word_to_stop_wins_over_a_final_call(desk: ConversationActivitySce
 
 async def test_turn_fails_where_its_final_call_is_no_longer_stored(desk: ConversationActivityScene) -> None:
     final = ToolCall("call_1", "slack.post.summary", "", kind=ToolKind.SPEAK)
-    said = await settled(desk, OutcomeKind.SPOKEN, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
     assert said == answers.GENERIC_FAILURE
 
 
@@ -174,11 +176,11 @@ async def test_words_are_posted_although_the_rfp_was_deleted(desk: ConversationA
     assert await journal(desk) == []
 
 
-@pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.SPOKEN, "text"), (OutcomeKind.ASKED, "question")])
+@pytest.mark.parametrize(("kind", "name"), [(OutcomeKind.POSTED_BY_TOOL, "text"), (OutcomeKind.ASKED, "question")])
 async def test_words_of_a_speaking_call_are_the_turns_only_message(
     desk: ConversationActivityScene, kind: OutcomeKind, name: str
 ) -> None:
-    tool = "slack.post.summary" if kind is OutcomeKind.SPOKEN else "slack.ask.clarifying.question"
+    tool = "slack.post.summary" if kind is OutcomeKind.POSTED_BY_TOOL else "slack.ask.clarifying.question"
     final = await _reply(desk, tool, {name: "It is with the client. Is that right?"})
     said = await settled(desk, kind, "", answered_at=1, final=final, protocol=replace(STATUS_TURN, did_journal=True))
     assert said == "It is with the client. Is that right?"
@@ -281,7 +283,7 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
     await desk.said(f"link {CITY}")
     begun = await desk.begin(2)
-    assert begun.ends is OutcomeKind.TOLD
+    assert begun.ends is OutcomeKind.REPLIED_BY_RULE
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
     request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
     finished = await desk.run(desk.activities.finish_turn, request)

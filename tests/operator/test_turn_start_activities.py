@@ -206,8 +206,8 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(make_ta
 @pytest.mark.parametrize(
     ("between", "kind"),
     [
-        pytest.param({"text": "rfp_abc124"}, OutcomeKind.TOLD, id="unknown RFP"),
-        pytest.param({"text": "where?"}, OutcomeKind.TOLD, id="where"),
+        pytest.param({"text": "rfp_abc124"}, OutcomeKind.REPLIED_BY_RULE, id="unknown RFP"),
+        pytest.param({"text": "where?"}, OutcomeKind.REPLIED_BY_RULE, id="where"),
         pytest.param({"text": CITY, "sender_id": DEVELOPER}, OutcomeKind.SUMMARISED, id="somebody else"),
         pytest.param({"text": "<@U9> which one was it?", "addressed": False}, OutcomeKind.SILENT, id="silent turn"),
     ],
@@ -217,7 +217,7 @@ async def test_request_stays_open_until_its_writer_answers(
 ) -> None:
     await reply(desk, 1, ASK)
     await desk.said(desk.message(**between))
-    assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.TOLD else None)
+    assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.REPLIED_BY_RULE else None)
     assert (await route(desk, 2)).resumes_turn == 0
     await desk.settle(ConversationOutcome(kind, ""), 2)
     assert await begun(desk, 3, CITY) == (CITY, 1, "")

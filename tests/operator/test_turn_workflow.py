@@ -36,7 +36,7 @@ async def test_operator_is_prepared_before_it_thinks_and_remembered_after(databa
         assert {each.agent for each in scene.asked} == {Agent.OPERATOR}
         memo = await (await scene.handle.describe()).memo()
         assert memo["correlation_id"] == f"{scene.thread.key}:1"
-        assert (await scene.until_settled(1)).kind is OutcomeKind.SPOKEN
+        assert (await scene.until_settled(1)).kind is OutcomeKind.POSTED_BY_TOOL
         request = scene.settlement(1)
         assert (request.answered_at, request.final and request.final.id) == (2, POST)
         assert request.protocol

@@ -274,7 +274,7 @@ class ConversationScene:
 
     def conversation_posts(self) -> list[tuple[tuple[str, str], str]]:
         """What the conversation has posted in its thread: the kind, what it is about, and the text."""
-        start, found = f"talk:{self.thread.key}:", []
+        start, found = f"conversation:{self.thread.key}:", []
         for each in self.slack.workspace.channel(self.thread.channel).messages.values():
             key = str((each.metadata or {}).get("event_payload", {}).get("key", ""))
             if key.startswith(start):

@@ -13,7 +13,7 @@ def test_workflow_ids_are_those_of_running_workflows() -> None:
     assert bug_workflow_id(THREAD) == "bug:T1:C1:1700000000.000100"
     assert route_reply_workflow_id(THREAD) == "route:T1:C1:1700000000.000100"
     assert sla_workflow_id("BUG-7", 2) == "sla:BUG-7:2"
-    assert conversation_workflow_id(THREAD) == "talk:T1:C1:1700000000.000100"
+    assert conversation_workflow_id(THREAD) == "conversation:T1:C1:1700000000.000100"
 
 
 def test_thread_is_read_back_from_a_conversation_workflow_id() -> None:

@@ -67,7 +67,7 @@ class SlackInvitationSender(InvitationSender):
         state = "is cancelled" if made.cancelled else f"is at {made.local} ({zone})"
         await self._outbox.share(
             FileUpload(
-                key=f"talk:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
+                key=f"conversation:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
                 channel=thread.channel,
                 thread_ts=thread.ts,
                 name=FILE_NAME,

@@ -179,7 +179,7 @@ def outcome_key(action: ProposedAction) -> str:
 
 def _outcome_key(thread: Any, action_id: Any) -> Any:
     """The key, of strings or of columns."""
-    return "talk:" + thread + ":approval:" + action_id
+    return "conversation:" + thread + ":approval:" + action_id
 
 
 def _press_key(press: ButtonPress) -> str:

@@ -54,18 +54,18 @@ from threadline.tools.public_text import public_lines
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import ToolExecutionStore
 
-_BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
+_BY_RULE = (OutcomeKind.REPLIED_BY_RULE, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
 """Their words list what was tried."""
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 _BY_DECISION = (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED)
-_THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, *_BY_DECISION)
+_THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.NO_ANSWER, *_BY_DECISION)
 _RESULTS = {
     OutcomeKind.CLARIFIED: DecisionOutcome.CLARIFIED,
     OutcomeKind.ESCALATED: DecisionOutcome.ESCALATED,
     OutcomeKind.STOPPED: DecisionOutcome.FAILED,
     OutcomeKind.FAILED: DecisionOutcome.FAILED,
-    OutcomeKind.SPEECHLESS: DecisionOutcome.FAILED,
+    OutcomeKind.NO_ANSWER: DecisionOutcome.FAILED,
 }
 _LEFT = "(This was not said: a person had taken the thread over.)"
 _CLAIM_GOOD_FOR = 10.0

@@ -36,7 +36,7 @@ async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> Convers
 
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
     rendered = formatting.notice(notice_text(word.kind, word.until))
-    key = f"talk:{word.thread.key}:{word.kind}:{word.about}"
+    key = f"conversation:{word.thread.key}:{word.kind}:{word.about}"
     await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered))
 
 
@@ -56,7 +56,7 @@ class TurnAnswer:
     @property
     def key(self) -> str:
         """That of its post."""
-        return f"talk:{self.turn.thread.key}:turn:{self.turn.turn}"
+        return f"conversation:{self.turn.thread.key}:turn:{self.turn.turn}"
 
     def render(self) -> tuple[Rendered, ...]:
         """One part for each message; none for an answer that says nothing. Records are in the order of the calls."""

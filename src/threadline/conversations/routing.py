@@ -286,7 +286,7 @@ def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: Conversa
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
-    return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
+    return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.REPLIED_BY_RULE, reply=reply)
 
 
 def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:

@@ -93,7 +93,7 @@ MAX_PARALLEL = 10
 CLARIFYING_QUESTION_TOOL = "slack.ask.clarifying.question"
 _ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
 """Decisions that end a turn before its agent is asked."""
-_FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.NO_ANSWER)
 _BROKEN_STATUSES = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
 _MAX_TOOL_NAME = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
@@ -720,7 +720,7 @@ class ReactLoop:
             return self.ended(OutcomeKind.SUMMARISED, answers.summary_text(self.executions))
         if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
-        return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
+        return self.ended(OutcomeKind.NO_ANSWER, answers.NOTHING_TO_SAY)
 
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> ConversationOutcome:
         return ConversationOutcome(kind, text, step, self.model_calls, tuple(self.executions))
@@ -763,7 +763,7 @@ def turn_ending(execution: Execution) -> OutcomeKind | None:
 
 
 def _speech_ends(tool: str) -> OutcomeKind:
-    return OutcomeKind.ASKED if tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
+    return OutcomeKind.ASKED if tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.POSTED_BY_TOOL
 
 
 def no_reply(error: FailureError) -> StepFailed:

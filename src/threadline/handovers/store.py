@@ -198,7 +198,7 @@ WITH last AS (
            t.conversation_id, p.turn, split_part(t.reaction, '::', 1) = ANY(:ups) AS up
     FROM ratings t JOIN conversations c ON c.id = t.conversation_id
     JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM posts
-                  WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'talk:%') p ON p.turn IS NOT NULL
+                  WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'conversation:%') p ON p.turn IS NOT NULL
     WHERE t.active
     ORDER BY t.conversation_id, p.turn, t.user_id, t.at DESC
 ), counted AS (

@@ -29,7 +29,7 @@ MAX_TOOLS = 12
 _REQUEST, _ANSWER, _FACT = 500, 400, 1_000  # characters of what was said that are kept
 _SPOKEN, _LEAST = 10, 50  # how many are told by their names, and characters of each where there are many
 
-_WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.SPEECHLESS, OutcomeKind.STOPPED, OutcomeKind.FAILED)
+_WITHOUT_ANSWER = (OutcomeKind.SUMMARISED, OutcomeKind.NO_ANSWER, OutcomeKind.STOPPED, OutcomeKind.FAILED)
 
 _WORDS = {
     "append": "append", "approve": "approv", "assign": "assign", "book": "book", "build": "build", "cancel": "cancel",

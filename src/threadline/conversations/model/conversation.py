@@ -127,18 +127,18 @@ class OutcomeKind(StrEnum):
     """In the model's words."""
     SUMMARISED = "summarised"
     """The model had none, so that the executions were listed."""
-    SPEECHLESS = "speechless"
+    NO_ANSWER = "no_answer"
     """Nor was anything executed."""
     STOPPED = "stopped"
     """A person asked for it."""
     FAILED = "failed"
     SILENT = "silent"
     """The message was not for the bot; the only kind without a text."""
-    TOLD = "told"
+    REPLIED_BY_RULE = "replied_by_rule"
     """By rule, about the thread itself: what it is bound to, or that there is no such RFP."""
     ASKED = "asked"
     """A person's answer goes on with the request: by rule for the RFP, or by the operator's clarifying question."""
-    SPOKEN = "spoken"
+    POSTED_BY_TOOL = "posted_by_tool"
     """By the operator's summary, in the words of its final call."""
     PROPOSED = "proposed"
     """With an action that the operator proposes."""
@@ -207,7 +207,7 @@ class ConversationInput:
 
 
 def conversation_workflow_id(thread: Thread) -> str:
-    return f"talk:{thread.key}"
+    return f"conversation:{thread.key}"
 
 
 def thread_of_conversation(workflow_id: str) -> Thread:

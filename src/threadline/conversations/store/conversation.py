@@ -107,8 +107,8 @@ WHERE m.message_id = :message_id
 UNION ALL
 SELECT c.team, c.channel, c.thread_ts FROM posts p
 JOIN conversations c ON c.team = :team AND c.channel = p.channel AND c.stored > 0
-                    AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
-WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'talk:%'
+                    AND starts_with(p.key, 'conversation:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'conversation:%'
 LIMIT 1
 """)
 """The condition on the key is the index's own."""
@@ -151,8 +151,8 @@ WHERE c.id = ANY(:ids) AND (
 """)
 _DELETE_POSTS = text("""
 DELETE FROM posts p USING conversations c
-WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts AND p.key LIKE 'talk:%'
-  AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts AND p.key LIKE 'conversation:%'
+  AND starts_with(p.key, 'conversation:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
 """)
 """The first condition on the key is the index's own."""
 _DELETE_HANDOVER_POSTS = text("""

@@ -36,8 +36,8 @@ _REFUSED: Mapping[str | None, str] = {
     Refusal.THROTTLED_FIRST: _TOO_MUCH,
 }
 _WAYS = "Give the permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS."
-_ANSWER = re.compile(r"talk:([^:]+):([^:]+):([^:]+):turn:(\d+)(?:#\d+)?")
-_NOTICE = re.compile(r"talk:([^:]+):([^:]+):([^:]+):([a-z_]+):.*", re.DOTALL)
+_ANSWER = re.compile(r"conversation:([^:]+):([^:]+):([^:]+):turn:(\d+)(?:#\d+)?")
+_NOTICE = re.compile(r"conversation:([^:]+):([^:]+):([^:]+):([a-z_]+):.*", re.DOTALL)
 
 _MESSAGE = text("""
 SELECT c.team, c.channel, c.thread_ts, m.turn, m.verdict, m.redacted_at IS NOT NULL AS deleted
@@ -47,7 +47,7 @@ WHERE m.message_id = ANY(ARRAY(
 LIMIT 1
 """)
 """A permalink names no team."""
-_POST = text("SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'talk:%' LIMIT 1")
+_POST = text("SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'conversation:%' LIMIT 1")
 """The condition on the key is the index's own."""
 _CASE = text("""
 SELECT split_part(key, ':', 1) AS bug_id FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'BUG-%'

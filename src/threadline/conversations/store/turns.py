@@ -73,7 +73,7 @@ SELECT last.user_id, last.turn, last.said_at FROM (
          WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id
            AND m.message_type = 'message'), 0) AS said_at
     FROM conversation_turns t
-    WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind NOT IN ('told', 'silent')
+    WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind NOT IN ('replied_by_rule', 'silent')
       AND NOT (t.kind <> ALL(:kinds) AND (
           SELECT coalesce(bool_and(m.message_id ~ :job), false) FROM conversation_messages m
           WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'))
