@@ -148,7 +148,7 @@ class OneTurn:
             self._turn.turn,
             outcome.kind,
             text="" if answered else outcome.text,
-            answered_at=self._step if answered else 0,
+            answer_step=self._step if answered else 0,
             model_calls=outcome.model_calls,
             final=final,
             protocol=self._protocol,

@@ -44,8 +44,8 @@ def person(text: str, author: str = "") -> Message:
     return Message(Role.USER, text, author=author)
 
 
-def bot(text: str, *calls: ToolCall, opaque: str = "") -> Message:
-    return Message(Role.ASSISTANT, text, calls, opaque=opaque)
+def bot(text: str, *calls: ToolCall, provider_data: str = "") -> Message:
+    return Message(Role.ASSISTANT, text, calls, provider_data=provider_data)
 
 
 def call(identity: str, name: str = "tickets.search", arguments: str = '{"words": "x"}') -> ToolCall:

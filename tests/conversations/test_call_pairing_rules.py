@@ -19,14 +19,14 @@ ANYTHING = st.lists(
         content=st.sampled_from(["", " ", "any news", "[Side Effect] told"]),
         calls=st.just(()) | st.lists(CALLS, max_size=3).map(tuple),
         call_id=IDS,
-        opaque=st.sampled_from(["", "{}"]),
+        provider_data=st.sampled_from(["", "{}"]),
     ),
     max_size=40,
 )
 
 
-def asks(*ids: str, text: str = "", opaque: str = "") -> Message:
-    return bot(text, *(ToolCall(each, "a") for each in ids), opaque=opaque)
+def asks(*ids: str, text: str = "", provider_data: str = "") -> Message:
+    return bot(text, *(ToolCall(each, "a") for each in ids), provider_data=provider_data)
 
 
 def is_paired(messages: Sequence[Message]) -> bool:
@@ -41,7 +41,7 @@ def is_paired(messages: Sequence[Message]) -> bool:
 
 def test_paired_dialogue_is_unchanged() -> None:
     note = Message(Role.SYSTEM, "[Side Effect] done")
-    messages = [person("q"), asks("1", "2", opaque="[]"), result("1"), result("2"), note, bot("a"), person("r")]
+    messages = [person("q"), asks("1", "2", provider_data="[]"), result("1"), result("2"), note, bot("a"), person("r")]
     assert pair_tool_results(messages) == messages
     assert pair_tool_results([]) == []
 
@@ -57,7 +57,13 @@ def test_result_without_its_call_is_left_out() -> None:
 
 
 def test_call_without_its_result_is_left_out_and_its_text_stays() -> None:
-    given = [person("q"), asks("1", "2", text="Looking.", opaque="[]"), result("2"), asks("3"), asks("4", text="And.")]
+    given = [
+        person("q"),
+        asks("1", "2", text="Looking.", provider_data="[]"),
+        result("2"),
+        asks("3"),
+        asks("4", text="And."),
+    ]
     assert pair_tool_results(given) == [person("q"), asks("2", text="Looking."), result("2"), bot("And.")]
 
 

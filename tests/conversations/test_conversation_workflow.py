@@ -44,7 +44,7 @@ async def test_a_mention_is_thought_about_acted_on_and_answered(database: Databa
         assert await scene.until_said(1) == "It costs 100."
         assert await scene.prompts() == [(1, "what does it cost?")]
         assert (await scene.until_settled(1)).kind is OutcomeKind.ANSWERED
-        assert (scene.settlement(1).answered_at, scene.settlement(1).text) == (2, "")
+        assert (scene.settlement(1).answer_step, scene.settlement(1).text) == (2, "")
         await scene.until(lambda: scene.marked == {RECEIVED_REACTION: [said.ts]}, "the message is marked")
         shown = summaries(await scene.events())
         for summary in ("think 1", "tool estimates.getProjectDetails", "think 2", "finish turn 1: answered"):

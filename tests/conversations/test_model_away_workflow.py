@@ -33,7 +33,7 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         assert await scene.until_said(1) == "There I am."
         assert scene.words == [(NoticeReason.MODEL_AWAY, "1")]
         assert [(request.turn, request.step) for request in scene.asked] == [(1, step) for step in range(1, 10)]
-        assert (scene.settlement(1).answered_at, scene.settlement(1).model_calls) == (9, 1)
+        assert (scene.settlement(1).answer_step, scene.settlement(1).model_calls) == (9, 1)
         timers = [
             event.timer_started_event_attributes.start_to_fire_timeout.ToSeconds()
             for event in await scene.events()

@@ -67,7 +67,7 @@ def test_each_prompt_of_a_turn_begins_with_the_one_before(
     before = asked(sent, *current)
     for step in range(steps):
         calls = [call(f"now{step}.{number}") for number in range(2)]
-        current += [bot("", *calls, opaque="{}"), *(result(each.id, "y" * 19_000) for each in calls)]
+        current += [bot("", *calls, provider_data="{}"), *(result(each.id, "y" * 19_000) for each in calls)]
         current += [person(text) for text in interjections[step : step + 1]]
         after = asked(sent, *current)
         assert after.messages[: len(before.messages)] == before.messages
@@ -98,7 +98,7 @@ def test_summary_comes_first_and_notes_of_earlier_turns_are_left_out() -> None:
     assert [each.content for each in prompt.messages[:5]] == ["[Earlier] They spoke of x.", "x", "y", "a", "b"]
     assert [each.role for each in prompt.messages[5:]] == [Role.SYSTEM, Role.USER]
     assert prompt.messages[5].content.startswith("[Context]")
-    assert not any(each.opaque for each in prompt.messages if each.role is not Role.ASSISTANT)
+    assert not any(each.provider_data for each in prompt.messages if each.role is not Role.ASSISTANT)
 
 
 def test_call_of_a_stopped_turn_is_not_sent_without_its_result() -> None:
@@ -196,10 +196,10 @@ def test_note_is_read_back_and_nothing_else_is_taken_for_one() -> None:
     for other in (
         None,
         person("a"),
-        bot("b", opaque=given.message().opaque),
+        bot("b", provider_data=given.message().provider_data),
         Message(Role.SYSTEM, "[Side Effect] x"),
-        Message(Role.SYSTEM, "x", opaque="{}"),
-        Message(Role.SYSTEM, "x", opaque="not json"),
+        Message(Role.SYSTEM, "x", provider_data="{}"),
+        Message(Role.SYSTEM, "x", provider_data="not json"),
     ):
         assert parse_note(other) is None
 
@@ -235,8 +235,8 @@ def test_note_tells_the_model_what_holds_for_the_turn() -> None:
 
 def test_note_of_a_later_version_is_read_by_an_earlier_one() -> None:
     note = brief(2).message()
-    later = json.dumps({**json.loads(note.opaque), "mood": "good"})
-    assert parse_note(Message(Role.SYSTEM, note.content, opaque=later)) == brief(2)
+    later = json.dumps({**json.loads(note.provider_data), "mood": "good"})
+    assert parse_note(Message(Role.SYSTEM, note.content, provider_data=later)) == brief(2)
 
 
 # -- ids in recent results, which "it" and "the second one" may mean --------------------------------------------------

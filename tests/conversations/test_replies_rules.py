@@ -29,8 +29,8 @@ def told(text: str, *calls: ToolCall) -> ModelReply:
 
 def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
     wire = [ToolCall("1", "tickets_search", '{"words": "a"}'), ToolCall("2", REGISTRY.all()[1].wire_name, "{}")]
-    kept = reply_to_message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), opaque="o"), REGISTRY)
-    assert (kept.role, kept.content, kept.opaque) == (Role.ASSISTANT, "I look.", "o")
+    kept = reply_to_message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), provider_data="o"), REGISTRY)
+    assert (kept.role, kept.content, kept.provider_data) == (Role.ASSISTANT, "I look.", "o")
     assert [(each.name, each.read_only) for each in kept.calls] == [
         ("tickets.search", True),
         ("tickets.close_one", False),

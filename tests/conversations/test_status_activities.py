@@ -42,7 +42,7 @@ async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(tal
     talk.model.script(script)
     await think(talk)
     assert seen == ["thinking"]
-    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
+    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1))
     await talk.post()
     assert status(talk) == ""
 

@@ -19,7 +19,7 @@ async def talk(talk: StoredConversation) -> StoredConversation:
 
 
 def assistant(content: str) -> Message:
-    return Message(Role.ASSISTANT, content, (ToolCall("c1", "a.b", "{}"),), opaque="[]")
+    return Message(Role.ASSISTANT, content, (ToolCall("c1", "a.b", "{}"),), provider_data="[]")
 
 
 async def at(talk: StoredConversation, key: str) -> Message | None:

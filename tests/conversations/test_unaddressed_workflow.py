@@ -101,7 +101,7 @@ async def test_question_during_a_turn_for_somebody_else_is_answered_in_it(databa
         await scene.say(TO_BEN, addressed=False)
         assert await scene.until_said(2) == "I say yes."
         assert [request.choice for request in scene.asked[1:]] == [ToolChoice.AUTO] * 3
-        assert scene.settlement(2).answered_at == 3
+        assert scene.settlement(2).answer_step == 3
 
 
 async def test_author_of_a_question_is_told_that_the_model_is_away(database: Database) -> None:

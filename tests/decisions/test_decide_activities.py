@@ -174,7 +174,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
         await HandoverStore(tx).take(ConversationTurn(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
     step = 2 if tool else 1
-    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=step, changed_something=changed)
+    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answer_step=step, changed_something=changed)
     for _ in range(2):  # the result of the first attempt is lost
         assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
@@ -269,7 +269,7 @@ async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) ->
     await talk.think(step=2)
     said = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert said[-1] == "only the red ones"
-    await engine.settled(OutcomeKind.ANSWERED, answered_at=2)
+    await engine.settled(OutcomeKind.ANSWERED, answer_step=2)
     await talk.begin(2)
     assert (await engine.decide(2)).course is NextStep.ESCALATE
 
@@ -315,6 +315,6 @@ async def test_reply_to_a_question_needs_no_mention_among_others(engine: Engine,
     await engine.decided("how much does it cost?", 2)
     if kind is OutcomeKind.ANSWERED:
         await talk.think(2)
-    await engine.settled(kind, 2, answered_at=int(kind is OutcomeKind.ANSWERED))
+    await engine.settled(kind, 2, answer_step=int(kind is OutcomeKind.ANSWERED))
     told = await talk.said(talk.message("Enterprise, and I want my money back", addressed=False))
     assert (told.snapshot.turn_due, told.snapshot.addressed_due) == (True, kind is OutcomeKind.CLARIFIED)

@@ -87,7 +87,7 @@ async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) 
     replies(engine, "It costs 990 a month [1].")
     await engine.talk.think()
     assert any(PRICES.text in str(each) for each in engine.talk.sent())
-    said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1)
+    said = await engine.settled(OutcomeKind.ANSWERED, answer_step=1)
     assert said == "It costs 990 a month [1].\n\nSources: [1] Plans – Enterprise"
     (source,) = (await engine.last()).sources
     assert (source.title, source.text) == ("Plans", ""), "texts are not kept after the turn"
@@ -104,7 +104,7 @@ async def test_second_round_without_retrieval_rests_on_the_first(
     if course is NextStep.PROCEED:
         await engine.talk.think()
         assert any(PRICES.text in str(each) for each in engine.talk.sent())
-        assert (await engine.settled(OutcomeKind.ANSWERED, answered_at=1)).endswith("Plans – Enterprise")
+        assert (await engine.settled(OutcomeKind.ANSWERED, answer_step=1)).endswith("Plans – Enterprise")
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -137,7 +137,7 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
     await engine.decided(f"{question}, in detail?" if detail else f"{question}?")
     replies(engine, "\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
     await engine.talk.think()
-    said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1, escalate=EscalationReason.TOOL_FAILURE)
+    said = await engine.settled(OutcomeKind.ANSWERED, answer_step=1, escalate=EscalationReason.TOOL_FAILURE)
     notice = escalation_text(EscalationReason.TOOL_FAILURE)
     assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
     assert any("Paragraph 9" in each.text for each in engine.talk.posted()) is detail
@@ -171,7 +171,7 @@ async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(e
     async with engine.talk.database.begin() as tx:
         await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
     await engine.talk.run(engine.talk.activities.pass_to_operator, PassToOperator(engine.talk.thread, 1, 0))
-    assert await engine.settled(OutcomeKind.ANSWERED, answered_at=1) == "It is new."
+    assert await engine.settled(OutcomeKind.ANSWERED, answer_step=1) == "It is new."
 
 
 async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine: Engine) -> None:

@@ -125,7 +125,7 @@ class HandoverScene:
         if said:
             await self.talk.said(*said)
         begun = await self.talk.begin(turn)
-        assert (begun.ends, begun.relays) == (OutcomeKind.SILENT, True)
+        assert (begun.ends, begun.relays_to_person) == (OutcomeKind.SILENT, True)
         await self.relay(turn)
         await self.engine.settled(OutcomeKind.SILENT, turn)
 

@@ -67,17 +67,17 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
 async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting: HandoverScene) -> None:
     talk = waiting.talk
     await talk.said("how do I export?")
-    assert (await talk.begin(2)).relays
+    assert (await talk.begin(2)).relays_to_person
     await waiting.relay(2)
     await talk.said("as a CSV file")
     await talk.think(2, 1)
     await talk.think(2, 2)
-    await waiting.engine.settled(OutcomeKind.ANSWERED, 2, answered_at=2)
+    await waiting.engine.settled(OutcomeKind.ANSWERED, 2, answer_step=2)
     await waiting.relay(2)
     assert relayed(waiting) == ["how do I export?", "as a CSV file"]
     await talk.said(talk.message("or PDF?"), talk.message("stop", kind=MessageKind.STOP))
     begun_ = await talk.begin(3)
-    assert (begun_.ends, begun_.relays) == (None, True)
+    assert (begun_.ends, begun_.relays_to_person) == (None, True)
     await waiting.engine.settled(OutcomeKind.STOPPED, 3, "I stopped.")
     await waiting.relay(3)
     assert relayed(waiting)[2:] == ["or PDF?", "stop"]

@@ -51,7 +51,7 @@ def user(text: str, author: str = "") -> Message:
 
 
 def said(reply: ModelReply) -> Message:
-    return Message(Role.ASSISTANT, reply.text, reply.calls, opaque=reply.opaque)
+    return Message(Role.ASSISTANT, reply.text, reply.calls, provider_data=reply.provider_data)
 
 
 def returned(call: ToolCall, output: str = '{"project_id": "P-12"}') -> Message:

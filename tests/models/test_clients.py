@@ -41,8 +41,8 @@ async def test_reasoning_is_sent_back_in_its_place(make: Make, sandbox: ModelSan
 async def test_reasoning_without_its_call_is_left_out(make: Make, sandbox: ModelSandbox) -> None:
     model = make()
     first = (await model.ask(asked())).reply
-    assert first.opaque
-    await model.ask(asked(Message(Role.ASSISTANT, "I did nothing.", opaque=first.opaque), user(REQUEST)))
+    assert first.provider_data
+    await model.ask(asked(Message(Role.ASSISTANT, "I did nothing.", provider_data=first.provider_data), user(REQUEST)))
     assert [item.get("role") for item in sandbox.log[-1].conversation.messages] == ["user", "assistant", "user"]
     assert not sandbox.refused
 
@@ -57,17 +57,17 @@ async def test_reasoning_of_another_model_is_left_out(make: Make, sandbox: Model
 async def test_undecryptable_reasoning_is_left_out(make: Make, sandbox: ModelSandbox) -> None:
     model = make()
     first = (await model.ask(asked())).reply
-    kept = json.loads(first.opaque)
+    kept = json.loads(first.provider_data)
     kept["items"][0]["encrypted_content"] = "by another organisation"
-    spoilt = Message(Role.ASSISTANT, calls=first.calls, opaque=json.dumps(kept))
+    spoilt = Message(Role.ASSISTANT, calls=first.calls, provider_data=json.dumps(kept))
     answer = await model.ask(asked(spoilt, returned(first.calls[0])))
     assert answer.reply.calls[0].name == "estimates_updateQuoteTotals"
     assert [refused.code for refused in sandbox.refused] == ["invalid_encrypted_content"]
 
 
-@pytest.mark.parametrize("opaque", ["not json", "[]", '{"model": "gpt-5.4-mini"}', '"x"'])
-async def test_opaque_part_of_another_kind_is_ignored(make: Make, opaque: str) -> None:
-    answer = await make().ask(asked(Message(Role.ASSISTANT, "Hello.", opaque=opaque), user(REQUEST)))
+@pytest.mark.parametrize("provider_data", ["not json", "[]", '{"model": "gpt-5.4-mini"}', '"x"'])
+async def test_opaque_part_of_another_kind_is_ignored(make: Make, provider_data: str) -> None:
+    answer = await make().ask(asked(Message(Role.ASSISTANT, "Hello.", provider_data=provider_data), user(REQUEST)))
     assert answer.reply.calls
 
 

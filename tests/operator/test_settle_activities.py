@@ -72,7 +72,7 @@ async def test_words_of_a_status_turn_are_journalled_once(desk: ConversationActi
     """An answer's words are in the transcript, others come with the request."""
     async with desk.database.begin() as tx:
         await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    given: dict[str, Any] = {"answered_at": 1, "text": ""} if kind is OutcomeKind.ANSWERED else {}
+    given: dict[str, Any] = {"answer_step": 1, "text": ""} if kind is OutcomeKind.ANSWERED else {}
     assert await settled(desk, kind, protocol=STATUS_TURN, **given) == "It is new."
     assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
 
@@ -90,7 +90,7 @@ async def test_failures_are_said_and_journalled_where_nothing_was_changed(
 async def test_words_of_a_final_call_are_journalled_once(desk: ConversationActivityScene) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": "It is won now."})
     assert (
-        await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
+        await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answer_step=1, final=final, protocol=STATUS_TURN)
         == "It is won now."
     )
     assert await journal(desk) == [(EntryKind.SAID, "It is won now.", f"{desk.thread.key}:1")]
@@ -105,7 +105,7 @@ async def test_final_call_that_is_lost_leaves_nothing_in_the_journal(
         raise Transient("The database is away.")
 
     final = await _reply(desk, "slack.post.summary", {"text": "It is won now."})
-    given: dict[str, Any] = {"answered_at": 1, "final": final, "protocol": STATUS_TURN}
+    given: dict[str, Any] = {"answer_step": 1, "final": final, "protocol": STATUS_TURN}
     with monkeypatch.context() as away:
         away.setattr(TurnStore, "settle", lost)
         with pytest.raises(Transient):
@@ -121,7 +121,7 @@ async def test_final_call_that_is_lost_leaves_nothing_in_the_journal(
 async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationActivityScene, refused: str) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": " " if refused == "by the tool" else "It is new."})
     state = STATUS_TURN if refused == "by the tool" else FAILED_TURN
-    request = FinishRequest(desk.thread, 1, OutcomeKind.POSTED_BY_TOOL, answered_at=1, final=final, protocol=state)
+    request = FinishRequest(desk.thread, 1, OutcomeKind.POSTED_BY_TOOL, answer_step=1, final=final, protocol=state)
     for _ in range(2):
         finished = await desk.run(desk.activities.finish_turn, request)
         assert finished.final
@@ -134,7 +134,7 @@ async def test_turn_goes_on_when_its_final_call_is_refused(desk: ConversationAct
 async def test_word_to_stop_wins_over_a_final_call(desk: ConversationActivityScene) -> None:
     final = await _reply(desk, "slack.post.summary", {"text": "It is new."})
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
-    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answer_step=1, final=final, protocol=STATUS_TURN)
     assert said == answers.stopped_text(())
     assert await journal(desk) == []
     assert "t:1:1:call_1" not in dict(await desk.transcript())
@@ -142,7 +142,7 @@ async def test_word_to_stop_wins_over_a_final_call(desk: ConversationActivitySce
 
 async def test_turn_fails_where_its_final_call_is_no_longer_stored(desk: ConversationActivityScene) -> None:
     final = ToolCall("call_1", "slack.post.summary", "", kind=ToolKind.SPEAK)
-    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answered_at=1, final=final, protocol=STATUS_TURN)
+    said = await settled(desk, OutcomeKind.POSTED_BY_TOOL, "", answer_step=1, final=final, protocol=STATUS_TURN)
     assert said == answers.GENERIC_FAILURE
 
 
@@ -182,7 +182,7 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
 ) -> None:
     tool = "slack.post.summary" if kind is OutcomeKind.POSTED_BY_TOOL else "slack.ask.clarifying.question"
     final = await _reply(desk, tool, {name: "It is with the client. Is that right?"})
-    said = await settled(desk, kind, "", answered_at=1, final=final, protocol=replace(STATUS_TURN, did_journal=True))
+    said = await settled(desk, kind, "", answer_step=1, final=final, protocol=replace(STATUS_TURN, did_journal=True))
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
     async with desk.database.begin() as tx:

@@ -194,7 +194,7 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(make_ta
     async with desk.database.begin() as tx:
         await TranscriptStore(tx).append(desk.thread, 1, 1, entries)
     state = ProtocolState(scope=CITY, loaded=(CITY,), did_load=True)
-    asks = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, final=call.reference(), protocol=state)
+    asks = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answer_step=1, final=call.reference(), protocol=state)
     await desk.run(desk.activities.finish_turn, asks)
     await desk.post()
     assert desk.posted()[-1].text == "Search for it, or wait?"

@@ -38,7 +38,7 @@ async def test_operator_is_prepared_before_it_thinks_and_remembered_after(databa
         assert memo["correlation_id"] == f"{scene.thread.key}:1"
         assert (await scene.until_settled(1)).kind is OutcomeKind.POSTED_BY_TOOL
         request = scene.settlement(1)
-        assert (request.answered_at, request.final and request.final.id) == (2, POST)
+        assert (request.answer_step, request.final and request.final.id) == (2, POST)
         assert request.protocol
         assert (request.protocol.did_load, request.protocol.did_patch, request.protocol.did_post) == (True, True, False)
 

@@ -168,7 +168,7 @@ class ConversationActivityScene:
     async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationSnapshot:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
-            self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
+            self.thread, turn, outcome.kind, outcome.text, answer_step=outcome.step, model_calls=outcome.model_calls
         )
         return (await self.run(self.activities.finish_turn, request)).snapshot
 

@@ -88,10 +88,10 @@ class Engine:
         kind: OutcomeKind,
         turn: int = 1,
         text: str = "",
-        answered_at: int = 0,
+        answer_step: int = 0,
         escalate: EscalationReason | None = None,
     ) -> str:
-        request = FinishRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
+        request = FinishRequest(self.talk.thread, turn, kind, text, answer_step=answer_step, escalate=escalate)
         await self.talk.run(self.talk.activities.finish_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text

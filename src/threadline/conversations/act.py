@@ -68,7 +68,7 @@ async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int
     """
     if request.final is None:
         raise TypeError("the request has no final call")
-    asked = ActRequest(request.thread, request.turn, request.answered_at, (request.final,), request.protocol)
+    asked = ActRequest(request.thread, request.turn, request.answer_step, (request.final,), request.protocol)
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
         if await is_stopped(tx, request):

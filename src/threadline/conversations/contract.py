@@ -137,13 +137,13 @@ class ActRequest(ConversationTurn):
 
 @dataclass(frozen=True)
 class FinishRequest(ConversationTurn):
-    """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0). `final`: the call in that
+    """The end of a turn. `text` counts only where it is no model's (`answer_step` is 0). `final`: the call in that
     reply which has the answer's words, where the operator speaks by a tool. It is run with the end of the turn, and
     where it is refused, the turn goes on."""
 
     kind: OutcomeKind
     text: str = ""
-    answered_at: int = 0
+    answer_step: int = 0
     """The step whose reply is the answer, or holds it, whole in the transcript."""
     model_calls: int = 0
     final: ToolCall | None = None
@@ -215,7 +215,7 @@ class BegunTurn:
     """Model calls that may ask for tools; 0: as every conversation."""
     behind: int = 0
     """Steps that another agent took before this one went on."""
-    relays: bool = False
+    relays_to_person: bool = False
     """A person has taken the thread over, or may: they are shown what was said."""
     overhears: bool = False
     """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""

@@ -117,12 +117,12 @@ async def _end_turn(
     try:
         if request.final and (final := await run_final(deps, request, attempt, settle)) is None:
             stopped = answers.stopped_text(())
-            request = replace(request, final=None, kind=OutcomeKind.STOPPED, text=stopped, answered_at=0)
+            request = replace(request, final=None, kind=OutcomeKind.STOPPED, text=stopped, answer_step=0)
     except InternalError:
         raise
     except Permanent as error:  # as where its reply is no longer stored
         _log.warning("final_call_lost", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
-        request = replace(request, final=None, kind=OutcomeKind.FAILED, text="", answered_at=0)
+        request = replace(request, final=None, kind=OutcomeKind.FAILED, text="", answer_step=0)
     if request.final is None:
         async with deps.database.begin() as tx:
             settled = await _Ending(deps, tx, request).settle()
@@ -179,7 +179,7 @@ class _Ending:
         left = await self._leave_to_person()
         request = self._request
         mine = {each.key: each.message for each in stored.entries}
-        self._reply = mine.get(f"a:{turn}:{request.answered_at}")
+        self._reply = mine.get(f"a:{turn}:{request.answer_step}")
         note = parse_note(mine.get(f"c:{turn}"))
         askers = () if note else await MessageStore(tx).askers(thread, turn, 1)  # of a turn that ended before the loop
         user = note.user_id if note else askers[-1].user_id if askers else ""
@@ -253,8 +253,8 @@ class _Ending:
             handover = await HandoverStore(self._tx).open_for(thread)
             theirs = handover is not None and bool(handover.taken_by) and handover.ref.turn != turn
         if theirs:
-            if request.answered_at:
-                await TranscriptStore(self._tx).rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
+            if request.answer_step:
+                await TranscriptStore(self._tx).rewrite(thread, f"a:{turn}:{request.answer_step}", _LEFT)
             self._request = replace(request, kind=OutcomeKind.SILENT, text="")
         return theirs
 

@@ -65,7 +65,7 @@ class TurnNote:
     since: int = 0
 
     def message(self) -> Message:
-        return Message(Role.SYSTEM, "\n".join(self._lines()), opaque=_NOTES.dump_json(self).decode())
+        return Message(Role.SYSTEM, "\n".join(self._lines()), provider_data=_NOTES.dump_json(self).decode())
 
     def _lines(self) -> Iterable[str]:
         yield f"[Context] It is {_moment(self.at, UTC)} UTC."
@@ -92,10 +92,10 @@ class TurnNote:
 
 def parse_note(message: Message | None) -> TurnNote | None:
     """The note that a message of the transcript is; None when it is none."""
-    if message is None or message.role is not Role.SYSTEM or not message.opaque:
+    if message is None or message.role is not Role.SYSTEM or not message.provider_data:
         return None
     try:
-        return _NOTES.validate_json(message.opaque)
+        return _NOTES.validate_json(message.provider_data)
     except ValidationError:
         return None
 
@@ -235,7 +235,7 @@ def build_prompt(
         """Calls under the names that the provider allows; notes without what only we read in them."""
         if message.role is Role.ASSISTANT:
             return replace(message, calls=tuple(map(on_the_wire, message.calls)))
-        return replace(message, opaque="") if message.opaque else message
+        return replace(message, provider_data="") if message.provider_data else message
 
     if tight:
         current = [replace(each, content=truncate_middle(each.content, TIGHT_MESSAGE_BYTES)) for each in current]
@@ -312,7 +312,7 @@ def pair_tool_results(messages: Sequence[Message]) -> list[Message]:
             answered = [(call, results.pop(call.id)) for call in message.calls if call.id in results]
             calls = tuple(call for call, _ in answered)
             if calls != message.calls:
-                message = replace(message, calls=calls, opaque="")  # it speaks of the calls that are gone
+                message = replace(message, calls=calls, provider_data="")  # it speaks of the calls that are gone
             if calls or not is_blank(message.content):
                 paired += [message, *(result for _, result in answered)]
         elif message.role is not Role.TOOL:

@@ -52,7 +52,7 @@ def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
             critical=bool(tool and tool.critical),
         )
         calls.append(kept)
-    return Message(Role.ASSISTANT, _whole(reply.text), tuple(calls), opaque=reply.opaque)
+    return Message(Role.ASSISTANT, _whole(reply.text), tuple(calls), provider_data=reply.provider_data)
 
 
 def skipped_calls_note(reply: ModelReply) -> Message | None:

@@ -244,7 +244,7 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
         turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
         behind=route.prior_steps,
-        relays=route.relays_to_person,
+        relays_to_person=route.relays_to_person,
         overhears=route.overhears,
     )
 

@@ -396,7 +396,7 @@ class Turn:
             self._number,
             outcome.kind,
             text="" if answered else outcome.text,
-            answered_at=self._step if answered else 0,
+            answer_step=self._step if answered else 0,
             model_calls=outcome.model_calls,
             final=final,
             protocol=self._protocol,
@@ -448,7 +448,7 @@ class Turn:
     async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
         """Show what was said in the turn to the person who has the thread, or may take it over. Where it is left to
         them, whoever wrote it is told when that fails for good, and when the person had closed it before."""
-        if not begun.relays:
+        if not begun.relays_to_person:
             return
         unshown, summary = list[bool](), "relay the turn to the person"
         failed = await attempt(

@@ -77,7 +77,7 @@ class OpenAIModel(ChatModel):
         if not all(ids) or len(set(ids)) < len(ids) or not taken.isdisjoint(ids):
             # Some endpoints number each reply's calls anew, or give them no ids.
             calls = tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls)
-            reply = replace(reply, calls=calls, opaque="")
+            reply = replace(reply, calls=calls, provider_data="")
         return replace(answer, reply=reply, usage=usage)
 
     async def _ask(self, prompt: Prompt) -> Completion:
@@ -104,7 +104,9 @@ class OpenAIModel(ChatModel):
                 self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
                 # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
-                prompt = replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
+                prompt = replace(
+                    prompt, messages=tuple(replace(message, provider_data="") for message in prompt.messages)
+                )
             else:
                 raise
         return await self._respond(prompt)

@@ -91,8 +91,8 @@ class ModelReply:
     calls: tuple[ToolCall, ...] = ()
     silent: bool = False
     """The model holds that nothing in it was for the bot; counts only where silence is allowed."""
-    opaque: str = ""
-    """See `Message.opaque`; empty in a workflow."""
+    provider_data: str = ""
+    """See `Message.provider_data`; empty in a workflow."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Message:
     call_id: str = ""
     author: str = ""
     """Of a user's message, where several people write: a name, as the model is shown it."""
-    opaque: str = ""
+    provider_data: str = ""
     """The provider's own form of an assistant's message (its reasoning, say) as JSON, handed back to it unread."""
 
     @property

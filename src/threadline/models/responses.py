@@ -1,8 +1,8 @@
 """Prompts and replies in the form of OpenAI's Responses API: https://developers.openai.com/api/docs/guides/text.
 
 Nothing is kept at the provider (`store` is false), so a reasoning model's own thoughts come back encrypted and are
-sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning. They are what is `opaque` in
-a message, as JSON: `model` wrote them, and no other can read them; `items` are, in the order of the reply, each
+sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning. They are a message's
+`provider_data`, as JSON: `model` wrote them, and no other can read them; `items` are, in the order of the reply, each
 `reasoning` item as it came, and for each `message` and `function_call` a stub that holds its place.
 """
 
@@ -56,7 +56,7 @@ def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
     """An assistant's message as items: where the same model can go on from its thoughts, with these in their places."""
     text, calls = message.content, {call.id: call for call in message.calls}
     thoughts: list[dict[str, Any]] = []
-    for item in _kept(message.opaque, model):
+    for item in _kept(message.provider_data, model):
         if item["type"] == "reasoning":
             thoughts.append(dict(item))
             continue
@@ -72,9 +72,9 @@ def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
     yield from (_call(call) for call in calls.values())
 
 
-def _kept(opaque: str, model: str) -> Sequence[Mapping[str, Any]]:
+def _kept(provider_data: str, model: str) -> Sequence[Mapping[str, Any]]:
     try:
-        kept = json.loads(opaque or "{}")
+        kept = json.loads(provider_data or "{}")
     except ValueError:
         return ()
     return kept.get("items", ()) if isinstance(kept, dict) and kept.get("model") == model else ()
@@ -107,6 +107,8 @@ def parse_response(response: Any, model: str) -> Completion:
                 items.append({name: thought[name] for name in _REASONING if thought.get(name) is not None})
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
     text = "\n\n".join(text for text in texts if text.strip())
-    opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
+    provider_data = json.dumps({"model": model, "items": items}) if goes_on else ""
     used = Usage.read(model, response.usage, "input_tokens", "output_tokens")
-    return Completion(ModelReply(text, tuple(calls), opaque=opaque), used, cut=response.status == "incomplete")
+    return Completion(
+        ModelReply(text, tuple(calls), provider_data=provider_data), used, cut=response.status == "incomplete"
+    )

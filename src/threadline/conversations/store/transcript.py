@@ -169,7 +169,7 @@ class TranscriptStore(Store):
         found = [each for each in read if each[2].content != content]
         for position, _, message in found:
             # Without what the provider has said of it in the old words.
-            body = encode_message(replace(message, content=content, opaque=""))
+            body = encode_message(replace(message, content=content, provider_data=""))
             await self._tx.execute(update(transcript_entries).where(mine, _row.position == position).values(body=body))
         if found:
             told = conversations.c.summary_until >= min(position for position, _, _ in found)
