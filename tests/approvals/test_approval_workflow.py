@@ -24,6 +24,7 @@ from threadline.approvals.contract import (
 )
 from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, button_value
 from threadline.approvals.workflow import ApprovalWorkflow
+from threadline.gateway import router as event_router
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
@@ -105,7 +106,9 @@ MakeHouse = Callable[..., AbstractAsyncContextManager[ApprovalWorkflows]]
 
 
 @pytest.fixture
-def make_house(make_desk: MakeDesk) -> MakeHouse:
+def make_house(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> MakeHouse:
+    monkeypatch.setattr(event_router, "ACCEPT_TIMEOUT", 60)  # a busy machine is no fault of the gateway
+
     @asynccontextmanager
     async def make(
         expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time

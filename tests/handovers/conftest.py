@@ -5,8 +5,15 @@ import pytest
 from tests.handovers.scene import HandoverScene
 from tests.support.conversation_activities import Make, make_talk
 from tests.support.decision_activities import engine_of
+from threadline.gateway import router
 
 __all__ = ["make_talk"]
+
+
+@pytest.fixture(autouse=True)
+def patient_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no fault of the gateway."""
+    monkeypatch.setattr(router, "ACCEPT_TIMEOUT", 60)
 
 
 @pytest.fixture
