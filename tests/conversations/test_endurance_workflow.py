@@ -41,6 +41,7 @@ async def test_activity_whose_result_was_lost_does_nothing_twice(database: Datab
         assert len(scene.posted(scene.thread.channel)) == 1
 
 
+@pytest.mark.records("talk_proposes")
 async def test_what_a_turn_has_proposed_is_waited_for_once_its_result_is_lost(database: Database) -> None:
     async def propose(context: ToolContext) -> str:
         action = NewAction({"tool": "jira.create", "arguments": {}}, Risk.MEDIUM)

@@ -33,6 +33,7 @@ cancelled run_agent_investigation
 cancelled think
 execute_action
 check_pull_request
+child started ApprovalWorkflow
 child started CatchUpWorkflow
 child started SLATrackingWorkflow
 cleanup_workspace
@@ -115,7 +116,7 @@ finish_turn clarified
 finish_turn escalated
 finish_turn failed
 finish_turn silent
-finish_turn spoken
+finish_turn posted_by_tool
 finish_turn stopped
 finish_turn summarised
 show_decision
