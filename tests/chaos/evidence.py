@@ -184,7 +184,7 @@ def is_case(place: str) -> bool:
 def thread_of_post(key: str) -> str:
     """Return the conversation's key or the case's number from the key of a post."""
     parts = key.split(":")
-    return ":".join(parts[1:4]) if parts[0] == "talk" else parts[0]
+    return ":".join(parts[1:4]) if parts[0] == "conversation" else parts[0]
 
 
 async def gather(
