@@ -107,8 +107,8 @@ class OneTurn:
     async def take(self) -> None:
         if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
-        most = self._begun.max_turns or DEFAULT_MAX_STEPS
-        outcome = await ReactLoop(self._think, self._act, max_turns=most, ends_turn=turn_ending).run()
+        most = self._begun.max_steps or DEFAULT_MAX_STEPS
+        outcome = await ReactLoop(self._think, self._act, max_steps=most, ends_turn=turn_ending).run()
         if outcome.kind is not OutcomeKind.POSTED_BY_TOOL:  # else its last call has ended the turn
             await self._finish(outcome)
 

@@ -423,9 +423,9 @@ class ModelSettings(SettingsGroup):
 class ConversationSettings(SettingsGroup):
     """Conversations. Limits of a conversation, and how long its data is kept: see conversations.md."""
 
-    conversation_max_turns: int = Field(5, ge=1, le=20)
+    conversation_max_steps: int = Field(5, ge=1, le=20)
     """Model calls of one answer that may ask for tools, 1 to 20."""
-    conversation_quiet: Seconds = 24 * 3600
+    conversation_idle_timeout: Seconds = 24 * 3600
     """Silence after which a conversation's workflow ends. The next message starts a new run, which remembers
     everything."""
     conversation_model_patience: Seconds = 3600

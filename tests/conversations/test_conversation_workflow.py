@@ -230,7 +230,7 @@ async def test_silence_ends_the_run_and_the_next_message_starts_another(database
         await scene.later(hours=23)
         await scene.until_known("Waiting for a person")
         await scene.later(hours=2)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         first = (await scene.handle.describe()).run_id
         await scene.say("the second one")
         assert await scene.until_said(2) == "Thanks."
@@ -238,7 +238,7 @@ async def test_silence_ends_the_run_and_the_next_message_starts_another(database
 
 
 async def test_message_that_needs_no_turn_postpones_the_end(database: Database) -> None:
-    async with conversation(database, limits=ConversationLimits(quiet=3600), server=skipping_time) as scene:
+    async with conversation(database, limits=ConversationLimits(idle_timeout=3600), server=skipping_time) as scene:
         said = await scene.say("any news")
         await scene.until_said(1)
         await scene.later(minutes=40)
@@ -247,7 +247,7 @@ async def test_message_that_needs_no_turn_postpones_the_end(database: Database) 
         await scene.later(minutes=40)
         assert (await scene.handle.query("state"))["state"] == "idle"
         await scene.later(minutes=40)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         assert len(scene.asked) == 1
 
 
@@ -291,10 +291,10 @@ async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: D
         await scene.thumb("+1", BEN, MessageKind.REACTION_REMOVED)
         await scene.until_idle()
         await scene.later(days=2)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         await scene.thumb("-1", BEN)
         await scene.later(days=2)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         assert await put() == ["-1"]
         assert (list(scene.said), list(scene.marked)) == ([1], [RECEIVED_REACTION])
 

@@ -171,15 +171,15 @@ async def test_message_that_comes_while_a_run_completes_is_answered(database: Da
     async def read() -> bool:
         return len(await scene.prompts()) == number + 1 and not (await scene.snapshot()).unposted_turns
 
-    async with conversation(database, limits=ConversationLimits(quiet=0)) as scene:
+    async with conversation(database, limits=ConversationLimits(idle_timeout=0)) as scene:
         runs = set()
         for number in range(25):
             await scene.say(f"{number}")
             runs.add((await scene.handle.describe()).run_id)
             await scene.until(read, "it is answered, and the run about to end")
             if number % 5 == 0:
-                assert await scene.handle.result() == "quiet", "others may all come before the end"
-        assert await scene.handle.result() == "quiet"
+                assert await scene.handle.result() == "idle", "others may all come before the end"
+        assert await scene.handle.result() == "idle"
         assert await _prompted(scene) == Counter(str(number) for number in range(25))
         assert sorted(scene.said) == list(range(1, (await scene.snapshot()).turn + 1))
         assert len(runs) > 1, "some came too late for their run"

@@ -78,7 +78,7 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
 
 async def test_messages_between_people_are_not_judged(talk: ConversationActivityScene) -> None:
     first = await talk.said("any news there", aside(talk, "hi"))
-    assert len(first.overheard) == 1
+    assert len(first.not_addressed) == 1
     talk.at -= 100
     talked = [aside(talk, "ok") for _ in range(2)]
     for number in range(12):
@@ -86,13 +86,13 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
         talked.append(aside(talk, f"remark {number}"))
     stored = await talk.said(*talked)
     assert stored.refused == ()
-    assert set(stored.overheard) == {each.id for each in talked}
+    assert set(stored.not_addressed) == {each.id for each in talked}
     assert stored.snapshot.turn_due
     again = await talk.said(*talked)
-    assert set(again.overheard) == {each.id for each in talked}
+    assert set(again.not_addressed) == {each.id for each in talked}
     asked = await talk.said("any news there", "any news there")
     assert Refusal.DUPLICATE in [each.why for each in asked.refused]
-    assert asked.overheard == ()
+    assert asked.not_addressed == ()
 
 
 async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
@@ -116,7 +116,7 @@ async def test_unaddressed_messages_of_a_single_person_are_judged(talk: Conversa
     await talk.said("any news there")
     stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
-    assert stored.overheard == ()
+    assert stored.not_addressed == ()
 
 
 async def test_tool_acts_for_the_last_who_asked_before_its_step(

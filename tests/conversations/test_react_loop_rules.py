@@ -60,10 +60,10 @@ def test_model_that_always_asks_for_tools_is_asked_for_words() -> None:
     assert script.play().text == ANSWER.text
     assert script.asked == [AUTO] * DEFAULT_MAX_STEPS + [NONE]
     assert len(script.ran) == DEFAULT_MAX_STEPS
-    for max_turns in (0, 1, 8):
+    for max_steps in (0, 1, 8):
         script = Script(endless())
-        assert script.play(max_turns=max_turns).model_calls == max_turns + 1
-        assert script.asked == [AUTO] * max_turns + [NONE]
+        assert script.play(max_steps=max_steps).model_calls == max_steps + 1
+        assert script.asked == [AUTO] * max_steps + [NONE]
 
 
 def test_calls_of_the_last_reply_are_not_run() -> None:
@@ -124,10 +124,10 @@ def test_stop_while_the_model_thinks_runs_none_of_its_calls() -> None:
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
 
 
-@pytest.mark.parametrize("max_turns", [1, DEFAULT_MAX_STEPS])
-def test_stop_while_tools_run_lets_them_end_and_calls_no_model(max_turns: int) -> None:
+@pytest.mark.parametrize("max_steps", [1, DEFAULT_MAX_STEPS])
+def test_stop_while_tools_run_lets_them_end_and_calls_no_model(max_steps: int) -> None:
     script = Script([asks(LOOK), ANSWER])
-    outcome = script.play(max_turns=max_turns, stop_requested=lambda: len(script.ran) == 1)
+    outcome = script.play(max_steps=max_steps, stop_requested=lambda: len(script.ran) == 1)
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
     assert script.asked == [AUTO]
 
@@ -175,7 +175,7 @@ def test_silent_model_is_asked_again_where_silence_is_not_allowed(text: str) -> 
     assert script.asked == [AUTO, AUTO, NONE]
     assert Script([silent, ANSWER]).play().text == ANSWER.text
     script = Script([silent] * 9)
-    assert script.play(max_turns=1).model_calls == 2
+    assert script.play(max_steps=1).model_calls == 2
     assert script.asked == [AUTO, NONE]
 
 
@@ -197,7 +197,7 @@ class Played:
     replies: list[ModelReply | StepFailed]
     results: list[list[Execution]]
     stops: list[bool]
-    max_turns: int
+    max_steps: int
     silence: bool
     script: Script = field(init=False)
     outcome: ConversationOutcome = field(init=False)
@@ -206,7 +206,7 @@ class Played:
         left = iter(self.stops)
         self.script = Script(self.replies, self.results)
         self.outcome = self.script.play(
-            max_turns=self.max_turns, stop_requested=lambda: next(left, False), may_be_silent=lambda: self.silence
+            max_steps=self.max_steps, stop_requested=lambda: next(left, False), may_be_silent=lambda: self.silence
         )
 
 
@@ -217,7 +217,7 @@ TURNS = st.builds(
     | st.lists(ASKING, min_size=3, max_size=8),
     results=st.lists(st.lists(EXECUTIONS, max_size=3), max_size=4),
     stops=st.just([]) | st.lists(st.booleans(), max_size=10),
-    max_turns=st.just(DEFAULT_MAX_STEPS) | st.integers(-1, 9),
+    max_steps=st.just(DEFAULT_MAX_STEPS) | st.integers(-1, 9),
     silence=st.booleans(),
 )
 
@@ -239,7 +239,7 @@ def test_any_turn_ends_with_one_visible_message_or_allowed_silence(turn: Played)
 @settings(max_examples=300)
 @given(TURNS)
 def test_any_turn_calls_the_model_at_most_once_more_than_max_turns(turn: Played) -> None:
-    asked, most = turn.script.asked, max(turn.max_turns, 0)
+    asked, most = turn.script.asked, max(turn.max_steps, 0)
     assert len(asked) == turn.outcome.model_calls <= most + 1
     assert NONE not in asked[:-1]
     assert asked.count(AUTO) <= most

@@ -33,7 +33,7 @@ async def test_refused_answer_does_not_delay_the_next(database: Database) -> Non
         assert await scene.ask("two") == "Second."
         await scene.until(lambda: scene.requests("post_answer"), "the first is tried once more, in vain")
         await scene.later(hours=25)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         assert scene.said == {2: "Second."}
         assert [each.turn for each in scene.requests("finish_turn", "post_answer")] == [1, 2, 1]
 
@@ -50,7 +50,7 @@ async def test_refused_answer_is_posted_first_by_the_next_run(database: Database
     async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
         await refused(scene, "one", 1)
         await scene.later(hours=25)
-        assert await scene.handle.result() == "quiet"
+        assert await scene.handle.result() == "idle"
         assert await scene.ask("two") == "Second."
         assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
 

@@ -280,7 +280,7 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
     await talk.answer()
     aside = talk.message("shall we do it, Anna?", sender_id=BYSTANDER, addressed=False)
     await talk.said(aside)
-    assert (await talk.begin(2)).overhears
+    assert (await talk.begin(2)).not_addressed
     await talk.think(2)
     question = talk.message("@bot what does Enterprise cost?", sender_id=BYSTANDER)
     await talk.said(question, talk.message("I mean the big one", sender_id=BYSTANDER, addressed=False))
@@ -288,7 +288,7 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
     assert "Enterprise cost" not in str(talk.sent())
     snapshot = await talk.settle(ConversationOutcome(OutcomeKind.SILENT, ""), 2)
     assert (snapshot.turn_due, snapshot.addressed_due) == (True, True)
-    assert not (await talk.begin(3)).overhears
+    assert not (await talk.begin(3)).not_addressed
     await talk.think(3)
     assert "Enterprise cost" in str(talk.sent())
     assert "the big one" in str(talk.sent())
@@ -299,7 +299,7 @@ async def test_only_author_is_answered_after_mentioning_somebody_else(engine: En
     await talk.said("any news")
     await talk.answer()
     await talk.said(talk.message(f"<@{BYSTANDER}> can you check?", addressed=False))
-    assert not (await talk.begin(2)).overhears
+    assert not (await talk.begin(2)).not_addressed
     await talk.think(2)
     await talk.said(talk.message("what does Enterprise cost?", addressed=False))
     assert (await talk.think(2, 2)).snapshot.addressed_due

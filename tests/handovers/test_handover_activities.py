@@ -23,7 +23,7 @@ LONG = "\n\n".join(f"paragraph {number}. {'x' * 900}" for number in range(20))
 
 async def corrects(scene: HandoverScene, said: IncomingMessage, kind: MessageKind, text: str = "") -> None:
     """The asker edits or deletes a message; the turns that show it are relayed again."""
-    for turn in (await scene.talk.said(correction(said, kind, text))).reworded:
+    for turn in (await scene.talk.said(correction(said, kind, text))).turns_to_show_again:
         await scene.relay(turn)
 
 
@@ -43,7 +43,7 @@ async def test_file_is_named_under_the_card_with_and_without_text(taken: Handove
 
 async def test_stop_word_is_relayed_while_a_person_has_the_thread(taken: HandoverScene) -> None:
     stop = taken.talk.message("please stop it", kind=MessageKind.STOP)
-    assert (await taken.talk.said(stop)).passed_on == (stop.id,)
+    assert (await taken.talk.said(stop)).forwarded_to_person == (stop.id,)
     await taken.hears(2)
     assert relayed(taken) == ["please stop it"]
 
@@ -61,7 +61,7 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
     assert (await waiting.talk.begin(2)).ends is None
     await waiting.taken()
     stored = await waiting.talk.said(waiting.talk.message("stop", kind=MessageKind.STOP))
-    assert (stored.snapshot.stop_due, stored.passed_on) == (True, ())
+    assert (stored.snapshot.stop_due, stored.forwarded_to_person) == (True, ())
 
 
 async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting: HandoverScene) -> None:

@@ -64,7 +64,7 @@ async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
 async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as tx:
-        await TurnStore(tx).begin(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
+        await TurnStore(tx).begin(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, has_fact_to_remember=True))
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")

@@ -125,7 +125,7 @@ async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Conversat
     await reply(desk, 1, f"link {CITY}")
     await desk.said("what's the status?")
     begun = await desk.begin(2)
-    assert (begun.agent, begun.protocol, begun.max_turns) == (Agent.OPERATOR, ProtocolState(scope=CITY), 8)
+    assert (begun.agent, begun.protocol, begun.max_steps) == (Agent.OPERATOR, ProtocolState(scope=CITY), 8)
     assert (await route(desk, 2)).scope.origin is ScopeSource.BINDING
     await answered(desk, 2)
     await desk.said(f"and of {HARBOUR} in `{CITY}`'s place?")
@@ -351,7 +351,7 @@ async def test_answer_among_several_people_needs_no_mention(desk: ConversationAc
     await reply(desk, 1, overheard(desk, "hello all"), ASK)
     assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).snapshot.addressed_due
     stored = await desk.said(mine(desk, CITY))
-    assert (stored.snapshot.addressed_due, list(stored.overheard)) == (True, [])
+    assert (stored.snapshot.addressed_due, list(stored.not_addressed)) == (True, [])
     assert await begun(desk, 2) == (CITY, 1, "")
 
 

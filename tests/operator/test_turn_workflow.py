@@ -70,14 +70,14 @@ async def test_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
         assert (scene.asked, scene.model.analysed) == ([], 0)
 
 
-@pytest.mark.parametrize("remembers", [True, False])
-async def test_conversational_agent_remembers_only_on_request(database: Database, remembers: bool) -> None:
+@pytest.mark.parametrize("asked", [True, False])
+async def test_conversational_agent_remembers_only_on_request(database: Database, asked: bool) -> None:
     async with conversation(database, ModelReply("Noted.")) as scene:
-        await scene.say("remember that Riga wants everything as PDF" if remembers else "Riga wants everything as PDF")
+        await scene.say("remember that Riga wants everything as PDF" if asked else "Riga wants everything as PDF")
         await scene.until_said(1)
         await scene.until_idle()
         assert scene.model.analysed == 0
-        assert await memories(scene) == remembers
+        assert await memories(scene) == asked
 
 
 @pytest.mark.records("operator_goes_on")

@@ -100,9 +100,9 @@ result catch-up runs already, swept
 result catch-up started, swept
 result expired
 result forwarded
+result idle
 result ignored
 result not a case
-result quiet
 result rejected
 result resolved
 run_agent_investigation

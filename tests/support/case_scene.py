@@ -63,7 +63,7 @@ from threadline_devstack.slack import identity
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
 
 REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
-CONVERSATION_QUIET = 24 * 3600.0
+CONVERSATION_IDLE_TIMEOUT = 24 * 3600.0
 """Seconds of silence after which the run of a conversation ends."""
 
 
@@ -284,7 +284,7 @@ def core_activities(
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
     all_sweeps = [
         *case_sweeps,
-        sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_QUIET),
+        sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_IDLE_TIMEOUT),
         sweeps.open_handovers(database, deps.workflows),
         sweeps.open_approvals(database, deps.workflows),
         sweeps.open_jobs(JobSchedules(temporal, database, deps.outbox)),

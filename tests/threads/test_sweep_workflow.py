@@ -8,7 +8,7 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, outcome
+from tests.support.case_scene import CONVERSATION_IDLE_TIMEOUT, CaseScene, case_scene, outcome
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
 from threadline.approvals.contract import approval_workflow_id
 from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason, bug_workflow_id, sla_workflow_id
@@ -202,7 +202,7 @@ async def test_conversation_with_something_to_answer_or_to_say_runs_again(
 ) -> None:
     """An answer that Slack refused is tried again for a day after the run that kept it."""
     monkeypatch.setattr(PAGE, 1)
-    quiet = int(CONVERSATION_QUIET // 3600)
+    quiet = int(CONVERSATION_IDLE_TIMEOUT // 3600)
     conversations = {
         await talk(home, "1.0"): False,
         await talk(home, "2.0", used=None): True,

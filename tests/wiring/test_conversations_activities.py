@@ -17,12 +17,12 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    monkeypatch.setenv("THREADLINE_CONVERSATION_MAX_TURNS", "7")
-    monkeypatch.setenv("THREADLINE_CONVERSATION_QUIET", "2h")
+    monkeypatch.setenv("THREADLINE_CONVERSATION_MAX_STEPS", "7")
+    monkeypatch.setenv("THREADLINE_CONVERSATION_IDLE_TIMEOUT", "2h")
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     temporal = await Client.connect("localhost:1", lazy=True)
     deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
     async with open_conversations(ConversationFeatureSettings(), deps, Services()) as (conversing, _):
         limits = (await talk.run(conversing.store_messages, StoreRequest(talk.thread, [], first=True))).limits
         assert limits
-    assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)
+    assert (limits.max_steps, limits.idle_timeout, limits.model_patience) == (7, 7200, 600)

@@ -64,8 +64,8 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
 @pytest.mark.parametrize(
     ("section", "name", "value", "reason"),
     [
-        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "0", ""),
-        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "many", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_STEPS", "0", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_STEPS", "many", ""),
         (ConversationFeatureSettings, "THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10", ""),
         (ConversationFeatureSettings, "THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY), ""),
         (ConversationFeatureSettings, "THREADLINE_MUTATIONS_PER_MINUTE", "0", ""),

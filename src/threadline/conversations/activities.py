@@ -65,7 +65,7 @@ class LiveConversationActivities(ConversationActivities):
             tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
             tuple(each.id for each in batch if each.id in not_addressed),
             stored.forwarded,
-            stored.reworded,
+            stored.turns_to_show_again,
             limits=self.deps.limits if request.first else None,
         )
 

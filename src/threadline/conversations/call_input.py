@@ -270,7 +270,7 @@ async def _make_note(
     user = newest.author_id if newest else found.previous.user_id if found.previous else ""
     others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
     records, read_only_reason = await read_binding(tx, request.thread)
-    overhears = found.plan is not None and found.plan.route.overhears
+    not_addressed = found.plan is not None and found.plan.route.not_addressed
     return TurnNote(
         turn=request.turn,
         at=deps.clock(),
@@ -282,7 +282,7 @@ async def _make_note(
         # What came before it is among what the operator is told.
         joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
-        addressed=found.snapshot.addressed_due and not overhears,
+        addressed=found.snapshot.addressed_due and not not_addressed,
         read_only_reason=read_only_reason,
         records=records,
         ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),

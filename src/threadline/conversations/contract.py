@@ -71,16 +71,16 @@ class RefusedMessage:
 
 @dataclass(frozen=True)
 class StoredMessages:
-    """`refused` are those of the request that the guards keep from the model: each gets a reaction. `overheard`: ids
-    of those that people have said to each other, which are read, and nobody is to notice. `passed_on`: ids of words to
-    stop that go to the person who has the thread, as any other message does. `reworded`: turns of which such a person
-    is to see something as it reads now."""
+    """`refused` are those of the request that the guards keep from the model: each gets a reaction. `not_addressed`:
+    ids of those that people have said to each other, which are read, and nobody is to notice. `forwarded_to_person`:
+    ids of words to stop that go to the person who has the thread, as any other message does. `turns_to_show_again`:
+    turns of which such a person is to see something as it reads now."""
 
     snapshot: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
-    overheard: tuple[str, ...] = ()
-    passed_on: tuple[str, ...] = ()
-    reworded: tuple[int, ...] = ()
+    not_addressed: tuple[str, ...] = ()
+    forwarded_to_person: tuple[str, ...] = ()
+    turns_to_show_again: tuple[int, ...] = ()
     limits: ConversationLimits | None = None
     """Those in force; told to the first request of a run."""
 
@@ -211,13 +211,13 @@ class BegunTurn:
     falls_through: bool = False
     about: str = ""
     correlation_id: str = ""
-    max_turns: int = 0
+    max_steps: int = 0
     """Model calls that may ask for tools; 0: as every conversation."""
     behind: int = 0
     """Steps that another agent took before this one went on."""
     relays_to_person: bool = False
     """A person has taken the thread over, or may: they are shown what was said."""
-    overhears: bool = False
+    not_addressed: bool = False
     """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""
 
 

@@ -75,12 +75,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Settled:
-    """`remembers`: something of it is to be remembered. `claim`: on the answer, where it is to be posted now. `result`:
-    what it came to, in figures."""
+    """`has_fact_to_remember`: something of it is to be remembered. `claim`: on the answer, where it is to be posted
+    now. `result`: what it came to, in figures."""
 
     finished: FinishedTurn
     answer: TurnAnswer
-    remembers: bool
+    has_fact_to_remember: bool
     claim: PostClaim | None
     result: Mapping[str, Any] | None
 
@@ -93,7 +93,7 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
     finished = replace(settled.finished, final=final)
     if settled.claim:
         finished = await _post(deps, settled, finished, attempt)
-    if settled.remembers and not (settled.claim and finished.posted):
+    if settled.has_fact_to_remember and not (settled.claim and finished.posted):
         async with deps.database.begin() as tx:
             await _remember(deps, request, tx)
     if request.status_shown and request.post and not (finished.handover or finished.posted):
@@ -136,7 +136,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTur
     turn, claim = settled.answer.turn, settled.claim
     if claim and deps.clock() - claim.claimed_at >= _CLAIM_GOOD_FOR:
         claim = None
-    remember = partial(_remember, deps, turn) if settled.remembers else None
+    remember = partial(_remember, deps, turn) if settled.has_fact_to_remember else None
     try:
         snapshot = await publish_answer(deps, settled.answer, claim=claim, afterwards=remember)
     except Transient:
@@ -215,8 +215,8 @@ class _Ending:
                 approvals=spent.approvals,
             ),
             answer=to_post,
-            remembers=self._plan is not None
-            and (self._plan.route.agent is Agent.OPERATOR or self._plan.route.remembers),
+            has_fact_to_remember=self._plan is not None
+            and (self._plan.route.agent is Agent.OPERATOR or self._plan.route.has_fact_to_remember),
             claim=await self._deps.outbox.claim(tx, to_post.post()) if posts else None,
             result=result,
         )

@@ -142,8 +142,8 @@ async def _choose_route(
         return silent, snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
     # Where several people write, what calls nobody is not for the bot.
-    overhears = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
-    return replace(route, relays_to_person=person is not None, overhears=overhears), snapshot
+    not_addressed = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
+    return replace(route, relays_to_person=person is not None, not_addressed=not_addressed), snapshot
 
 
 async def _route_by_rules(
@@ -181,8 +181,8 @@ async def _route_by_rules(
     route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
     cut = route.branch in (Branch.C, Branch.D) and any(each.cut for each in said.parts)
     notes = (*route.notes, truncation_notice()) if cut else route.notes
-    remembers = said.addressed and any(fact_to_remember(each.words) for each in said.parts)
-    return replace(route, notes=notes, remembers=remembers)
+    has_fact_to_remember = said.addressed and any(fact_to_remember(each.words) for each in said.parts)
+    return replace(route, notes=notes, has_fact_to_remember=has_fact_to_remember)
 
 
 async def _checked(
@@ -242,10 +242,10 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
         route.branch.falls_through and not operator,
         route.summary,
         turn_id(turn.thread, turn.turn),
-        max_turns=MAX_STEPS if operator else 0,
+        max_steps=MAX_STEPS if operator else 0,
         behind=route.prior_steps,
         relays_to_person=route.relays_to_person,
-        overhears=route.overhears,
+        not_addressed=route.not_addressed,
     )
 
 
@@ -322,7 +322,7 @@ def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -
         if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
         if route.agent is Agent.COPILOT and (
-            (route.overhears and taken.addressed) or sensitive_topics(taken.text, sensitive_words)
+            (route.not_addressed and taken.addressed) or sensitive_topics(taken.text, sensitive_words)
         ):
             return True
         return bool(scope) and find_rfp_ids(taken.text)[:1] not in ((), (scope,))

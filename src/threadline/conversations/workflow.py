@@ -143,7 +143,7 @@ class ConversationWorkflow(ThreadHandler):
 
     @workflow.run
     async def run(self, state: ConversationInput) -> str:
-        """Store messages, let one step at a time act on them, and end: "quiet", "ignored" or "cancelled"."""
+        """Store messages, let one step at a time act on them, and end: "idle", "ignored" or "cancelled"."""
         return await self.thread_run.run()
 
     # -- ThreadHandler -----------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class ConversationWorkflow(ThreadHandler):
 
     def result(self) -> str:
         if not self.state.cancelled:
-            return "quiet" if self.snapshot.exists else "ignored"
+            return "idle" if self.snapshot.exists else "ignored"
         if self.snapshot.turn_due:
             self.continue_as_new()
         return "cancelled"
@@ -168,11 +168,14 @@ class ConversationWorkflow(ThreadHandler):
         workflow.continue_as_new(self.state)
 
     async def open(self) -> None:
-        untold, reworded = list(self.state.untold), list(self.state.reworded)
+        throttle_notices_due, turns_to_show_again = (
+            list(self.state.throttle_notices_due),
+            list(self.state.turns_to_show_again),
+        )
         await self._store(first=True)
-        for ts in untold:
+        for ts in throttle_notices_due:
             self._tell_throttled(ts)
-        for turn in reworded:
+        for turn in turns_to_show_again:
             self._show_again(turn)
 
     async def store_messages(self) -> None:
@@ -187,8 +190,8 @@ class ConversationWorkflow(ThreadHandler):
         self.state.limits = stored.limits or self.state.limits
         self.update(stored.snapshot)
         self._acknowledge(batch, stored)
-        for turn in stored.reworded:
-            self.state.reworded.append(turn)
+        for turn in stored.turns_to_show_again:
+            self.state.turns_to_show_again.append(turn)
             self._show_again(turn)
 
     def next_step(self) -> Step | None:
@@ -232,21 +235,21 @@ class ConversationWorkflow(ThreadHandler):
                 marker, summary = ConversationReactions(name, tuple(items)), f"{name} on {len(items)} messages"
                 self.background.start(ConversationActivities.add_message_reactions, marker, summary=summary)
         for each in stored.refused:
-            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.untold:
-                self.state.untold.append(each.ts)
+            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.throttle_notices_due:
+                self.state.throttle_notices_due.append(each.ts)
                 self._tell_throttled(each.ts)
 
     def _tell_throttled(self, ts: str) -> None:
         word = ThreadNotice(self.state.thread, NoticeReason.THROTTLED, about=ts)
         summary = "post that the author is rate-limited"
         telling = attempt(ConversationActivities.post_thread_notice, word, summary=summary)
-        self._in_background(telling, lambda: self.state.untold.remove(ts))
+        self._in_background(telling, lambda: self.state.throttle_notices_due.remove(ts))
 
     def _show_again(self, turn: int) -> None:
         """Have a person see what was said in a turn as it reads now."""
         asked, summary = ConversationTurn(self.state.thread, turn), f"relay the edits of turn {turn}"
         showing = attempt(HandoverActivities.relay_to_person, asked, summary=summary)
-        self._in_background(showing, lambda: self.state.reworded.remove(turn))
+        self._in_background(showing, lambda: self.state.turns_to_show_again.remove(turn))
 
     def _in_background(self, work: Awaitable[str], done: Callable[[], None]) -> None:
         async def run() -> None:
@@ -300,7 +303,7 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def _silence_ends(self) -> float:
-        return self._last_update + self.state.limits.quiet
+        return self._last_update + self.state.limits.idle_timeout
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 
@@ -501,7 +504,7 @@ class Turn:
         loop = ReactLoop(
             self._think,
             self._act,
-            max_turns=self._begun.max_turns or conversation.state.limits.max_turns,
+            max_steps=self._begun.max_steps or conversation.state.limits.max_steps,
             stop_requested=lambda: conversation.stop_requested,
             may_be_silent=lambda: not self._addressed,
             ends_turn=turn_ending,
@@ -511,7 +514,9 @@ class Turn:
     def _note_addressed(self) -> None:
         """Once anything that the turn took up was addressed to the bot, it may not be silent any more. What is
         addressed to it while it only overhears waits for a turn of its own."""
-        self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._begun.overhears)
+        self._addressed = self._addressed or (
+            self._conversation.snapshot.addressed_due and not self._begun.not_addressed
+        )
 
     def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
@@ -573,7 +578,7 @@ class Turn:
     @property
     def _addressed_meanwhile(self) -> bool:
         """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
-        return self._begun.overhears and self._conversation.snapshot.addressed_due
+        return self._begun.not_addressed and self._conversation.snapshot.addressed_due
 
     def _tell_model_away(self, until: float) -> None:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
@@ -650,14 +655,14 @@ class ReactLoop:
     """Think and act until there is an answer to what the transcript ends with.
 
     A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had. A
-    reply that holds neither, or only such calls, or `max_turns` replies with calls, are followed by one call of the
+    reply that holds neither, or only such calls, or `max_steps` replies with calls, are followed by one call of the
     model without tools; should that say nothing, what was executed is told by rule. Silence where it is not allowed is
     no reply: the first time the model is asked again as before, since what was addressed to it may have come meanwhile.
 
     It awaits nothing but the two steps, and keeps nothing but what they return.
 
     Args:
-        max_turns: the model is called at most once more often than this.
+        max_steps: the model is called at most once more often than this.
         stop_requested: asked before every step; once true, no step is begun any more.
         may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
             others. It may not once a call has changed something, or may have.
@@ -666,7 +671,7 @@ class ReactLoop:
 
     think: Think
     act: Act
-    max_turns: int = DEFAULT_MAX_STEPS
+    max_steps: int = DEFAULT_MAX_STEPS
     stop_requested: Callable[[], bool] = lambda: False
     may_be_silent: Callable[[], bool] = lambda: False
     ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None
@@ -687,7 +692,7 @@ class ReactLoop:
 
     async def _work(self) -> ConversationOutcome | None:
         """Think and act until there is an answer; None when there is to be one more call, without tools."""
-        for _ in range(self.max_turns):
+        for _ in range(self.max_steps):
             if self.stop_requested():
                 return self._stopped()
             reply = await self._ask(ToolChoice.AUTO)
@@ -783,9 +788,9 @@ async def _decision(request: DecideRequest) -> TurnDecision:
 
 
 def _reaction_to(message: IncomingMessage, stored: StoredMessages) -> str:
-    passed_on = message.id in stored.passed_on
-    if message.kind == MessageKind.STOP and not passed_on:
+    forwarded_to_person = message.id in stored.forwarded_to_person
+    if message.kind == MessageKind.STOP and not forwarded_to_person:
         return NOTHING_TO_STOP_REACTION if message.addressed and not stored.snapshot.stop_due else ""
-    if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
+    if not (message.kind == MessageKind.MESSAGE or forwarded_to_person) or message.id in stored.not_addressed:
         return ""
     return RECEIVED_REACTION if stored.snapshot.exists else ""

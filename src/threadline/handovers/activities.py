@@ -240,7 +240,7 @@ class LiveHandoverActivities(HandoverActivities):
             _log.warning("asker_not_notified", handover=ref.key, change=what, reason=str(refused))
             text = f"{refused} The other thread was not told that you have {what} the handover."
             card = (await self._with_card(handover)).card
-            await self._post(ref, f"untold:{what}", card, formatting.notice(text, mentions=(user,)))
+            await self._post(ref, f"throttle_notices_due:{what}", card, formatting.notice(text, mentions=(user,)))
 
     # -- From the asker to the person ------------------------------------------------------------------------------
 

@@ -54,11 +54,13 @@ def missing_answers(posts: LiveCasePostActivities) -> Sweep[MissingAnswer]:
     return Sweep("missing answers", posts.find_missing, posts.post_missing, waits_for_slack=True)
 
 
-def waiting_conversations(database: Database, workflows: WorkflowClient, quiet: float) -> Sweep[WaitingConversation]:
-    """Those in which something waits. `quiet`: seconds of silence after which a run ends."""
+def waiting_conversations(
+    database: Database, workflows: WorkflowClient, idle_timeout: float
+) -> Sweep[WaitingConversation]:
+    """Those in which something waits. `idle_timeout`: seconds of silence after which a run ends."""
     return WorkflowSweep(
         "conversations",
-        lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, quiet),
+        lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, idle_timeout),
         lambda conversation: conversation_start(conversation.thread),
         database,
         workflows,

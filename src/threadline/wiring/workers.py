@@ -271,7 +271,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
     all_sweeps: list[Sweep[Any]] = [
         *case_sweeps,
-        sweeps.waiting_conversations(database, workflows, given.conversation.conversation_quiet),
+        sweeps.waiting_conversations(database, workflows, given.conversation.conversation_idle_timeout),
         sweeps.open_handovers(database, workflows),
         sweeps.open_approvals(database, workflows),
         sweeps.open_jobs(runner),
@@ -494,8 +494,8 @@ async def _model(settings: ModelSettings) -> AsyncIterator[OpenAIModel | None]:
 
 def _conversation_limits(settings: ConversationSettings) -> ConversationLimits:
     return ConversationLimits(
-        max_turns=settings.conversation_max_turns,
-        quiet=settings.conversation_quiet,
+        max_steps=settings.conversation_max_steps,
+        idle_timeout=settings.conversation_idle_timeout,
         model_patience=settings.conversation_model_patience,
     )
 

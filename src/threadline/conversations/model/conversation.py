@@ -66,9 +66,9 @@ class ConversationLimits:
     """What bounds a conversation; times are in seconds. It reaches the workflow with the thread, never from the
     worker's environment."""
 
-    max_turns: int = 5
+    max_steps: int = 5
     """Model calls of one turn that may ask for tools."""
-    quiet: float = 24 * 3600
+    idle_timeout: float = 24 * 3600
     """Silence after which the run ends; the next message starts another, which finds everything in the database."""
     model_patience: float = 3600
     """For which a turn waits for a model that is down, before it is given up with a message."""
@@ -198,11 +198,11 @@ class ConversationInput:
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
-    untold: list[str] = field(default_factory=list)
+    throttle_notices_due: list[str] = field(default_factory=list)
     """The `ts` of messages whose writers are still to be told that it is too much at once."""
     last: str = ""
     """What the last settled turn came to, in words."""
-    reworded: list[int] = field(default_factory=list)
+    turns_to_show_again: list[int] = field(default_factory=list)
     """Turns of which the person who has the thread is still to see something as it reads now."""
 
 

@@ -129,7 +129,7 @@ WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' 
                WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''
-                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :quiet)))
+                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :idle_timeout)))
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
 """An answer that Slack refuses is tried again for a day after the silence in which the run that kept it ends."""
@@ -320,13 +320,13 @@ class ConversationStore(Store):
         row = (await self._tx.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
         return Thread(*row) if row else None
 
-    async def waiting_conversations(self, after: int, limit: int, quiet: float) -> list[WaitingConversation]:
+    async def waiting_conversations(self, after: int, limit: int, idle_timeout: float) -> list[WaitingConversation]:
         """Conversations in which a message waits for its answer, or an answer waits to be posted, in order.
 
         Args:
-            quiet: seconds of silence after which a run of theirs ends.
+            idle_timeout: seconds of silence after which a run of theirs ends.
         """
-        rows = await self._tx.execute(_WAITING, {"after": after, "limit": limit, "quiet": quiet})
+        rows = await self._tx.execute(_WAITING, {"after": after, "limit": limit, "idle_timeout": idle_timeout})
         return [WaitingConversation(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def prune(self, before: float, limit: int = 100) -> int:

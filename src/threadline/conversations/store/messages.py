@@ -183,8 +183,8 @@ class ConversationBatch:
     `messages`: those of the batch, and all that want an answer and were not judged yet, also of earlier batches, in the
     order in which they were said: until it is judged, a message starts no turn. `quarantined`: ids of what is in
     quarantine since. `question_open`: the bot has asked and nobody has answered. `with_person`: somebody has taken the
-    thread over. `forwarded`: ids of words to stop that are messages for them. `reworded`: turns of what was edited or
-    deleted, in a thread that a person has or had. `snapshot`: before anything of it is judged.
+    thread over. `forwarded`: ids of words to stop that are messages for them. `turns_to_show_again`: turns of what was
+    edited or deleted, in a thread that a person has or had. `snapshot`: before anything of it is judged.
     """
 
     exists: bool
@@ -193,7 +193,7 @@ class ConversationBatch:
     question_open: bool = False
     with_person: bool = False
     forwarded: tuple[str, ...] = ()
-    reworded: tuple[int, ...] = ()
+    turns_to_show_again: tuple[int, ...] = ()
     snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
     @property
@@ -283,8 +283,10 @@ class MessageStore(Store):
             beside=_BESIDE.format(_BATCH),
         )
         found = _batch(row, *now)
-        reworded = await self._reworded(row.id, messages)
-        return replace(found, quarantined=tuple(stored.quarantined), forwarded=forwarded, reworded=reworded)
+        turns_to_show_again = await self._reworded(row.id, messages)
+        return replace(
+            found, quarantined=tuple(stored.quarantined), forwarded=forwarded, turns_to_show_again=turns_to_show_again
+        )
 
     async def find_duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
         """Which of these messages their author had written in the thread before, within two minutes and not deleted

@@ -241,11 +241,11 @@ class TurnRoute:
     missing: str = ""
     prior_steps: int = 0
     """Steps that the conversational agent took before the operator went on."""
-    remembers: bool = False
+    has_fact_to_remember: bool = False
     """Somebody asks to have something remembered."""
     relays_to_person: bool = False
     """A person takes the thread over, or may: they are shown what was said."""
-    overhears: bool = False
+    not_addressed: bool = False
     """Nothing that it was begun with was addressed to the bot."""
 
     @property
