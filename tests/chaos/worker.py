@@ -16,8 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from temporalio import activity
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, WorkflowRunner
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.chaos.plan import seeded_random
 from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
@@ -35,7 +34,7 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
-from threadline.wiring import temporal, workers
+from threadline.wiring import workers
 from threadline.wiring.temporal import CONTRACTS
 
 EVENTS = 40
@@ -124,22 +123,12 @@ class _LateAndLost(ActivityInboundInterceptor):
         return result
 
 
-def _runner() -> WorkflowRunner:
-    """Pass the module of the conversation's waits through, which each workflow would else load anew and unchanged."""
-    usual = temporal.workflow_runner()
-    assert isinstance(usual, SandboxedWorkflowRunner)
-    return SandboxedWorkflowRunner(
-        restrictions=usual.restrictions.with_passthrough_modules(conversation_workflow.__name__)
-    )
-
-
 def main(part: str) -> None:
     shorten_waits()
     case_limits, conversation_limits = workers._case_limits, workers._conversation_limits
     _replace(
         workers,
         ErrorInterceptor=_LossyErrors,
-        workflow_runner=_runner,
         _model=scripted_chat,
         _case_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS),
         _conversation_limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import threadline
-from threadline.threads.payload_converter import SHARED_MODULES
 from threadline.wiring.temporal import WORKFLOWS
 
 COMMITTED = Path(__file__).with_name("fingerprints.json")
@@ -29,18 +28,20 @@ Fingerprints = dict[str, list[str]]
 
 
 def sources() -> dict[str, str]:
-    """The source of each module that a workflow loads for itself, by its name below `threadline`."""
+    """The source of each module that gives a workflow's commands, by its name below `threadline`."""
     found: dict[str, str] = {}
     waiting = [kind.__module__ for kind in WORKFLOWS]
     while waiting:
         name = waiting.pop()
-        if name in SHARED_MODULES or name.removeprefix("threadline.") in found:
-            continue
+        short = name.removeprefix("threadline.")
         file = Path(threadline.__path__[0], *name.split(".")[1:]).with_suffix(".py")
-        if not file.exists():  # a package, or a name inside of a module
+        if short in found or not file.exists():  # a package, or a name inside of a module
             continue
-        found[name.removeprefix("threadline.")] = file.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(found[name.removeprefix("threadline.")])):
+        text = file.read_text(encoding="utf-8")
+        if "workflow" not in text.partition("from threadline")[0]:  # it gives no commands
+            continue
+        found[short] = text
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("threadline."):
                 waiting += [str(node.module), *(f"{node.module}.{each.name}" for each in node.names)]
     return dict(sorted(found.items()))

@@ -5,20 +5,18 @@ from typing import Any
 
 from temporalio import workflow
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.approvals.contract import (
-        APPROVAL_WORKFLOW,
-        ApprovalActivities,
-        ApprovalRef,
-        ApprovalState,
-        DecideAction,
-        ExpireAction,
-    )
-    from threadline.approvals.model import APPROVE, ApprovalRun, ApprovalStage
-    from threadline.threads.model import ButtonPress, format_utc
-
+from threadline.approvals.contract import (
+    APPROVAL_WORKFLOW,
+    ApprovalActivities,
+    ApprovalRef,
+    ApprovalState,
+    DecideAction,
+    ExpireAction,
+)
+from threadline.approvals.model import APPROVE, ApprovalRun, ApprovalStage
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt, call_until_done
+from threadline.threads.model import ButtonPress, format_utc
 
 
 @workflow.defn(name=APPROVAL_WORKFLOW)

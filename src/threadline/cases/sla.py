@@ -9,10 +9,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import CasePostActivities, Escalation, SlaNotice
-    from threadline.cases.model import DAY, SLA_WORKFLOW, SlaEventKind, SlaTarget, sla_workflow_id
-
+from threadline.cases.contract import CasePostActivities, Escalation, SlaNotice
+from threadline.cases.model import DAY, SLA_WORKFLOW, SlaEventKind, SlaTarget, sla_workflow_id
 from threadline.threads.calls import call, fault_of
 
 

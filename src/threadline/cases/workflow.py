@@ -19,30 +19,28 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.cases import contract
-    from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities, TurnRef
-    from threadline.cases.model import (
-        BUG_WORKFLOW,
-        STATE_OF,
-        Action,
-        BugState,
-        CaseSnapshot,
-        CaseStatus,
-        NoticeKind,
-        Reason,
-        Settled,
-        WorkflowState,
-        describe_state,
-        session_id,
-        shown_state,
-    )
-    from threadline.threads.activity_options import COSMETIC
-    from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
-
+from threadline.cases import contract
+from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities, TurnRef
+from threadline.cases.model import (
+    BUG_WORKFLOW,
+    STATE_OF,
+    Action,
+    BugState,
+    CaseSnapshot,
+    CaseStatus,
+    NoticeKind,
+    Reason,
+    Settled,
+    WorkflowState,
+    describe_state,
+    session_id,
+    shown_state,
+)
 from threadline.cases.sla import signal_clock, start_clock
+from threadline.threads.activity_options import COSMETIC
 from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, fault_of, pause, run_unless
 from threadline.threads.inbox import Inbox
+from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")

@@ -18,49 +18,46 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.approvals.contract import APPROVAL_WORKFLOW, approval_workflow_id
-    from threadline.approvals.model import ApprovalRun
-    from threadline.conversations.contract import (
-        ActRequest,
-        BegunTurn,
-        ConversationActivities,
-        ConversationReactions,
-        DecideRequest,
-        FinishedTurn,
-        FinishRequest,
-        PassToOperator,
-        StoredMessages,
-        StoreRequest,
-        ThinkRequest,
-        ThreadNotice,
-        TurnDecision,
-    )
-    from threadline.conversations.model import answers
-    from threadline.conversations.model.conversation import (
-        CONVERSATION_WORKFLOW,
-        ConversationInput,
-        ConversationOutcome,
-        ConversationSnapshot,
-        ConversationState,
-        ConversationTurn,
-        Execution,
-        ExecutionStatus,
-        NoticeReason,
-        OutcomeKind,
-        Refusal,
-        changed_something,
-        lost_call,
-    )
-    from threadline.decisions.model import EscalationReason, NextStep
-    from threadline.handovers.contract import HandoverActivities
-    from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id
-    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
-    from threadline.operator.model.protocol import ProtocolState
-    from threadline.operator.model.routing import Agent
-    from threadline.slack.text import is_blank
-    from threadline.threads.model import FaultKind, IncomingMessage, MessageKind, format_utc
-
+from threadline.approvals.contract import APPROVAL_WORKFLOW, approval_workflow_id
+from threadline.approvals.model import ApprovalRun
+from threadline.conversations.contract import (
+    ActRequest,
+    BegunTurn,
+    ConversationActivities,
+    ConversationReactions,
+    DecideRequest,
+    FinishedTurn,
+    FinishRequest,
+    PassToOperator,
+    StoredMessages,
+    StoreRequest,
+    ThinkRequest,
+    ThreadNotice,
+    TurnDecision,
+)
+from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import (
+    CONVERSATION_WORKFLOW,
+    ConversationInput,
+    ConversationOutcome,
+    ConversationSnapshot,
+    ConversationState,
+    ConversationTurn,
+    Execution,
+    ExecutionStatus,
+    NoticeReason,
+    OutcomeKind,
+    Refusal,
+    changed_something,
+    lost_call,
+)
+from threadline.decisions.model import EscalationReason, NextStep
+from threadline.handovers.contract import HandoverActivities
+from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id
+from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
+from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.model.routing import Agent
+from threadline.slack.text import is_blank
 from threadline.threads.calls import (
     BackgroundTasks,
     Interrupted,
@@ -72,6 +69,7 @@ from threadline.threads.calls import (
     run_unless,
 )
 from threadline.threads.inbox import Inbox
+from threadline.threads.model import FaultKind, IncomingMessage, MessageKind, format_utc
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 RECEIVED_REACTION = "eyes"

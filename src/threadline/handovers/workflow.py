@@ -4,13 +4,11 @@ from typing import Any
 
 from temporalio import workflow
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder
-    from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, LOOK_EVERY, MAX_REMINDERS, HandoverInput
-    from threadline.threads.model import ButtonPress, format_utc
-
+from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder
+from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, LOOK_EVERY, MAX_REMINDERS, HandoverInput
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt_despite_cancel, call_until_done
+from threadline.threads.model import ButtonPress, format_utc
 
 
 @workflow.defn(name=HANDOVER_WORKFLOW)

@@ -8,11 +8,9 @@ import asyncio
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.jobs.contract import AGENT_JOB_WORKFLOW, OVER, JobActivities, JobFailure, JobRef, NextRun
-    from threadline.threads.model import format_utc
-
+from threadline.jobs.contract import AGENT_JOB_WORKFLOW, OVER, JobActivities, JobFailure, JobRef, NextRun
 from threadline.threads.calls import call, fault_of
+from threadline.threads.model import format_utc
 
 
 @workflow.defn(name=AGENT_JOB_WORKFLOW)

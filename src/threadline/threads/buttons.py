@@ -10,12 +10,10 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.threads import model
-    from threadline.threads.contract import PrivateReply, ThreadActivities
-    from threadline.threads.model import BUTTON_PRESSED, ButtonPress, ButtonState
-
+from threadline.threads import model
 from threadline.threads.calls import BackgroundTasks
+from threadline.threads.contract import PrivateReply, ThreadActivities
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress, ButtonState
 from threadline.threads.run_loop import Timer
 
 State = TypeVar("State", bound=ButtonState)

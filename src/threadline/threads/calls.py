@@ -5,14 +5,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from temporalio import workflow
-
-with workflow.unsafe.imports_passed_through():
-    from threadline.threads.activity_options import ActivityOptions, options_of
-    from threadline.threads.model import Fault, FaultKind
-
-from temporalio import exceptions
+from temporalio import exceptions, workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+
+from threadline.threads.activity_options import ActivityOptions, options_of
+from threadline.threads.model import Fault, FaultKind
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

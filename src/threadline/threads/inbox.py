@@ -9,17 +9,16 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RawValue
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.slack.model import MAX_TEXT
-    from threadline.threads.model import (
-        CLOSE_REQUESTED,
-        INCOMING_MESSAGE,
-        IncomingMessage,
-        MessageKind,
-        is_new,
-        parse_message,
-        quarantined_message,
-    )
+from threadline.slack.model import MAX_TEXT
+from threadline.threads.model import (
+    CLOSE_REQUESTED,
+    INCOMING_MESSAGE,
+    IncomingMessage,
+    MessageKind,
+    is_new,
+    parse_message,
+    quarantined_message,
+)
 
 SIGNAL_KINDS: Mapping[str, MessageKind] = {INCOMING_MESSAGE: MessageKind.MESSAGE, CLOSE_REQUESTED: MessageKind.CLOSE}
 """Signals by name, with the kind of message that each brings unless its envelope says so."""

@@ -9,12 +9,10 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.slack.model import Thread
-    from threadline.threads import contract
-    from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
-
+from threadline.slack.model import Thread
+from threadline.threads import contract
 from threadline.threads.calls import attempt, call, fault_of, pause
+from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.inbox import Inbox
 
 

@@ -1,0 +1,101 @@
+"""The modules that the workflow sandbox passes through hold no chance, and nothing that runs would share."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import threadline
+from threadline.threads.payload_converter import SHARED_MODULES
+from threadline.wiring.temporal import WORKFLOWS
+
+STANDARD = {
+    *("abc", "asyncio", "base64", "collections", "contextlib", "dataclasses", "datetime", "decimal", "email"),
+    *("enum", "functools", "hashlib", "ipaddress", "itertools", "json", "math", "pathlib", "re", "typing", "urllib"),
+    *("uuid", "zoneinfo"),
+}
+"""Of Python's own modules those that a workflow's code may import."""
+INSTALLED = {"cronsim", "detect_secrets", "pydantic", "temporalio", "threadline"}
+ASYNCIO = {"CancelledError", "Task", "create_task", "current_task", "ensure_future", "shield"}
+"""What Temporal's event loop does the same way at each replay."""
+MUTATING = {
+    *("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"),
+}
+
+modules = pytest.mark.parametrize("module", sorted(SHARED_MODULES))
+
+
+def source(module: str) -> ast.Module:
+    file = Path(threadline.__path__[0], *module.split(".")[1:]).with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+
+
+def shared_state(tree: ast.Module) -> Iterator[str]:
+    """What functions change of the module: names that they assign as `global`, and values of its own names."""
+    own = {
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Global):
+                yield from node.names
+            elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                yield from ({node.value.id} & own if isinstance(node.value, ast.Name) else ())
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
+                yield from ({node.func.value.id} & own if isinstance(node.func.value, ast.Name) else ())
+
+
+@modules
+def test_module_imports_nothing_that_replays_differently(module: str) -> None:
+    roots = {each.partition(".")[0] for each in imported(source(module))}
+    assert roots & sys.stdlib_module_names <= STANDARD
+    assert roots - sys.stdlib_module_names <= INSTALLED
+
+
+@modules
+def test_module_uses_of_asyncio_what_replays_the_same(module: str) -> None:
+    used = {
+        node.attr
+        for node in ast.walk(source(module))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "asyncio"
+    }
+    assert used <= ASYNCIO
+
+
+@modules
+def test_runs_share_no_state_of_a_module(module: str) -> None:
+    assert not set(shared_state(source(module)))
+
+
+def test_every_workflow_is_passed_through() -> None:
+    assert {kind.__module__ for kind in WORKFLOWS} <= SHARED_MODULES
+
+
+def test_shared_state_is_seen() -> None:
+    tree = ast.parse("""
+SEEN = {}
+COUNT = 0
+def f(x):
+    global COUNT
+    SEEN[x] = 1
+def g(x):
+    SEEN.setdefault(x, 2)
+    mine = {}
+    mine[x] = SEEN[x]
+""")
+    assert sorted(shared_state(tree)) == ["COUNT", "SEEN", "SEEN"]
