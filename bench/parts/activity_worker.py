@@ -29,7 +29,7 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
     async with aiohttp.ClientSession() as session:
         slack = SlackClient(make_web_client(identity.BOT_TOKEN, api_url, session))
-        speaking = LiveCasePostActivities(database, slack, Outbox(slack, database), channels)
+        speaking = LiveCasePostActivities(database, Outbox(slack, database), channels)
         limits, bot_user = CaseLimits(), identity.BOT_USER
         case = LiveCaseActivities(database, slack, speaking, PullRequests({}), limits=limits, bot_user=bot_user)
         async with Worker(

@@ -1,6 +1,5 @@
 """The activities that a turn takes, also when Slack does not take its findings at once."""
 
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -32,23 +31,15 @@ def since(before: Sequence[str], now: Sequence[str]) -> list[str]:
     return sorted(now[len(before) :])
 
 
-async def test_reply_takes_three_activities_and_two_for_its_reactions(start_case: StartCase) -> None:
+async def test_reply_takes_three_activities(start_case: StartCase) -> None:
     async with start_case(POST, POST) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
-
-        async def marked(times: int) -> bool:
-            return (await activities(scene)).count("mark_used") == times
-
-        await scene.until(lambda: marked(1), "the report is marked")
         before = await activities(scene)
         await scene.reporter("and with three of them")
         await scene.until_status("pending_verification", "investigating", "pending_verification")
-        await scene.until(lambda: marked(2), "the message is marked")
         assert since(before, await activities(scene)) == [
-            "add_reactions",
             "flush_messages",
-            "mark_used",
             "run_continuation_investigation",
             "save_investigation_result",
         ]
@@ -130,11 +121,5 @@ async def test_burst_that_comes_while_its_first_message_is_stored_is_one_turn(st
                 await scene.reporter(words)
         await scene.until_status("pending_verification", "investigating", "pending_verification")
         assert scene.agent.batches[1:] == [["first", "second", "third"]]
-        reactions = [
-            event.activity_task_scheduled_event_attributes.input.payloads[0].data
-            for event in (await scene.handle.fetch_history()).events
-            if event.activity_task_scheduled_event_attributes.activity_type.name == "add_reactions"
-        ]
-        assert [len(json.loads(data)["items"]) for data in reactions] == [1, 3], "the report; the burst at once"
         steps = await activities(scene, ended=True)
         assert steps[: steps.index("run_continuation_investigation")].count("flush_messages ended") == 3

@@ -63,6 +63,7 @@ def found(
         cost_usd=0.417,
         fix_url="https://code.example/pr/7?a=1&b=2",
         reporter_words="",
+        used=(),
     )
 
 

@@ -25,6 +25,7 @@ from tests.support.case_store import (
 )
 from threadline.cases.model import CaseSnapshot, CaseStatus, Reason
 from threadline.cases.store import case as case_store
+from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
@@ -263,11 +264,11 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
     assert [entry.sender_id for entry in (await scene.claim(2)).entries] == [DEVELOPER]
 
 
-async def test_messages_used_by_a_turn_are_known_for_their_reactions(scene: Scene) -> None:
+async def test_messages_used_by_a_turn_are_known_to_its_posts(scene: Scene) -> None:
     await scene.opened(said(1), said(2), deletion(2), edit(1, "x", 3))
     await scene.turn(1)
     async with scene.database.begin() as tx:
-        assert await CaseMessageStore(tx).messages_of_turn("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
+        assert (await CaseStore(tx).for_post("BUG-1", 1)).used == (("C1", ts(0)), ("C1", ts(1)))
 
 
 async def test_another_thread_opens_another_case(scene: Scene) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
 from threadline.conversations import act, blocks
+from threadline.conversations.activities import RECEIVED_REACTION, REFUSAL_REACTIONS
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.models.model import Role
@@ -77,8 +78,9 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
 
 
 async def test_messages_between_people_are_not_judged(talk: ConversationActivityScene) -> None:
-    first = await talk.said("any news there", aside(talk, "hi"))
-    assert len(first.not_addressed) == 1
+    asked = talk.message("any news there")
+    await talk.said(asked, aside(talk, "hi"))
+    assert talk.reacted == {asked.ts: RECEIVED_REACTION}
     talk.at -= 100
     talked = [aside(talk, "ok") for _ in range(2)]
     for number in range(12):
@@ -86,13 +88,13 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
         talked.append(aside(talk, f"remark {number}"))
     stored = await talk.said(*talked)
     assert stored.refused == ()
-    assert set(stored.not_addressed) == {each.id for each in talked}
     assert stored.snapshot.turn_due
-    again = await talk.said(*talked)
-    assert set(again.not_addressed) == {each.id for each in talked}
-    asked = await talk.said("any news there", "any news there")
-    assert Refusal.DUPLICATE in [each.why for each in asked.refused]
-    assert asked.not_addressed == ()
+    await talk.said(*talked)
+    assert talk.reacted == {asked.ts: RECEIVED_REACTION}
+    once, again = talk.message("any news there"), talk.message("any news there")
+    stored = await talk.said(once, again)
+    assert Refusal.DUPLICATE in [each.why for each in stored.refused]
+    assert {once.ts, again.ts} <= set(talk.reacted)
 
 
 async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
@@ -114,9 +116,11 @@ async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
 
 async def test_unaddressed_messages_of_a_single_person_are_judged(talk: ConversationActivityScene) -> None:
     await talk.said("any news there")
-    stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
+    once, again = talk.message("more", addressed=False), talk.message("more", addressed=False)
+    stored = await talk.said(once, again)
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
-    assert stored.not_addressed == ()
+    assert talk.reacted[once.ts] == RECEIVED_REACTION
+    assert talk.reacted[again.ts] == REFUSAL_REACTIONS[Refusal.DUPLICATE]
 
 
 async def test_tool_acts_for_the_last_who_asked_before_its_step(

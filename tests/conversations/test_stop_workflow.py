@@ -8,10 +8,10 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.conversation_scene import BEN, conversation
 from tests.support.scripted_model import AWAY, calls
 from tests.support.temporal import skipping_time
+from threadline.conversations.activities import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationLimits, Execution, ExecutionStatus, OutcomeKind
-from threadline.conversations.workflow import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind

@@ -9,6 +9,7 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, correctio
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import until
+from threadline.conversations.activities import RECEIVED_REACTION
 from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
@@ -43,7 +44,8 @@ async def test_file_is_named_under_the_card_with_and_without_text(taken: Handove
 
 async def test_stop_word_is_relayed_while_a_person_has_the_thread(taken: HandoverScene) -> None:
     stop = taken.talk.message("please stop it", kind=MessageKind.STOP)
-    assert (await taken.talk.said(stop)).forwarded_to_person == (stop.id,)
+    await taken.talk.said(stop)
+    assert taken.talk.reacted[stop.ts] == RECEIVED_REACTION, "as what a person is told"
     await taken.hears(2)
     assert relayed(taken) == ["please stop it"]
 
@@ -60,8 +62,9 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
     await waiting.talk.said("my order is 4711")
     assert (await waiting.talk.begin(2)).ends is None
     await waiting.taken()
-    stored = await waiting.talk.said(waiting.talk.message("stop", kind=MessageKind.STOP))
-    assert (stored.snapshot.stop_due, stored.forwarded_to_person) == (True, ())
+    stop = waiting.talk.message("stop", kind=MessageKind.STOP)
+    assert (await waiting.talk.said(stop)).snapshot.stop_due
+    assert stop.ts not in waiting.talk.reacted, "the turn's end answers it"
 
 
 async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting: HandoverScene) -> None:

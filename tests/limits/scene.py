@@ -10,7 +10,6 @@ from typing import Any
 
 import aiohttp
 from sqlalchemy import text
-from temporalio import activity
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributeKey
@@ -21,7 +20,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from tests.support.case_scene import Agent, core_activities
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import GRACE, binary, running
-from threadline.cases.contract import CaseReactions, TurnRef
+from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.model import CaseLimits, bug_workflow_id
 from threadline.db.engine import Database
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, NotAccepted, ThreadLookup
@@ -40,16 +39,6 @@ _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'b
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL")
 _EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
 """How the server hands over a signal that came as a run was ending, or too many at once."""
-
-
-@activity.defn
-async def add_reactions(_: CaseReactions) -> None:
-    """None."""
-
-
-@activity.defn
-async def mark_used(_: TurnRef) -> None:
-    """None."""
 
 
 @dataclass
@@ -131,9 +120,9 @@ class LoadScene:
         """
         served = client or self.client
         activities = core_activities(self.database, served, self.web, limits=limits)
-        if not reactions:
-            activities = [each for each in activities if each.__name__ not in ("add_reactions", "mark_used")]
-            activities += [add_reactions, mark_used]
+        for each in activities if not reactions else ():
+            if isinstance(live := each.__self__, LiveCaseActivities):  # type: ignore[attr-defined]
+                live.posts.outbox.add_reactions = lambda *_: None  # type: ignore[method-assign]
         core = Worker(
             served,
             task_queue=CORE_QUEUE,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.recording import create
+from threadline.conversations.activities import RECEIVED_REACTION
 from threadline.conversations.contract import BegunTurn, FinishRequest, PassToOperator, ThinkRequest
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.prompt import TurnNote
@@ -350,8 +351,9 @@ async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: Conversati
 async def test_answer_among_several_people_needs_no_mention(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, overheard(desk, "hello all"), ASK)
     assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).snapshot.addressed_due
-    stored = await desk.said(mine(desk, CITY))
-    assert (stored.snapshot.addressed_due, list(stored.not_addressed)) == (True, [])
+    answer = mine(desk, CITY)
+    assert (await desk.said(answer)).snapshot.addressed_due
+    assert desk.reacted[answer.ts] == RECEIVED_REACTION
     assert await begun(desk, 2) == (CITY, 1, "")
 
 

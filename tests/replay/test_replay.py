@@ -25,8 +25,6 @@ _OF_A_MACHINE = re.compile(r"(?<![\w:/.])/(?:[\w.-]+/)+|\d+@\w")
 STEPS = set(
     """
 act
-add_reactions
-add_reactions +1
 begin_turn
 cancel requested
 cancelled run_agent_investigation
@@ -63,9 +61,6 @@ fetch_report
 forward_reply
 look_at_job
 mark_cancelled
-add_message_reactions eyes
-add_message_reactions hourglass
-add_message_reactions repeat
 load_approval
 open_case closing_unposted
 open_handover

@@ -98,6 +98,15 @@ async def answer_about_lamps(turn: ScriptTurn) -> None:
 REGISTRY = ToolRegistry([list_lamps, create_lamp, break_lamps, dump])
 
 
+class _RecordingOutbox(Outbox):
+    def __init__(self, slack: SlackClient, database: Database) -> None:
+        super().__init__(slack, database)
+        self.reacted: dict[str, str] = {}
+
+    def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+        self.reacted |= {ts: name for _, ts in items}
+
+
 @dataclass
 class ConversationActivityScene:
     """`at` counts the messages, which come a minute apart: the guards let ten of them pass."""
@@ -144,6 +153,13 @@ class ConversationActivityScene:
         self.env.info = replace(self.env.info, attempt=attempt)
         result: Result = await self.env.run(method, *given)
         return result
+
+    @property
+    def reacted(self) -> dict[str, str]:
+        """The emoji that messages got, by their `ts`; each gets one at most."""
+        outbox = self.activities.deps.outbox
+        assert isinstance(outbox, _RecordingOutbox)
+        return outbox.reacted
 
     async def said(self, *texts: str | IncomingMessage) -> StoredMessages:
         batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
@@ -242,7 +258,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
             client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
-            outbox, users = Outbox(client, database), UserDirectory(client.user)
+            outbox, users = _RecordingOutbox(client, database), UserDirectory(client.user)
             deps = ConversationDeps(
                 database,
                 client,

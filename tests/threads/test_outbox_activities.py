@@ -281,3 +281,35 @@ async def test_message_whose_blocks_slack_refuses_is_posted_as_text(
     assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
     assert (message.ts, message.text, message.blocks) == (ts, "Found it.", [])
+
+
+async def test_emoji_is_added_beside_and_tried_again_once(
+    sandbox: FaultySlack, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.threads.outbox.REACTION_PAUSE", 0.01)
+    first, second = (sandbox.workspace.post(SUMMARIES, DEVELOPER, text) for text in ("one", "two"))
+    gone = (SUMMARIES, "1.000001")
+    sandbox.faults.fail_before("reactions.add")
+    outbox.add_reactions("eyes", [gone, (SUMMARIES, first.ts), (SUMMARIES, second.ts)])
+    assert not first.reactions, "nothing has waited for it"
+    async with asyncio.timeout(10):
+        while not second.reactions:  # noqa: ASYNC110 - Slack is another task
+            await asyncio.sleep(0.01)
+    assert (list(first.reactions), list(second.reactions)) == (["eyes"], ["eyes"])
+
+
+async def test_emoji_are_left_out_while_slack_takes_none(
+    sandbox: FaultySlack, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.threads.outbox.REACTION_PAUSE", 0.01)
+    monkeypatch.setattr("threadline.threads.outbox.MAX_REACTION_TASKS", 2)
+    said = sandbox.workspace.post(SUMMARIES, DEVELOPER, "one")
+    for _ in range(4):
+        sandbox.faults.fail_before("reactions.add")
+    for name in ("eyes", "repeat", "hourglass"):
+        outbox.add_reactions(name, [(SUMMARIES, said.ts)])
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    adding = [each for each in others if "_react" in str(each.get_coro())]
+    assert len(adding) == 2, "a third one is one too many"
+    await asyncio.wait(adding, timeout=10)
+    assert not said.reactions, "each was tried twice"

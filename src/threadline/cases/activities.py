@@ -53,6 +53,8 @@ class LiveCaseActivities(CaseActivities):
         log_quarantined(request.thread, flushed.quarantined, case=flushed.case.bug_id)
         if flushed.turn_started:
             _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
+        received = [(each.channel, each.ts) for each in batch if _is_acknowledged(flushed.case, each)]
+        self.posts.outbox.add_reactions("+1" if flushed.case.ended else "eyes", received)
         return flushed.case
 
     async def update_status(self, change: contract.StatusChange) -> CaseSnapshot:
@@ -193,3 +195,10 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
         body=clean_text(redact(body)),
         key=record.fix_requested_by,
     )
+
+
+def _is_acknowledged(case: CaseSnapshot, message: IncomingMessage) -> bool:
+    """Whether its author sees that it was received. A third party's reply is ignored silently."""
+    third_party = message.sender_type == SenderType.UNKNOWN and message.sender_id != case.reporter_id
+    written = message.kind in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
+    return bool(case.bug_id) and written and not third_party and message.sender_type != SenderType.ADMIN

@@ -6,7 +6,7 @@ references: what people wrote stays in the database.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from temporalio.common import RetryPolicy
 
@@ -28,7 +28,6 @@ from threadline.cases.model import (
 )
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import (
-    COSMETIC,
     POST,
     READ_SLACK,
     STORE,
@@ -140,15 +139,6 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class CaseReactions:
-    """`items` are (channel, ts) pairs."""
-
-    bug_id: str
-    name: str
-    items: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Escalation:
     """`tiers` of on-call there are; `started`, in seconds since 1970, is set by the workflow whose clock counts."""
 
@@ -256,16 +246,6 @@ class CasePostActivities(ABC):
     @abstractmethod
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         """Record and post what is due; False when the case needs no clock any more."""
-
-    @activity_options(COSMETIC)
-    @abstractmethod
-    async def add_reactions(self, reactions: CaseReactions) -> None:
-        """Cosmetic: may come late or never."""
-
-    @activity_options(COSMETIC)
-    @abstractmethod
-    async def mark_used(self, turn: TurnRef) -> None:
-        """Cosmetic: a check mark on each message that a turn used."""
 
 
 class AgentActivities(ABC):

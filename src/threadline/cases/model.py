@@ -203,6 +203,11 @@ class CaseSnapshot:
     unanswered: bool = False
     """The last question timed out and the reporter has written nothing since: the next turn may not ask again."""
 
+    @property
+    def ended(self) -> bool:
+        """Nothing is open here; also where nothing has opened a case."""
+        return not self.bug_id or (self.status is CaseStatus.RESOLVED and not self.has_unread)
+
 
 @dataclass(frozen=True)
 class CaseRecord:

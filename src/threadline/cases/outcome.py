@@ -90,7 +90,7 @@ class AnsweredTurn:
 @dataclass(frozen=True)
 class TurnPost(AnsweredTurn):
     """What a turn's posts are made of. `fix_url`: of the case's pull request; `reporter_words`: all that the reporter
-    has written, with the names of what they attached."""
+    has written, with the names of what they attached; `used`: (channel, ts) of what the turn has read and is there."""
 
     case: CaseRecord
     turn: int
@@ -98,6 +98,7 @@ class TurnPost(AnsweredTurn):
     cost_usd: float
     fix_url: str | None
     reporter_words: str
+    used: tuple[tuple[str, str], ...]
 
     @property
     def reporter_text(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.cases import blocks
-from threadline.cases.contract import CasePostActivities, CaseReactions, Escalation, Notice, SlaNotice, TurnRef
+from threadline.cases.contract import CasePostActivities, Escalation, Notice, SlaNotice, TurnRef
 from threadline.cases.model import (
     DEFAULT_TARGETS,
     ESCALATION,
@@ -32,14 +32,15 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting
-from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.outbox import Outbox, Post, add_reactions
+from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 
 ANSWER_GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
+_USED = "white_check_mark"
+"""On each message that the agent has read."""
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _log = structlog.get_logger(__name__)
@@ -66,10 +67,7 @@ class CaseChannels:
 
 @dataclass(eq=False)
 class LiveCasePostActivities(CasePostActivities):
-    """Args: `slack` for reactions; everything else is said through `outbox`."""
-
     database: Database
-    slack: SlackClient
     outbox: Outbox
     channels: CaseChannels
 
@@ -96,6 +94,7 @@ class LiveCasePostActivities(CasePostActivities):
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
         key = f"turn:{turn.turn}:question"
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
+        self.outbox.add_reactions(_USED, told.used)
 
     async def create_summary_thread(self, bug_id: str) -> None:
         await self._open_summary(await self._case(bug_id))
@@ -114,6 +113,7 @@ class LiveCasePostActivities(CasePostActivities):
         outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
+        self.outbox.add_reactions(_USED, told.used)
         if told.action is not Action.POST_FINDINGS:
             return  # an escalation and an end have posts of their own
         text = told.reporter_text
@@ -220,14 +220,6 @@ class LiveCasePostActivities(CasePostActivities):
         turn = TurnRef(item.bug_id, item.turn)
         await (self.post_clarification_question(turn) if item.kind == "question" else self.post_findings(turn))
         return True
-
-    async def add_reactions(self, reactions: CaseReactions) -> None:
-        await add_reactions(self.slack, reactions.name, reactions.items)
-
-    async def mark_used(self, turn: TurnRef) -> None:
-        async with self.database.begin() as tx:
-            used = await CaseMessageStore(tx).messages_of_turn(turn.bug_id, turn.turn)
-        await add_reactions(self.slack, "white_check_mark", used)
 
     async def _case(self, bug_id: str) -> CaseRecord:
         async with self.database.begin() as tx:

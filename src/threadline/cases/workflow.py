@@ -40,7 +40,7 @@ from threadline.cases.sla import signal_clock, start_clock
 from threadline.threads.activity_options import COSMETIC
 from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, fault_of, pause, run_unless
 from threadline.threads.inbox import Inbox
-from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
+from threadline.threads.model import Fault, MessageKind, RetryBudget, SenderType, format_utc
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
@@ -63,7 +63,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
         self._closing_unposted = False
-        self._received: list[tuple[str, str]] = []
         """(channel, ts) of messages whose authors get a reaction when the burst is stored."""
         self._sla_signal: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -131,19 +130,6 @@ class BugInvestigationWorkflow(ThreadHandler):
             return
         if any(m.sender_type == SenderType.DEVELOPER and m.kind == MessageKind.MESSAGE for m in batch):
             self._acknowledge_escalation()
-        self._received += [(message.channel, message.ts) for message in batch if self._is_acknowledged(message)]
-        more_to_come = self.inbox and self.collects_burst and not self.thread_run.busy
-        if self._received and not more_to_come:
-            received, self._received = self._received, []
-            name = "+1" if self.ended else "eyes"
-            reactions = contract.CaseReactions(self.case.bug_id, name, received)
-            self.background.start(CasePostActivities.add_reactions, reactions, summary=name)
-
-    def _is_acknowledged(self, message: IncomingMessage) -> bool:
-        """Whether its author sees that it was received. A third party's reply is ignored silently."""
-        third_party = message.sender_type == SenderType.UNKNOWN and message.sender_id != self.case.reporter_id
-        written = message.kind in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
-        return written and not third_party and message.sender_type != SenderType.ADMIN
 
     @property
     def collects_burst(self) -> bool:
@@ -194,7 +180,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     @property
     def ended(self) -> bool:
-        return not self.case.bug_id or (self.case.status is CaseStatus.RESOLVED and not self.case.has_unread)
+        return self.case.ended
 
     @property
     def blocks_continue_as_new(self) -> bool:
@@ -214,7 +200,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         settled = await self._run_turn(self.case.turn + 1, announced.done)
         await announced  # "I am looking into it" is posted before what was found
         if settled.posted:
-            self._mark_used(TurnRef(self.case.bug_id, self.case.turn))
             self.state.acted_turn = self.case.turn
         elif settled.action and not self._closing:
             await self._act(settled)
@@ -315,7 +300,6 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._post_findings(turn)  # the reporter's thread cannot be written to
             await self._await_developers(Reason.FINDINGS_POSTED)
             return
-        self._mark_used(turn)
         if not self._closing:
             timeout = self.state.limits.reporter_timeout
             await self._set_status(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
@@ -329,7 +313,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         trouble = trouble or await attempt(CasePostActivities.post_investigation_results, turn, summary="post findings")
         if trouble:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
-        self._mark_used(turn)
 
     async def _open_pull_request(self, turn: TurnRef) -> None:
         """A code host that is away is waited for, but not by a reporter who wants the case closed."""
@@ -418,9 +401,6 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = contract.Notice(self.case.bug_id, kind, ordinal, detail)
         await attempt(CasePostActivities.post_notice, notice, summary=f"notice: {kind}")
-
-    def _mark_used(self, turn: TurnRef) -> None:
-        self.background.start(CasePostActivities.mark_used, turn, summary="check marks")
 
     @property
     def _sla_clock(self) -> int:

@@ -1,6 +1,6 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -12,7 +12,6 @@ from threadline.conversations.contract import (
     ActRequest,
     BegunTurn,
     ConversationActivities,
-    ConversationReactions,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
@@ -37,10 +36,16 @@ from threadline.db.rate_limits import RateLimits
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.outbox import add_reactions
+from threadline.threads.model import IncomingMessage, MessageKind
 
 _log = structlog.get_logger(__name__)
 Verdicts = TypeVar("Verdicts")
+
+RECEIVED_REACTION = "eyes"
+NOTHING_TO_STOP_REACTION = "ok_hand"
+REFUSAL_REACTIONS = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
+"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:. A word to
+stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends."""
 
 
 class LiveConversationActivities(ConversationActivities):
@@ -58,16 +63,38 @@ class LiveConversationActivities(ConversationActivities):
                 snapshot = stored.snapshot
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-        refused = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]
-        not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
+        judged = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]
+        refused = tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in judged if why)
+        self._add_reactions(batch, stored, snapshot, refused)
         return StoredMessages(
             snapshot,
-            tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
-            tuple(each.id for each in batch if each.id in not_addressed),
-            stored.forwarded,
+            refused,
             stored.turns_to_show_again,
             limits=self.deps.limits if request.first else None,
         )
+
+    def _add_reactions(
+        self,
+        batch: Sequence[IncomingMessage],
+        stored: ConversationBatch,
+        snapshot: ConversationSnapshot,
+        refused: Sequence[RefusedMessage],
+    ) -> None:
+        """Show each writer what became of the message. What is refused may be from an earlier batch."""
+        not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
+        reactions = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in refused}
+        for message in batch:
+            forwarded = message.id in stored.forwarded
+            if message.kind == MessageKind.STOP and not forwarded:
+                name = NOTHING_TO_STOP_REACTION if message.addressed and not snapshot.stop_due else ""
+            elif (message.kind == MessageKind.MESSAGE or forwarded) and message.id not in not_addressed:
+                name = RECEIVED_REACTION if snapshot.exists else ""
+            else:
+                name = ""
+            if name:
+                reactions.setdefault((message.channel, message.ts), name)
+        for name in dict.fromkeys(reactions.values()):
+            self.deps.outbox.add_reactions(name, [place for place, each in reactions.items() if each == name])
 
     async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
         return await begin_turn(self.deps, turn)
@@ -99,9 +126,6 @@ class LiveConversationActivities(ConversationActivities):
 
     async def post_thread_notice(self, word: ThreadNotice) -> None:
         await posting.post_thread_notice(self.deps, word)
-
-    async def add_message_reactions(self, marker: ConversationReactions) -> None:
-        await add_reactions(self.deps.slack, marker.name, marker.items)
 
 
 async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> dict[str, Refusal | None]:

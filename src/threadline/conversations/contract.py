@@ -25,7 +25,7 @@ from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
-from threadline.threads.activity_options import COSMETIC, POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -71,15 +71,11 @@ class RefusedMessage:
 
 @dataclass(frozen=True)
 class StoredMessages:
-    """`refused` are those of the request that the guards keep from the model: each gets a reaction. `not_addressed`:
-    ids of those that people have said to each other, which are read, and nobody is to notice. `forwarded_to_person`:
-    ids of words to stop that go to the person who has the thread, as any other message does. `turns_to_show_again`:
-    turns of which such a person is to see something as it reads now."""
+    """`refused` are those of the request that the guards keep from the model. `turns_to_show_again`: turns of which a
+    person who has the thread is to see something as it reads now."""
 
     snapshot: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
-    not_addressed: tuple[str, ...] = ()
-    forwarded_to_person: tuple[str, ...] = ()
     turns_to_show_again: tuple[int, ...] = ()
     limits: ConversationLimits | None = None
     """Those in force; told to the first request of a run."""
@@ -192,14 +188,6 @@ class ThreadNotice:
 
 
 @dataclass(frozen=True)
-class ConversationReactions:
-    """A reaction on messages of the thread: `items` are (channel, ts) pairs."""
-
-    name: str
-    items: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class BegunTurn:
     """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked. `falls_through`:
     when the conversational agent fails, the operator goes on. `about`: the way in a few words."""
@@ -290,11 +278,6 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def post_thread_notice(self, word: ThreadNotice) -> None:
         """Post a short text, once."""
-
-    @activity_options(COSMETIC)
-    @abstractmethod
-    async def add_message_reactions(self, marker: ConversationReactions) -> None:
-        """Cosmetic: may come late or never."""
 
 
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:

@@ -24,12 +24,10 @@ from threadline.conversations.contract import (
     ActRequest,
     BegunTurn,
     ConversationActivities,
-    ConversationReactions,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
     PassToOperator,
-    StoredMessages,
     StoreRequest,
     ThinkRequest,
     ThreadNotice,
@@ -69,14 +67,9 @@ from threadline.threads.calls import (
     run_unless,
 )
 from threadline.threads.inbox import Inbox
-from threadline.threads.model import FaultKind, IncomingMessage, MessageKind, format_utc
+from threadline.threads.model import FaultKind, format_utc
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
-RECEIVED_REACTION = "eyes"
-NOTHING_TO_STOP_REACTION = "ok_hand"
-REFUSAL_REACTIONS = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
-"""What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:. A word to
-stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends."""
 DEFAULT_MAX_STEPS = 5
 """Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
 MODEL_AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
@@ -115,8 +108,6 @@ class ConversationWorkflow(ThreadHandler):
         """When the database last answered: silence counts from then."""
         self._unpostable: list[int] = []
         """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
-        self._reactions: dict[str, list[tuple[str, str]]] = {}
-        """By name: the messages of a burst that are still to get them."""
         self._last_turn_begun = False
         """The last turn of a cancelled run has begun."""
 
@@ -187,7 +178,10 @@ class ConversationWorkflow(ThreadHandler):
         self.inbox.stored(len(batch))
         self.state.limits = stored.limits or self.state.limits
         self.update(stored.snapshot)
-        self._acknowledge(batch, stored)
+        for each in stored.refused:
+            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.throttle_notices_due:
+                self.state.throttle_notices_due.append(each.ts)
+                self._tell_throttled(each.ts)
         for turn in stored.turns_to_show_again:
             self.state.turns_to_show_again.append(turn)
             self._show_again(turn)
@@ -217,25 +211,6 @@ class ConversationWorkflow(ThreadHandler):
     def _turn_due(self) -> bool:
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
         return self.snapshot.turn_due and not self._last_turn_begun
-
-    def _acknowledge(self, batch: Sequence[IncomingMessage], stored: StoredMessages) -> None:
-        """Show each writer what became of the message; a burst is marked at once. What is refused may be from an
-        earlier batch, whose storing was broken off before anybody was told."""
-        signs = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
-        for message in batch:
-            if name := _reaction_to(message, stored):
-                signs.setdefault((message.channel, message.ts), name)
-        for place, name in signs.items():
-            self._reactions.setdefault(name, []).append(place)
-        if not self.inbox:
-            seen, self._reactions = self._reactions, {}
-            for name, items in seen.items():
-                marker, summary = ConversationReactions(name, tuple(items)), f"{name} on {len(items)} messages"
-                self.background.start(ConversationActivities.add_message_reactions, marker, summary=summary)
-        for each in stored.refused:
-            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.throttle_notices_due:
-                self.state.throttle_notices_due.append(each.ts)
-                self._tell_throttled(each.ts)
 
     def _tell_throttled(self, ts: str) -> None:
         word = ThreadNotice(self.state.thread, NoticeReason.THROTTLED, about=ts)
@@ -783,12 +758,3 @@ async def _decision(request: DecideRequest) -> TurnDecision:
             raise
         workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
         return await call(ConversationActivities.decide_without_model, request, summary="decide without the model")
-
-
-def _reaction_to(message: IncomingMessage, stored: StoredMessages) -> str:
-    forwarded_to_person = message.id in stored.forwarded_to_person
-    if message.kind == MessageKind.STOP and not forwarded_to_person:
-        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.snapshot.stop_due else ""
-    if not (message.kind == MessageKind.MESSAGE or forwarded_to_person) or message.id in stored.not_addressed:
-        return ""
-    return RECEIVED_REACTION if stored.snapshot.exists else ""

@@ -11,8 +11,10 @@ its claim and its call for longer than the lease. Where that is worse than silen
 asked instead.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,6 +37,11 @@ LATE_ROOT_ARRIVAL = 120.0
 """The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
 CLOCK_SKEW = 300.0
 """Seconds before the claim from which Slack is searched: its clock and the database's are two."""
+
+REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
+"""Seconds before an emoji is tried again, and after which those of one call are left out."""
+MAX_REACTION_TASKS = 100
+"""Calls of `add_reactions` that are under way; one more is left out."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,6 +83,7 @@ class Outbox:
         self._slack = slack
         self._database = database
         self._clock = clock
+        self._reacting = set[asyncio.Task[None]]()
 
     async def claim(self, tx: Transaction, post: Post) -> PostClaim:
         """Claim the first part of a post in the caller's transaction. It is to be published right behind it."""
@@ -186,13 +194,30 @@ class Outbox:
         rest = max(until - self._clock(), 1.0)
         return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
 
+    def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+        """Put one emoji on messages, (channel, ts) each, beside whatever asks for it: nothing waits for an emoji.
+        Cosmetic: what Slack does not take the second time is left out, and all that is left when the process ends."""
+        if items and len(self._reacting) < MAX_REACTION_TASKS:
+            task = asyncio.create_task(self._react(name, items))
+            self._reacting.add(task)
+            task.add_done_callback(self._reacting.discard)
 
-async def add_reactions(slack: SlackClient, name: str, items: Iterable[tuple[str, str]]) -> None:
-    """Put one emoji on messages, (channel, ts) each. Cosmetic: what fails is left out; without Slack, all the rest."""
-    for channel, ts in items:
+    async def _react(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+        again = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REACTION_PATIENCE):
+                for channel, ts in items:
+                    while await self._refused(channel, ts, name):
+                        if not again:
+                            return
+                        again = False
+                        await asyncio.sleep(REACTION_PAUSE)
+
+    async def _refused(self, channel: str, ts: str, name: str) -> bool:
+        """Whether Slack does not take it now."""
         try:
-            await slack.add_reaction(channel, ts, name)
+            await self._slack.add_reaction(channel, ts, name)
         except (Permanent, Transient) as error:
             _log.info("reaction_failed", name=name, reason=str(error))
-            if isinstance(error, Transient):
-                return
+            return isinstance(error, Transient)
+        return False

@@ -365,7 +365,7 @@ def cases(
 ) -> tuple[Sequence[object], Sequence[Sweep[Any]]]:
     """The activities of bug cases, and their sweeps."""
     database, workflows, channels = deps.database, deps.workflows, deps.case_channels
-    posts = LiveCasePostActivities(database, deps.slack, deps.outbox, channels)
+    posts = LiveCasePostActivities(database, deps.outbox, channels)
     live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
     return (live, posts), (
         sweeps.open_cases(database, workflows),

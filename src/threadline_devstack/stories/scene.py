@@ -150,9 +150,8 @@ class Scene:
         async def look() -> bool:
             done = (await self.case()).turn
             async with self._database.begin() as tx:
-                store = CaseMessageStore(tx)
-                used = [await store.messages_of_turn(self.bug_id, turn) for turn in range(1, done + 1)]
-            return set(sent) <= {ts for messages in used for _, ts in messages}
+                posts = [await CaseStore(tx).for_post(self.bug_id, turn) for turn in range(1, done + 1)]
+            return set(sent) <= {ts for post in posts for _, ts in post.used}
 
         await self.until("the agent has taken up what was written", look)
 

@@ -153,7 +153,10 @@ A root may be posted twice, and a reply under the second copy registers that as 
 """
 _GET = text(f"SELECT * FROM {CASES} WHERE bug_id = :bug_id")  # noqa: S608 - all parts are written here
 _FOR_POST = text(f"""
-SELECT c.*, t.action, t.result, t.failure, t.cost_usd AS turn_cost, {REPORTER_WORDS}
+SELECT c.*, t.action, t.result, t.failure, t.cost_usd AS turn_cost, {REPORTER_WORDS},
+       ARRAY(SELECT ARRAY[m.channel, m.slack_ts] FROM bug_conversations m
+             WHERE m.bug_id = c.bug_id AND m.turn = t.turn AND m.sender_type <> 'bot' AND m.redacted_at IS NULL
+                   AND m.message_type IN ('report', 'message', 'close') ORDER BY m.seq) AS used
 FROM {CASES} JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
 WHERE c.bug_id = :bug_id
 """)  # noqa: S608 - as above
@@ -453,6 +456,7 @@ class CaseStore(Store):
             cost_usd=float(row.turn_cost),
             fix_url=row.url,
             reporter_words=row.reporter_words,
+            used=tuple((channel, ts) for channel, ts in row.used),
         )
 
     async def get(self, bug_id: str) -> CaseRecord:

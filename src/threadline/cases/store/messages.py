@@ -175,18 +175,6 @@ class CaseMessageStore(Store):
         said = (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
         return said or ""
 
-    async def messages_of_turn(self, bug_id: str, turn: int) -> list[tuple[str, str]]:
-        """(channel, ts) of each message that a turn used and that is still there to be marked."""
-        message = bug_conversations.c
-        query = select(message.channel, message.slack_ts).where(
-            message.bug_id == bug_id,
-            message.sender_type != SenderType.BOT,  # the index's own condition
-            message.turn == turn,
-            message.message_type.in_((MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)),
-            message.redacted_at.is_(None),
-        )
-        return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
-
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
         `message` says where it is, as if it began a thread."""
