@@ -14,8 +14,8 @@ _LIMIT = timedelta(seconds=30)
 
 
 @workflow.defn
-class OneActivity:
-    """A message starts one activity that does nothing."""
+class EmptyActivities:
+    """A message starts activities that do nothing, one after the other."""
 
     def __init__(self) -> None:
         self._due = 0
@@ -25,11 +25,12 @@ class OneActivity:
         self._due += 1
 
     @workflow.run
-    async def run(self) -> None:
+    async def run(self, times: int) -> None:
         while True:
             await workflow.wait_condition(lambda: self._due > 0)
             self._due -= 1
-            await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
+            for _ in range(times):
+                await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
 
 
 @workflow.defn
@@ -60,4 +61,4 @@ class EmptyLoop:
             await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
 
 
-WORKFLOWS = (OneActivity, EmptyQueue, EmptyLoop)
+WORKFLOWS = (EmptyActivities, EmptyQueue, EmptyLoop)

@@ -9,7 +9,6 @@ from threadline.cases.model import BUG_WORKFLOW, BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads import inbox, run_loop
 
-# Here, so that it is done in the sandbox as well, which imports this module and what it names anew.
 inbox.MAX_MESSAGES = 1
 run_loop.MAX_BURST = 1000
 

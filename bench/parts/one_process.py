@@ -24,8 +24,8 @@ from threadline.cli import process
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
+    BeginRequest,
     BegunTurn,
-    DecideRequest,
     FinishedTurn,
     FinishRequest,
     StoreRequest,
@@ -89,7 +89,7 @@ class OneProcess:
         steps = Steps()
         stored = await steps.run(self._talk.store_messages, StoreRequest(thread, [message]))
         turn = ConversationTurn(thread, stored.snapshot.turn + 1)
-        begun = await steps.run(self._talk.begin_turn, turn)
+        begun = await steps.run(self._talk.begin_turn, BeginRequest(turn.thread, turn.turn, decide=True))
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
 
@@ -106,18 +106,17 @@ class OneTurn:
 
     async def take(self) -> None:
         if self._begun.agent is not Agent.OPERATOR:
-            await self._decide()
+            self._check_decision()
         most = self._begun.max_steps or DEFAULT_MAX_STEPS
         outcome = await ReactLoop(self._think, self._act, max_steps=most, ends_turn=turn_ending).run()
         if outcome.kind is not OutcomeKind.POSTED_BY_TOOL:  # else its last call has ended the turn
             await self._finish(outcome)
 
-    async def _decide(self) -> None:
-        """What a turn decides that can be answered at once, as each of the measured ones can."""
-        asked = DecideRequest(self._turn.thread, self._turn.turn)
-        decision = await self._steps.run(self._talk.decide, asked)
-        if decision.course is not NextStep.PROCEED:
-            raise RuntimeError(f"a turn that was to be answered is not: {decision.about}")
+    def _check_decision(self) -> None:
+        """Each of the measured turns can be answered at once."""
+        decision = self._begun.decision
+        if decision is None or decision.course is not NextStep.PROCEED:
+            raise RuntimeError(f"a turn that was to be answered is not: {decision and decision.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._step += 1

@@ -30,7 +30,7 @@ from threadline_devstack.sample_records import sample_documents
 from threadline_devstack.slack import identity
 
 TURN = "a turn that is answered from the documents"
-STEPS = ("decide",)
+STEPS = ("begin_turn",)
 BARE = "`websearch_to_tsquery` over the same passages with any of the words, ranked by `ts_rank`"
 CLAIM = "I want a refund for the night of the outage."
 PASSAGES = 10_000

@@ -25,7 +25,7 @@ LENGTH, BURST, COMPARED = 5000, 20, 20
 """Messages of the thread, of one burst, and how many bursts at each end are compared."""
 SHORT = 1000
 """Threads of ten messages that lie in the same tables."""
-FLAT = Goal("ratio at most", 1.15)
+FLAT = Goal("ratio at most", 1.1)
 STEPS = ("flush", "claim", "finish", "settle")
 
 Value = TypeVar("Value")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from bench.figures import Figure, Row, pair
 from bench.ground import Ground
 from bench.rows import latency
-from bench.rows.talk import FLOOR, added, at_once
+from bench.rows.talk import FLOOR, OVERHEAD, added, at_once
 from bench.scale import by_turns
 from bench.talk import OPERATE, Talks, Took, all_were_answered, talks
 from threadline.conversations.model.conversation import conversation_workflow_id
@@ -72,7 +72,7 @@ def _rows(measured: Stepped, mine: Sequence[Run], least: Sequence[Run]) -> list[
     walls = pair((run.wall for run in mine), (run.wall for run in least), "ms")
     more = Figure(tuple(run.wall - bare.wall for run, bare in zip(mine, least, strict=True)), "ms")
     rows = [
-        Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, note=measured.note),
+        Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, OVERHEAD, note=measured.note),
         Row(measured.topic, f"{measured.turn}: ours minus the floor's", more),
     ]
     for name in measured.steps:

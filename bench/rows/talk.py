@@ -24,7 +24,11 @@ AT_ONCE = 50
 LONG, COMPARED = 300, 10
 """Turns of a long thread, and how many of it are compared with as many of a new one in each round."""
 BEGINNING = "the same in a new thread"
-FLAT = Goal("ratio at most", 1.15)
+GOALS = {"asked": Goal("ratio at most", 3), "said": Goal("ratio at most", 2.5)}
+"""Of the times until the model is asked, and from its last reply to the answer."""
+OVERHEAD = Goal("ratio at most", 1.3)
+RATE = Goal("ratio at least", 0.9)
+FLAT = Goal("ratio at most", 1.1)
 SMALL = Goal("largest at most", 20)
 """Kilobytes, which the issue about conversations allows to a turn whose tools return two megabytes."""
 _MUCH = ["A long description of what there is to do. " * 300] * 100
@@ -79,7 +83,7 @@ async def _latency(ours: Talks, _: Talks) -> list[Row]:
 async def _mentions(talk: Talks, threads: Sequence[Thread]) -> Heard:
     took = {conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
     sent = {workflow_id: datetime.fromtimestamp(each.began, UTC) for workflow_id, each in took.items()}
-    times = await latency.times(talk.ground, sent, ("store_messages",), ("decide",))
+    times = await latency.times(talk.ground, sent, ("store_messages",), ("begin_turn",))
     return Heard(
         times.started,
         tuple(each.asked - each.began for each in took.values()),
@@ -98,7 +102,7 @@ def _rows(parts: Mapping[str, str], ours: Sequence[Heard], floor: Sequence[Heard
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         for of, what in parts.items():
             mine, least = ([percentile(getattr(run, of), share) * 1000 for run in runs] for runs in (ours, floor))
-            goal = latency.WITHIN if (of, name) == ("started", "p50") else None
+            goal = GOALS.get(of) if name == "p50" else None
             rows.append(Row("talk", f"{what}, {name}", *pair(mine, least, "ms"), latency.FLOOR, goal))
     return rows
 
@@ -116,7 +120,7 @@ async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
     mine, least = await by_turns(ours.ground.scale.rounds, lambda: wall(ours), lambda: wall(floor))
     more = Figure(tuple(run - bare for run, bare in zip(mine, least, strict=True)), "ms")
     return [
-        Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR),
+        Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR, OVERHEAD),
         Row("talk", f"{TURN}: ours minus the floor's", more),
     ]
 
@@ -146,7 +150,7 @@ async def at_once(topic: str, one: str, many: str, words: str, ours: Talks, floo
     cpu = pair((run[1] for run in mine), (run[1] for run in least), "ms")
     note = "all processes: worker, Temporal, Postgres; model and Slack are not counted"
     return [
-        Row(topic, f"answered {many}/s, {count} conversations at once", *rate, FLOOR),
+        Row(topic, f"answered {many}/s, {count} conversations at once", *rate, FLOOR, RATE),
         Row(topic, f"CPU {one}, {count} conversations at once", *cpu, FLOOR, note=note),
     ]
 

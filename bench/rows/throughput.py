@@ -11,8 +11,8 @@ from bench.usage import Meter
 
 BURST = 20
 FLOOR = "the same, but each message is stored by an activity of its own"
-FASTER = {1: Goal("ratio at least", 8), 50: Goal("ratio at least", 4)}
-FLAT = Goal("ratio at most", 1.15)
+FASTER = {1: Goal("ratio at least", 5), 50: Goal("ratio at least", 3.5)}
+FLAT = Goal("ratio at most", 1.1)
 FEWER_EVENTS = Goal("ratio at most", 0.25)
 
 

@@ -15,6 +15,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
+    BeginRequest,
     BegunTurn,
     FinishRequest,
     StoredMessages,
@@ -170,7 +171,7 @@ class ConversationActivityScene:
         return await self.run(self.activities.store_messages, StoreRequest(self.thread, [], first=True))
 
     async def begin(self, turn: int = 1) -> BegunTurn:
-        return await self.run(self.activities.begin_turn, ConversationTurn(self.thread, turn))
+        return await self.run(self.activities.begin_turn, BeginRequest(self.thread, turn))
 
     async def think(
         self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1

@@ -11,8 +11,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
-from threadline.conversations.contract import DecideRequest, ThinkRequest
+from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.answers import NO_REPLY
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.prompt import SUMMARY_INSTRUCTIONS
 from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
@@ -41,8 +42,11 @@ class ScriptedModel(ChatModel):
 
     replies: list[Reply]
     asked: list[ThinkRequest] = field(default_factory=list)
-    decisions: dict[tuple[int, int], dict[str, Any] | Exception] = field(default_factory=dict)
-    """By turn and round: the fields of the decision's form that differ from those of an easy question, or a fault."""
+    decisions: dict[tuple[int, int], dict[str, Any] | Exception | Callable[[], Awaitable[None]]] = field(
+        default_factory=dict
+    )
+    """By turn and round: the fields of the decision's form that differ from those of an easy question, a fault, or what
+    happens before an easy question is decided."""
     rounds: Counter[int] = field(default_factory=Counter)
     """By turn: how often it was decided."""
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
@@ -57,8 +61,8 @@ class ScriptedModel(ChatModel):
             return Completion(await self._summarise())
         if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS and prompt.form is None:
             return Completion(await self._analyse())
-        if activity.info().activity_type == "decide":
-            return Completion(self._decide(REQUEST.get()))
+        if activity.info().activity_type in ("begin_turn", "decide"):
+            return Completion(await self._decide(REQUEST.get()))
         return Completion(await self._think(REQUEST.get()))
 
     async def _think(self, request: ThinkRequest) -> ModelReply:
@@ -68,10 +72,13 @@ class ScriptedModel(ChatModel):
             raise reply
         return reply if isinstance(reply, ModelReply) else await reply(request)
 
-    def _decide(self, asked: DecideRequest) -> ModelReply:
+    async def _decide(self, asked: ConversationTurn) -> ModelReply:
         decision = self.decisions.get((asked.turn, self.rounds[asked.turn] + 1), {})
         if isinstance(decision, Exception):
             raise decision
+        if callable(decision):
+            await decision()
+            decision = {}
         self.rounds[asked.turn] += 1
         return ModelReply(json.dumps(decision_form() | decision))
 

@@ -1,6 +1,7 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -9,7 +10,9 @@ from temporalio import activity
 from threadline.conversations import decide, posting
 from threadline.conversations.act import act
 from threadline.conversations.contract import (
+    THINKING,
     ActRequest,
+    BeginRequest,
     BegunTurn,
     ConversationActivities,
     DecideRequest,
@@ -33,6 +36,7 @@ from threadline.conversations.store.messages import ConversationBatch, MessageSt
 from threadline.conversations.think import think
 from threadline.db.engine import Transaction
 from threadline.db.rate_limits import RateLimits
+from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -96,8 +100,19 @@ class LiveConversationActivities(ConversationActivities):
         for name in dict.fromkeys(reactions.values()):
             self.deps.outbox.add_reactions(name, [place for place, each in reactions.items() if each == name])
 
-    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
-        return await begin_turn(self.deps, turn)
+    async def begin_turn(self, request: BeginRequest) -> BegunTurn:
+        async with heartbeating():
+            begun = await begin_turn(self.deps, request)
+            waits = begun.agent is Agent.COPILOT and begun.addressed and not begun.snapshot.stop_due
+            if not (request.decide and waits) or begun.ends or begun.relays_to_person:
+                return begun
+            asked = DecideRequest(request.thread, request.turn, THINKING)
+            try:
+                async with showing_status(self.deps.slack, asked.thread, asked.status):
+                    return replace(begun, decision=await decide.decide(self.deps, asked, activity.info().attempt))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the turn has begun
+                _log.warning("decision_failed", slack_thread=asked.thread.key, turn=asked.turn, reason=str(error))
+                return begun
 
     async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         return await pass_to_operator(self.deps, request)

@@ -36,13 +36,15 @@ THINK = ActivityOptions(
 `retry_after` counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
-    retry=retry_policy(2, 20, attempts=3),
+    retry=retry_policy(2, 20, attempts=2),
     schedule_to_close=1320,
     heartbeat=20,
     long_wait_in_workflow=True,
 )
 """Longer than two rounds may take, each with six answers of the model (75 s) and a search. A model that is away is not
-waited for: the turn goes on without a decision."""
+waited for: after the try of `begin_turn` and these, the turn goes on without a decision."""
+THINKING = "thinking"
+"""The status while a model is asked."""
 ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit, and than `ACT_CALL`."""
 ACT_CALL = 75.0
@@ -79,6 +81,13 @@ class StoredMessages:
     turns_to_show_again: tuple[int, ...] = ()
     limits: ConversationLimits | None = None
     """Those in force; told to the first request of a run."""
+
+
+@dataclass(frozen=True)
+class BeginRequest(ConversationTurn):
+    """`decide`: also decide what to do, where nothing comes before that."""
+
+    decide: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,13 @@ class BegunTurn:
     """A person has taken the thread over, or may: they are shown what was said."""
     not_addressed: bool = False
     """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""
+    decision: TurnDecision | None = None
+    """What was decided at once; None where `decide` is to be asked, if at all."""
+
+    @property
+    def addressed(self) -> bool:
+        """Somebody waits for an answer."""
+        return self.snapshot.addressed_due and not self.not_addressed
 
 
 @dataclass(frozen=True)
@@ -225,10 +241,11 @@ class ConversationActivities(ABC):
         """Store a batch, and let the guards judge each message, whose verdict stays for ever. The first request of a
         run also judges what was stored before and is not judged yet."""
 
-    @activity_options(STORE)
+    @activity_options(replace(STORE, start_to_close=DECIDE.start_to_close, heartbeat=DECIDE.heartbeat))
     @abstractmethod
-    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
-        """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
+    async def begin_turn(self, request: BeginRequest) -> BegunTurn:
+        """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again.
+        Where people wait for the conversational agent, go on to `decide`; a decision that fails is left to that."""
 
     @activity_options(STORE)
     @abstractmethod

@@ -21,7 +21,9 @@ from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 from threadline.approvals.contract import APPROVAL_WORKFLOW, approval_workflow_id
 from threadline.approvals.model import ApprovalRun
 from threadline.conversations.contract import (
+    THINKING,
     ActRequest,
+    BeginRequest,
     BegunTurn,
     ConversationActivities,
     DecideRequest,
@@ -396,7 +398,7 @@ class Turn:
     async def _work(self) -> ConversationOutcome:
         conversation = self._conversation
         try:
-            self._keep_route(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
+            self._keep_route(await self._begin())
             begun = self._begun
             conversation.update(begun.snapshot)
             self._note_addressed()  # who was routed as somebody who asks is answered, whoever writes meanwhile
@@ -440,19 +442,31 @@ class Turn:
         if begun.correlation_id:
             workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
 
+    async def _begin(self) -> BegunTurn:
+        """Begin the turn, and decide with the same activity what to do, as long as nobody says to stop."""
+        conversation, request = self._conversation, BeginRequest(self._thread, self._number)
+        conversation.show_activity("deciding what to do")
+        if not conversation.stop_requested:
+            with suppress(Interrupted):
+                begin = call(ConversationActivities.begin_turn, replace(request, decide=True), summary="begin the turn")
+                return await run_unless(lambda: conversation.stop_requested, begin)
+        return await call(ConversationActivities.begin_turn, request, summary="begin the turn that is to stop")
+
     async def _decide(self) -> ConversationOutcome | None:
         """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
         conversation = self._conversation
         if self._begun.agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
             return None
-        conversation.show_activity("deciding what to do")
-        request = DecideRequest(self._thread, self._number, self._status("thinking"))
-        with suppress(Interrupted):
-            decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
-            self._decided = decision.made
-            if kind := _ENDS.get(decision.course):
-                return ConversationOutcome(kind, "")
-        return None
+        decision = self._begun.decision
+        if decision is None:
+            request = DecideRequest(self._thread, self._number, self._status(THINKING))
+            try:
+                decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
+            except Interrupted:
+                return None
+        self._decided = decision.made
+        kind = _ENDS.get(decision.course)
+        return ConversationOutcome(kind, "") if kind else None
 
     def _escalation_reason(self, outcome: ConversationOutcome) -> EscalationReason | None:
         """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
@@ -504,7 +518,7 @@ class Turn:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
             where = (self._thread, self._number, self._step)
-            request = ThinkRequest(*where, choice, self._begun.agent, self._status("thinking"), since)
+            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since)
             conversation.show_activity(f"thinking (step {self._step})")
             try:
                 # A stop breaks it off: at once when the model is away already, or an operator wants the run to end.
