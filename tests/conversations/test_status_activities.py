@@ -1,6 +1,7 @@
 """The status under a thread while the bot works, on Slack's wire."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 from structlog.testing import capture_logs
@@ -93,3 +94,17 @@ async def test_cancelled_step_does_not_wait_for_slack(talk: ConversationActivity
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=DELAY / 2)
     assert done
+
+
+async def test_status_that_slack_takes_late_delays_nothing_and_is_taken_away(talk: ConversationActivityScene) -> None:
+    talk.slack.faults.slow("assistant.threads.setStatus", 1.5)
+
+    async def cleared() -> bool:
+        return status(talk) == ""
+
+    async with showing_status(talk.client, talk.thread, "thinking"):
+        await until(lambda: _shown(talk), "Slack has it, and has not answered")
+        ended = time.monotonic()
+    assert time.monotonic() - ended < 0.5
+    assert status(talk) == "thinking"
+    await until(cleared, "it is taken away, since an answer may have come before it")

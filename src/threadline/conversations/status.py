@@ -1,4 +1,4 @@
-"""The status that Slack shows under a thread while an activity works: it may delay that by a second, never fail it."""
+"""The status that Slack shows under a thread while an activity works: it neither delays nor fails that."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,38 +12,38 @@ from threadline.slack.model import Thread
 
 DELAY = 0.5
 """Seconds after which a status is shown: work that ends sooner shows none."""
-LAST_WAIT = 1.0
-"""Seconds for which the end of the work waits for Slack: a status that arrives after the answer would stay."""
 
+_showing = set[asyncio.Task[None]]()
 _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
 async def showing_status(slack: SlackClient, thread: Thread, words: str) -> AsyncIterator[None]:
     """Show `words` under a thread while the block runs; nothing where they are empty. Slack takes a status away with
-    the bot's next post, or after two minutes."""
+    the bot's next post, or after two minutes. The block never waits for Slack: a status that Slack takes only after the
+    block has ended is taken away again, since the post may have come before it."""
     if not words:
         yield
         return
-    begun = False
+    begun = ended = False
 
     async def show() -> None:
         nonlocal begun
         await asyncio.sleep(DELAY)
         begun = True
         await set_status(slack, thread, words)
+        if ended:
+            await set_status(slack, thread, "")
 
     task = asyncio.create_task(show())
+    _showing.add(task)
+    task.add_done_callback(_showing.discard)
     try:
         yield
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
     finally:
+        ended = True
         if not begun:
             task.cancel()
-        await asyncio.wait([task], timeout=LAST_WAIT)
-        task.cancel()
 
 
 async def set_status(slack: SlackClient, thread: Thread, words: str) -> None:
