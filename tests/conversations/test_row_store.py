@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.support.conversation_store import THREAD, StoredConversation, mention, other, talk
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.db.engine import savepoint
 
 __all__ = ["other", "talk"]
 
@@ -47,9 +48,14 @@ async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
 ) -> None:
     await talk.hear(mention(0))
     async with talk.database.begin() as tx:
-        savepoint = await tx.begin_nested()
-        await ConversationStore(tx).update(THREAD, question="Which?")
-        await savepoint.rollback()
+        with suppress(ZeroDivisionError):
+            async with savepoint(tx):
+                async with savepoint(tx):
+                    await ConversationStore(tx).update(THREAD, question="Which?")
+                with locks(tx) as found:
+                    await ConversationStore(tx).lock(THREAD)
+                assert not found, "its lock is kept with its savepoint"
+                raise ZeroDivisionError
         await asyncio.wait_for(other.hear(mention(1)), 10)
         assert (await ConversationStore(tx).lock(THREAD)).question == ""
 

@@ -21,7 +21,7 @@ from threadline.approvals.model import (
     eligible_approvers,
 )
 from threadline.approvals.tables import proposed_actions
-from threadline.db.engine import Store
+from threadline.db.engine import Store, savepoint
 from threadline.db.values import storable_json, storable_key
 from threadline.errors import Permanent
 from threadline.rfps.model import json_problem
@@ -147,7 +147,7 @@ class ApprovalStore(Store):
         operation = Operation(action.thread, 0, 0, f"{action.action_id}:{kind}")
         payload = {"action_id": action.action_id} | data
         try:
-            async with self._tx.begin_nested():
+            async with savepoint(self._tx):
                 change = Change(operation, Author(user_id, action.correlation_id), at.timestamp())
                 await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload)
         except Permanent as refused:

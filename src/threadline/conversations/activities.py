@@ -34,7 +34,7 @@ from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import think
-from threadline.db.engine import Transaction
+from threadline.db.engine import Transaction, savepoint
 from threadline.db.rate_limits import RateLimits
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
@@ -167,7 +167,7 @@ def _refusal(verdict: str | None) -> Refusal | None:
 async def _fail_open(tx: Transaction, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:
     """What a guard says; None where it cannot say: it then lets everything pass, and is counted."""
     try:
-        async with tx.begin_nested():
+        async with savepoint(tx):
             return await question
     except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
         _log.error("guard_failed_open", guard=guard, reason=str(error))

@@ -20,7 +20,7 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.db.engine import Transaction
+from threadline.db.engine import Transaction, savepoint
 from threadline.db.errors import translate_errors
 from threadline.decisions import engine
 from threadline.decisions.engine import Situation
@@ -341,7 +341,7 @@ async def _describe_asker(
                 async with deps.database.begin() as own:
                     return (await deps.decision.describe_asker(own, team, user_id, user))[:MAX_CONTEXT]
             with translate_errors():
-                async with tx.begin_nested():
+                async with savepoint(tx):
                     return (await deps.decision.describe_asker(tx, team, user_id, user))[:MAX_CONTEXT]
     except Exception as error:
         expected = isinstance(error, Permanent | Transient | TimeoutError) and not isinstance(error, InternalError)

@@ -30,7 +30,7 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptStore
 from threadline.conversations.store.turns import SettledTurn, StoredTurn, TurnPlan, TurnStore, TurnUsage
-from threadline.db.engine import Transaction
+from threadline.db.engine import Transaction, savepoint
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
@@ -315,7 +315,7 @@ class _Ending:
         for rfp_id in final.journal_in:
             operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
             try:
-                async with self._tx.begin_nested():  # of an entry that is refused, nothing is left
+                async with savepoint(self._tx):  # of an entry that is refused, nothing is left
                     await RfpStore(self._tx).append_entry(Change(operation, author, time.time()), rfp_id, words, kind)
             except (RfpNotFound, RfpRefused) as error:
                 _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
@@ -359,7 +359,7 @@ class _Ending:
 async def _remember(deps: ConversationDeps, turn: ConversationTurn, tx: Transaction) -> None:
     """It was answered already, and without that the next turn remembers less."""
     try:
-        async with tx.begin_nested():
+        async with savepoint(tx):
             await remember_turn(tx, turn, deps.registry, deps.clock())
     except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
         _log.warning("memories_not_stored", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)

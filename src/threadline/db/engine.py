@@ -1,11 +1,12 @@
 """The connections to Postgres; `begin` opens one transaction, committed when its block ends well."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import URL, Select, event, make_url
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy import URL, Select, event, make_url, text
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from threadline.db.errors import translate_errors
@@ -15,6 +16,11 @@ Query = Select[Any]
 
 Transaction = AsyncConnection
 """What a store is made with. It never commits: `Database.begin` does, when its block ends well."""
+
+
+_SAVEPOINT, _RELEASE = text("SAVEPOINT part"), text("RELEASE SAVEPOINT part")
+_ROLLBACK = text("ROLLBACK TO SAVEPOINT part")
+_CURRENT = "threadline.savepoint"
 
 
 class Store:
@@ -41,6 +47,7 @@ class Database:
             connect_args={
                 "timeout": 5,
                 "command_timeout": 20,
+                "prepared_statement_cache_size": 300,  # each of the driver's usual 100 would soon be another's
                 "server_settings": {
                     "application_name": application,
                     "statement_timeout": "15s",
@@ -76,6 +83,44 @@ class Database:
 
     async def __aexit__(self, *_: object) -> None:
         await self.dispose()
+
+
+@dataclass(eq=False)
+class Savepoint:
+    """A part of a transaction, perhaps within another part."""
+
+    outer: "Savepoint | None"
+    rolled_back: bool = False
+
+    @property
+    def stands(self) -> bool:
+        """What was locked and changed in it is so until the transaction ends."""
+        return not self.rolled_back and (self.outer is None or self.outer.stands)
+
+
+@asynccontextmanager
+async def savepoint(tx: Transaction) -> AsyncIterator[None]:
+    """When the block raises, nothing of it is kept, and the transaction goes on. SQLAlchemy's `begin_nested` does the
+    same, and compiles its statements anew each time."""
+    outer = current_savepoint(tx)
+    here = tx.info[_CURRENT] = Savepoint(outer)
+    await tx.execute(_SAVEPOINT)
+    try:
+        yield
+        await tx.execute(_RELEASE)
+    except BaseException:
+        here.rolled_back = True
+        with suppress(SQLAlchemyError):  # else the first error would be hidden behind that of a cut connection
+            await tx.execute(_ROLLBACK)
+        raise
+    finally:
+        tx.info[_CURRENT] = outer
+
+
+def current_savepoint(tx: Transaction) -> Savepoint | None:
+    """The one that is open; None outside."""
+    found: Savepoint | None = tx.info.get(_CURRENT)
+    return found
 
 
 def _unless_cut(connection: Any, *_: object) -> None:

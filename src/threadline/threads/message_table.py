@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 import structlog
-from sqlalchemy import Table, TextClause, select, text
+from sqlalchemy import Table, TextClause, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
-from threadline.db.engine import Transaction
+from threadline.db.engine import Transaction, savepoint
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
@@ -125,6 +124,15 @@ class MessageTable:
         }
         steps = (_DELETE, _EDIT) if own else (_DELETE, _DELETE_FILES, _EDIT)
         self._corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
+        row, new = table.alias().c, table.c
+        original = func.coalesce(func.nullif(new.correction_of, ""), new.message_id)
+        corrects = (row[owner] == new[owner], row.correction_of == original, row.correction_of != "")  # as the index is
+        # Made once: what is made anew for each batch is compiled anew as well, which takes longer than the insert.
+        self._insert_new = (
+            insert(table)
+            .on_conflict_do_nothing(index_elements=[owner, "message_id"])
+            .returning(new.message_id, select(row.message_id).where(*corrects).correlate(table).exists())
+        )
         self._find, self._between = text(_FIND.format(**names)), text(_BETWEEN.format(**names))
 
     async def store(
@@ -204,10 +212,8 @@ class MessageTable:
         if not batch:
             return [], False
         rows = [self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)]
-        new = insert(self._table).on_conflict_do_nothing(index_elements=[self._owner, "message_id"])
-        async with tx.begin_nested():
-            inserted = new.values(rows).returning(self._table.c.message_id, self._is_corrected(owner_id, batch))
-            stored = dict(tuple(row) for row in await tx.execute(inserted))
+        async with savepoint(tx):
+            stored = dict(tuple(row) for row in await tx.execute(self._insert_new, rows))
             if len(stored) < len(batch):
                 raise _StoredAlready(stored)
             # An edit brings its original's files again, perhaps a new one: they belong to the message that shows them.
@@ -218,13 +224,8 @@ class MessageTable:
                 for file in each.files
             ]
             if self._files is not None and files:
-                await tx.execute(insert(self._files).values(files).on_conflict_do_nothing())
+                await tx.execute(insert(self._files).on_conflict_do_nothing(), files)
         return list(batch), any(stored.values())
-
-    def _is_corrected(self, owner_id: object, batch: Sequence[IncomingMessage]) -> Any:
-        row = self._table.alias().c
-        stored = select(row.message_id).where(row[self._owner] == owner_id, row.correction_of.in_(_originals(batch)))
-        return stored.where(row.correction_of != "").exists()  # the condition is the index's own
 
     def _row(self, owner_id: object, seq: int, message: IncomingMessage) -> dict[str, object]:
         row: dict[str, object] = {

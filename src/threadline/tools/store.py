@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, FromClause, Row, and_, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.db.engine import Database, Store, Transaction
+from threadline.db.engine import Database, Store, Transaction, savepoint
 from threadline.db.rate_limits import MUTATION_RATE, Rate, RateLimits
 from threadline.db.values import storable, storable_key
 from threadline.errors import Transient
@@ -359,7 +359,7 @@ class ToolLedger:
             return None
         scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key
         try:
-            async with tx.begin_nested():
+            async with savepoint(tx):
                 limits = RateLimits(tx)
                 allowed = await limits.allows_change(storable_key(scope), storable_key(event), call.now, self.rate)
         except Exception:  # noqa: BLE001 - better a change too many than none
@@ -380,7 +380,7 @@ async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:
     recent = row.finished_at > _moment(call.now - call.cache_seconds)
     query = select(row.result).where(*same, recent, ~changing).order_by(row.finished_at.desc()).limit(1)
     try:
-        async with tx.begin_nested():
+        async with savepoint(tx):
             found = (await tx.execute(query)).scalar_one_or_none()
         return None if found is None else replace(_RESULT.validate_python(found), status=ToolStatus.CACHED)
     except Exception:  # noqa: BLE001 - the tool answers instead

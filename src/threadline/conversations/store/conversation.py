@@ -6,7 +6,18 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import ColumnElement, NestedTransaction, Row, TextClause, and_, delete, func, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    TextClause,
+    and_,
+    bindparam,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot
@@ -18,7 +29,7 @@ from threadline.conversations.tables import (
     ratings,
     transcript_entries,
 )
-from threadline.db.engine import Query, Store
+from threadline.db.engine import Query, Savepoint, Store, current_savepoint
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
@@ -66,6 +77,11 @@ The bot's own mention is not stored: one that is stored calls somebody else."""
 _SNAPSHOT = (
     "WITH {also}changed AS (SELECT * FROM conversations "
     "WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND stored > 0)"
+)
+_LOCK = (
+    select(conversations)
+    .where(*(conversations.c[name] == bindparam(name) for name in ("team", "channel", "thread_ts")))
+    .with_for_update(key_share=True)
 )
 _UPDATE = """
 WITH {also}changed AS (
@@ -179,13 +195,13 @@ class _Held:
     """
 
     row: Conversation
-    savepoint: NestedTransaction | None
+    savepoint: Savepoint | None
     raised: bool
 
     @property
     def valid(self) -> bool:
         """A savepoint that was rolled back has given its locks and changes back."""
-        return self.savepoint is None or self.savepoint.is_active
+        return self.savepoint is None or self.savepoint.stands
 
 
 class ConversationStore(Store):
@@ -209,8 +225,7 @@ class ConversationStore(Store):
         held = self._held().get(thread)
         if held and held.valid:
             return held.row
-        query = select(conversations).where(in_thread(thread))
-        row = (await self._tx.execute(query.with_for_update(key_share=True))).one_or_none()
+        row = (await self._tx.execute(_LOCK, thread_key(thread))).one_or_none()
         if row is not None:
             self._hold(row, raised=False)
         return row
@@ -362,9 +377,8 @@ class ConversationStore(Store):
         return held
 
     def _hold(self, row: Conversation, *, raised: bool) -> None:
-        connection = self._tx.sync_connection
-        savepoint = connection.get_nested_transaction() if connection else None
-        self._held()[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, savepoint, raised)
+        place = Thread(row.team, row.channel, row.thread_ts)
+        self._held()[place] = _Held(row, current_savepoint(self._tx), raised)
 
 
 @cache
