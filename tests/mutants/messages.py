@@ -57,14 +57,14 @@ MUTANTS: list[Mutant] = [
         name="inbox: a case's messages are let go before their write returned",
         file="threadline/cases/workflow.py",
         before=(
-            '        self._update(await call(CaseActivities.flush_messages, request, summary=f"store '
-            '{len(batch)} messages"))\n'
+            '        stored = await call(CaseActivities.flush_messages, request, summary=f"store '
+            '{len(batch)} messages")\n'
             "        self.inbox.stored(len(batch))\n"
         ),
         after=(
             "        self.inbox.stored(len(batch))\n"
-            '        self._update(await call(CaseActivities.flush_messages, request, summary=f"store '
-            '{len(batch)} messages"))\n'
+            '        stored = await call(CaseActivities.flush_messages, request, summary=f"store '
+            '{len(batch)} messages")\n'
         ),
         tests=(f"{ENDURANCE}::test_storing_is_tried_again_after_a_fault_that_looks_permanent",),
     ),

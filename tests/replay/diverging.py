@@ -2,10 +2,8 @@
 
 from temporalio import workflow
 
-with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import CaseActivities
-    from threadline.cases.model import BUG_WORKFLOW, BugState
-
+from threadline.cases.contract import CaseActivities
+from threadline.cases.model import BUG_WORKFLOW, BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.calls import call
 
@@ -21,8 +19,8 @@ class OneActivityMore(BugInvestigationWorkflow):
         return await super().run(state)
 
     async def open(self) -> None:
-        await super().open()
         await call(CaseActivities.fetch_report, self.state.thread)
+        await super().open()
 
 
 @workflow.defn(name=BUG_WORKFLOW)
@@ -35,11 +33,10 @@ class AnotherOrder(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def open(self) -> None:
-        """Store first, and only then look up what is known of the thread."""
-        if self.inbox:
-            await self.store_messages()
-        await super().open()
+    async def _investigate(self) -> None:
+        """Run the turn first, and only then tell people of it."""
+        await self._run_turn(self.case.turn + 1, lambda: True)
+        await (await self._start_turn())
 
 
 @workflow.defn(name=BUG_WORKFLOW)

@@ -47,7 +47,7 @@ def _ids(history: WorkflowHistory, words: str) -> list[int]:
     ("changed", "recorded", "instead"),
     [
         (diverging.OneActivityMore, "flush_messages", "fetch_report"),
-        (diverging.AnotherOrder, "open_case", "flush_messages"),
+        (diverging.AnotherOrder, "post_notice", "run_agent_investigation"),
     ],
 )
 async def test_changed_step_is_named_with_its_event(changed: type, recorded: str, instead: str) -> None:

@@ -21,7 +21,7 @@ def test_order_of_commands_is_the_committed_one() -> None:
         (
             "cases.workflow",
             "await self._notice(NoticeKind.INTAKE)",
-            "await call(CaseActivities.open_case, 'x')",
+            "await call(CaseActivities.fetch_report, 'x')",
         ),
         ("cases.workflow", "workflow.continue_as_new(self.state, memo=_memo(self.case))", "pass"),
         ("cases.workflow", "workflow.upsert_memo(_memo(case))", "workflow.sleep(1)"),

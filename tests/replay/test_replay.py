@@ -62,7 +62,7 @@ forward_reply
 look_at_job
 mark_cancelled
 load_approval
-open_case closing_unposted
+flush_messages closing_unposted
 open_handover
 open_pull_request
 plan_catch_up

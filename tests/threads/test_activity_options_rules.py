@@ -10,7 +10,6 @@ from threadline.wiring.temporal import CONTRACTS
 
 OPTIONS = options_by_name(*CONTRACTS)
 NEVER_GIVE_UP = {
-    "open_case",
     "flush_messages",
     "update_status",
     "save_investigation_result",

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 
-from threadline.cases.contract import FlushRequest, OpenedCase
+from threadline.cases.contract import FlushRequest, StoredCase
 from threadline.cases.model import BugState, CaseLimits, CaseSnapshot
 from threadline.jobs.model import AgentJob
 from threadline.slack.model import Thread
@@ -25,7 +25,7 @@ SAID = IncomingMessage(
 VALUES: list[tuple[Any, Any]] = [
     (FlushRequest(THREAD, [SAID]), FlushRequest),
     (BugState(THREAD, pending=[SAID], seen={"m1": None}), BugState),
-    (OpenedCase(CaseSnapshot(rev=3), CaseLimits()), OpenedCase),
+    (StoredCase(CaseSnapshot(rev=3), CaseLimits()), StoredCase),
     (SAID, IncomingMessage | None),
     (None, IncomingMessage | None),
     ({"a": [1, "b", None]}, None),
@@ -43,7 +43,7 @@ def test_values_are_read_as_by_the_sdks_converter(value: Any, hint: Any) -> None
 
 
 def test_empty_defaults_are_left_out_and_other_defaults_written() -> None:
-    (payload,) = SharedPayloadConverter().to_payloads([OpenedCase(CaseSnapshot(rev=3), CaseLimits())])
+    (payload,) = SharedPayloadConverter().to_payloads([StoredCase(CaseSnapshot(rev=3), CaseLimits())])
     written = json.loads(payload.data)
     assert written["case"] == {"rev": 3, "status": "new", "severity": "S3"}
     assert written["limits"] == {name: each for name, each in dataclasses.asdict(CaseLimits()).items() if each}

@@ -11,7 +11,7 @@ from threadline.cases.model import Action, CaseLimits, CaseRecord, CaseSnapshot,
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
-from threadline.cases.store.messages import CaseMessageStore
+from threadline.cases.store.messages import CaseMessageStore, Flushed
 from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
@@ -38,24 +38,22 @@ class LiveCaseActivities(CaseActivities):
     limits: CaseLimits
     bot_user: str
 
-    async def open_case(self, thread: Thread) -> contract.OpenedCase:
+    async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
+        thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
         async with self.database.begin() as tx:
-            case = await CaseStore(tx).snapshot_of(thread)
-            ended = case.status is CaseStatus.RESOLVED
-            return contract.OpenedCase(
-                case, self.limits, ended and await CaseLists(tx).closing_is_unposted(case.bug_id)
-            )
-
-    async def flush_messages(self, request: contract.FlushRequest) -> CaseSnapshot:
-        async with self.database.begin() as tx:
-            batch = [redact_message(each) for each in request.messages]
-            flushed = await CaseMessageStore(tx).flush(request.thread, batch, start_turn=request.start_turn)
-        log_quarantined(request.thread, flushed.quarantined, case=flushed.case.bug_id)
+            if batch:
+                flushed = await CaseMessageStore(tx).flush(thread, batch, start_turn=request.start_turn)
+            else:
+                flushed = Flushed(await CaseStore(tx).snapshot_of(thread))
+            case = flushed.case
+            if request.first and case.status is CaseStatus.RESOLVED:
+                unposted = await CaseLists(tx).closing_is_unposted(case.bug_id)
+        log_quarantined(thread, flushed.quarantined, case=case.bug_id)
         if flushed.turn_started:
-            _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
-        received = [(each.channel, each.ts) for each in batch if _is_acknowledged(flushed.case, each)]
-        self.posts.outbox.add_reactions("+1" if flushed.case.ended else "eyes", received)
-        return flushed.case
+            _log.info("status_changed", case=case.bug_id, status=case.status)
+        received = [(each.channel, each.ts) for each in batch if _is_acknowledged(case, each)]
+        self.posts.outbox.add_reactions("+1" if case.ended else "eyes", received)
+        return contract.StoredCase(case, self.limits if request.first else None, unposted)
 
     async def update_status(self, change: contract.StatusChange) -> CaseSnapshot:
         """A step that the status no longer allows is not taken: the snapshot says where the case is."""

@@ -62,22 +62,26 @@ def agent_turn_options(limits: CaseLimits) -> ActivityOptions:
 
 
 @dataclass(frozen=True)
-class OpenedCase:
-    """What is known of a thread when a run starts; `case.bug_id` is empty when it has no case."""
-
-    case: CaseSnapshot
-    limits: CaseLimits
-    closing_unposted: bool = False
-    """The case has ended, and its run was terminated before people were told."""
-
-
-@dataclass(frozen=True)
 class FlushRequest:
-    """At most 100 messages, 256 KiB. With `start_turn` the case becomes `investigating` at once when a turn is due."""
+    """At most 100 messages, 256 KiB; none where a run begins without any. With `start_turn` the case becomes
+    `investigating` at once when a turn is due. `first`: of its run."""
 
     thread: Thread
     messages: list[IncomingMessage]
     start_turn: bool = False
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class StoredCase:
+    """`case.bug_id` is empty when the thread has no case, and nothing was stored. The rest is told to the first request
+    of a run."""
+
+    case: CaseSnapshot
+    limits: CaseLimits | None = None
+    """Those in force."""
+    closing_unposted: bool = False
+    """The case has ended, and its run was terminated before people were told."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +169,7 @@ class CaseActivities(ABC):
 
     @activity_options(STORE)
     @abstractmethod
-    async def open_case(self, thread: Thread) -> OpenedCase:
-        """Read what is known of a thread, with the limits in force."""
-
-    @activity_options(STORE)
-    @abstractmethod
-    async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
+    async def flush_messages(self, request: FlushRequest) -> StoredCase:
         """Store a batch. A thread's first message opens its case, and its title is read from it. Safe to repeat."""
 
     @activity_options(STORE)

@@ -40,7 +40,7 @@ from threadline.cases.sla import signal_clock, start_clock
 from threadline.threads.activity_options import COSMETIC
 from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, fault_of, pause, run_unless
 from threadline.threads.inbox import Inbox
-from threadline.threads.model import Fault, MessageKind, RetryBudget, SenderType, format_utc
+from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
@@ -63,7 +63,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
         self._closing_unposted = False
-        """(channel, ts) of messages whose authors get a reaction when the burst is stored."""
         self._sla_signal: asyncio.Task[None] | None = None
         self._trouble = ""
         """Why the last attempt at this turn failed."""
@@ -93,11 +92,9 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- ThreadHandler: load, store, choose the step -----------------------------------------------------------------
 
     async def open(self) -> None:
-        opened = await call(CaseActivities.open_case, self.state.thread, summary="load the case")
-        self.state.limits = opened.limits
-        self._update(opened.case)
-        self._closing_unposted = opened.closing_unposted
-        if not opened.case.bug_id and not self.inbox.holds_report():
+        opens = self.case.bug_id or self.inbox.holds_report()
+        await self._store(self.inbox.batch() if opens else [], first=True)  # else it might be no case's, and be dropped
+        if not (self.case.bug_id or self.inbox.holds_report()):
             await self._fetch_report()
 
     async def _fetch_report(self) -> None:
@@ -120,15 +117,19 @@ class BugInvestigationWorkflow(ThreadHandler):
             self.inbox.accept(report, first=True)
 
     async def store_messages(self) -> None:
-        batch = self.inbox.batch()
-        request = contract.FlushRequest(
-            self.state.thread, batch, start_turn=not self.thread_run.busy and not self._closing
-        )
-        self._update(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
+        await self._store(self.inbox.batch(), first=False)
+
+    async def _store(self, batch: list[IncomingMessage], *, first: bool) -> None:
+        """Store the oldest batch; the first one of a run, which may be empty, is told what is known of the thread."""
+        starts = not (self.thread_run.busy or self._closing)
+        request = contract.FlushRequest(self.state.thread, batch, starts, first)
+        stored = await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
-        if not self.case.bug_id:
-            return
-        if any(m.sender_type == SenderType.DEVELOPER and m.kind == MessageKind.MESSAGE for m in batch):
+        self.state.limits = stored.limits or self.state.limits
+        self._closing_unposted = self._closing_unposted or stored.closing_unposted
+        self._update(stored.case)
+        developers = (each.kind for each in batch if each.sender_type == SenderType.DEVELOPER)
+        if self.case.bug_id and MessageKind.MESSAGE in developers:
             self._acknowledge_escalation()
 
     @property

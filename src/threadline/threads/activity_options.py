@@ -3,7 +3,7 @@
     class CaseActivities(ABC):
         @activity_options(STORE)
         @abstractmethod
-        async def flush_messages(self, request: FlushRequest) -> CaseSnapshot: ...
+        async def flush_messages(self, request: FlushRequest) -> StoredCase: ...
 
 A live class subclasses the contract. Options that one feature uses alone stand in its contract.
 """

@@ -79,7 +79,7 @@ class Flushed:
     """`quarantined`: ids of the messages that are in quarantine since. `turn_started`: it is `investigating` since."""
 
     case: CaseSnapshot
-    quarantined: list[str]
+    quarantined: Sequence[str] = ()
     turn_started: bool = False
 
 
