@@ -36,7 +36,6 @@ from threadline.conversations.store.messages import ConversationBatch, MessageSt
 from threadline.conversations.think import think
 from threadline.db.engine import Transaction, savepoint
 from threadline.db.rate_limits import RateLimits
-from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -101,17 +100,20 @@ class LiveConversationActivities(ConversationActivities):
             self.deps.outbox.add_reactions(name, [place for place, each in reactions.items() if each == name])
 
     async def begin_turn(self, request: BeginRequest) -> BegunTurn:
+        model, attempt, deciding = self.deps.decision.model, activity.info().attempt, None
         async with heartbeating():
-            begun = await begin_turn(self.deps, request)
-            waits = begun.agent is Agent.COPILOT and begun.addressed and not begun.snapshot.stop_due
-            if not (request.decide and waits) or begun.ends or begun.relays_to_person:
+            async with self.deps.database.begin() as tx:
+                begun = await begin_turn(self.deps, tx, request)
+                # Once only: whatever is wrong with a decision, the turn begins.
+                if model and request.decide and attempt == 1 and begun.can_be_decided:
+                    deciding = await decide.read_situation(self.deps, tx, request)
+            if not (model and deciding):
                 return begun
-            asked = DecideRequest(request.thread, request.turn, THINKING)
             try:
-                async with showing_status(self.deps.slack, asked.thread, asked.status):
-                    return replace(begun, decision=await decide.decide(self.deps, asked, activity.info().attempt))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the turn has begun
-                _log.warning("decision_failed", slack_thread=asked.thread.key, turn=asked.turn, reason=str(error))
+                async with showing_status(self.deps.slack, request.thread, THINKING):
+                    return replace(begun, decision=await deciding.run(model, attempt))
+            except Exception as error:  # noqa: BLE001 - the turn has begun, and is decided by an activity of its own
+                _log.warning("decision_failed", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
                 return begun
 
     async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:

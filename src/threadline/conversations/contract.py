@@ -220,9 +220,10 @@ class BegunTurn:
     """What was decided at once; None where `decide` is to be asked, if at all."""
 
     @property
-    def addressed(self) -> bool:
-        """Somebody waits for an answer."""
-        return self.snapshot.addressed_due and not self.not_addressed
+    def can_be_decided(self) -> bool:
+        """Somebody waits for the conversational agent, and nothing comes before the decision."""
+        waits = self.agent is Agent.COPILOT and self.snapshot.addressed_due and not self.not_addressed
+        return waits and not (self.snapshot.stop_due or self.ends or self.relays_to_person)
 
 
 @dataclass(frozen=True)

@@ -68,20 +68,19 @@ _DELETED = "Something was deleted in the thread while this turn was decided, so 
 _log = structlog.get_logger(__name__)
 
 
-async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -> TurnDecision:
+async def decide(deps: ConversationDeps, turn: ConversationTurn, attempt: int) -> TurnDecision:
     if deps.decision.model is None:
         return TurnDecision(made=False)
-    deciding = await _read_situation(deps, request)
-    if not (deciding.situation.query or deciding.rounds):
-        return TurnDecision(made=False)
-    while not deciding.is_over:
-        await deciding.run_round(deps.decision.model, attempt)
-    return deciding.outcome()
+    async with deps.database.begin() as tx:
+        deciding = await read_situation(deps, tx, turn)
+    return await deciding.run(deps.decision.model, attempt)
 
 
 async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
     """What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away."""
-    deciding = await _read_situation(deps, request, without_model=True)
+    async with deps.database.begin() as tx:
+        deciding = await read_situation(deps, tx, request, without_model=True)
+    await deciding.look_asker_up(whatever=True)
     words = deciding.situation.sensitive
     async with deps.database.begin() as tx:
         if deciding.needs_round:
@@ -107,10 +106,11 @@ async def escalate_turn(deps: ConversationDeps, tx: Transaction, turn: Conversat
 
 
 @dataclass
-class _Deciding:
+class Deciding:
     """A turn that is being decided. `rounds` are those on record, in order. `deletions`: how often something had been
-    deleted in the thread before any of it was read. `paid`: what calls of the model have cost for `purpose`, until that
-    is stored; the time of all since `asked_at` counts with the last."""
+    deleted in the thread before any of it was read. `unknown`: who asks, where Slack has to say who that is. `paid`:
+    what calls of the model have cost for `purpose`, until that is stored; the time of all since `asked_at` counts with
+    the last."""
 
     deps: ConversationDeps
     thread: Thread
@@ -118,6 +118,7 @@ class _Deciding:
     situation: Situation
     rounds: Sequence[DecisionRound]
     deletions: int
+    unknown: str
     paid: list[Usage] = field(default_factory=list)
     purpose: str = ""
     asked_at: float = 0.0
@@ -158,6 +159,20 @@ class _Deciding:
             raise Permanent(_NOT_THERE)
         why = f", {verdict.reason}" if verdict.reason else ""
         return TurnDecision(verdict.next_step, about=f"{action}: {verdict.next_step}{why} ({verdict.confidence:.2f})")
+
+    async def run(self, model: ChatModel, attempt: int) -> TurnDecision:
+        if not (self.situation.query or self.rounds):
+            return TurnDecision(made=False)
+        await self.look_asker_up()
+        while not self.is_over:
+            await self.run_round(model, attempt)
+        return self.outcome()
+
+    async def look_asker_up(self, *, whatever: bool = False) -> None:
+        """Behind the transaction in which the rest was read: nobody's messages wait for Slack."""
+        if self.unknown:
+            lead = await _describe_asker(self.deps, None, self.thread.team, self.unknown, whatever=whatever)
+            self.situation, self.unknown = replace(self.situation, lead=lead), ""
 
     async def run_round(self, model: ChatModel, attempt: int) -> None:
         """One round, behind those before it: what is on record of it is not done again."""
@@ -291,25 +306,24 @@ class _Deciding:
             await ConversationStore(tx).add_usage(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
 
 
-async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False) -> _Deciding:
+async def read_situation(
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, *, without_model: bool = False
+) -> Deciding:
     """The turn in its situation; the query is empty where nothing was said, or all of it was deleted. `without_model`:
     the tools are left out, and a fault of the lookup of who asks keeps nobody waiting."""
-    thread, turn = request.thread, request.turn
-    async with deps.database.begin() as tx:
-        deletions = await MessageStore(tx).deletion_count(thread)
-        query = "\n".join(await TurnStore(tx).request_texts(thread, turn, whole=True)).strip()
-        askers = await MessageStore(tx).askers(thread, turn, 1)
-        transcript = await TranscriptStore(tx).read(thread)
-        conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
-        before = await decisions.recent_sources(conversation, turn)
-        rounds = await decisions.rounds(conversation, turn)
-        _, read_only = await read_binding(tx, thread)
-        user_id, lead = askers[-1].user_id if askers else "", ""
-        known = not user_id or deps.users.is_cached(user_id)
-        if user_id and known:
-            lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
-    if not known:  # nobody's messages wait for Slack
-        lead = await _describe_asker(deps, None, thread.team, user_id, whatever=without_model)
+    thread, number = turn.thread, turn.turn
+    deletions = await MessageStore(tx).deletion_count(thread)
+    query = "\n".join(await TurnStore(tx).request_texts(thread, number, whole=True)).strip()
+    askers = await MessageStore(tx).askers(thread, number, 1)
+    transcript = await TranscriptStore(tx).read(thread)
+    conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
+    before = await decisions.recent_sources(conversation, number)
+    rounds = await decisions.rounds(conversation, number)
+    _, read_only = await read_binding(tx, thread)
+    user_id, lead = askers[-1].user_id if askers else "", ""
+    known = not user_id or deps.users.is_cached(user_id)
+    if user_id and known:
+        lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
     tools: dict[str, str] = {}
     if not without_model:  # those that the turn may use; what looks into the documents is an action of its own
         allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names
@@ -325,7 +339,7 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
-    return _Deciding(deps, thread, turn, situation, rounds, deletions)
+    return Deciding(deps, thread, number, situation, rounds, deletions, "" if known else user_id)
 
 
 async def _describe_asker(

@@ -95,18 +95,17 @@ class CommandResult:
         return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
 
 
-async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTurn:
+async def begin_turn(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn) -> BegunTurn:
     thread, number = turn.thread, turn.turn
-    async with deps.database.begin() as tx:
-        is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
-        plan, snapshot, person = await TurnStore(tx).plan_and_snapshot(thread, number)
-        if not is_open:
-            return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
-        if plan:
-            route = plan.route
-        else:
-            route, snapshot = await _choose_route(deps, tx, turn, snapshot, person)
-            await TurnStore(tx).begin(thread, number, route)
+    is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
+    plan, snapshot, person = await TurnStore(tx).plan_and_snapshot(thread, number)
+    if not is_open:
+        return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
+    if plan:
+        route = plan.route
+    else:
+        route, snapshot = await _choose_route(deps, tx, turn, snapshot, person)
+        await TurnStore(tx).begin(thread, number, route)
     _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
     return _begun(turn, snapshot, route)
 
