@@ -46,16 +46,14 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:
         super().__init__(state)
-        self._flushes = 0
 
     @workflow.run
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
     async def store_messages(self) -> None:
-        self._flushes += 1
-        if self._flushes > 1:
-            await call(CaseActivities.fetch_report, self.state.thread)
+        """The second batch and those behind it: the first is stored as the run opens."""
+        await call(CaseActivities.fetch_report, self.state.thread)
         await super().store_messages()
 
 
@@ -82,8 +80,8 @@ class Raises(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def store_messages(self) -> None:
-        raise ValueError("the marks are of another house")
+    async def open(self) -> None:
+        raise ValueError("the snapshot is of another version")
 
 
 @workflow.defn(name=BUG_WORKFLOW)

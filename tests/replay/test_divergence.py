@@ -118,7 +118,7 @@ async def test_result_with_other_fields_is_named() -> None:
 
 async def test_code_that_raises_is_named() -> None:
     found = await _found(_judge(diverging.Raises), _recorded("agent_resolved"))
-    assert "the marks are of another house" in found
+    assert "the snapshot is of another version" in found
     assert "fix the code" in found
 
 
