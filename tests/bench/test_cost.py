@@ -7,11 +7,11 @@ from bench.ground import ground
 from bench.scale import TINY
 
 GOALS = {
-    "bug report to findings": {"activities": 7, "transactions": 18},
-    "reply in a case": {"activities": 5, "transactions": 12},
-    "conversation, no tool": {"activities": 6, "transactions": 8},
-    "conversation with a decision and two tools": {"activities": 10, "transactions": 14},
-    "operator: load, patch, journal, answer": {"activities": 12, "transactions": 18},
+    "bug report to findings": {"activities": 4, "transactions": 15},
+    "reply in a case": {"activities": 3, "transactions": 11},
+    "conversation, no tool": {"activities": 4, "transactions": 7},
+    "conversation with a decision and two tools": {"activities": 8, "transactions": 13},
+    "operator: load, patch, journal, answer": {"activities": 10, "transactions": 18},
     "cases.search": {"own statements": 4},
     "estimates.createWbsItems": {"transactions": 1},
     "jira.create": {"transactions": 2},
