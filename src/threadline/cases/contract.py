@@ -27,14 +27,7 @@ from threadline.cases.model import (
     sla_workflow_id,
 )
 from threadline.slack.model import Thread
-from threadline.threads.activity_options import (
-    POST,
-    READ_SLACK,
-    STORE,
-    ActivityOptions,
-    activity_options,
-    retry_policy,
-)
+from threadline.threads.activity_options import POST, READ_SLACK, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MESSAGE, IncomingMessage, MessageKind
 from threadline.threads.workflow_client import WorkflowStart
 

@@ -92,8 +92,9 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- ThreadHandler: load, store, choose the step -----------------------------------------------------------------
 
     async def open(self) -> None:
+        # Without a report the thread may have no case, and a stored batch would be dropped.
         opens = self.case.bug_id or self.inbox.holds_report()
-        await self._store(self.inbox.batch() if opens else [], first=True)  # else it might be no case's, and be dropped
+        await self._store(self.inbox.batch() if opens else [], first=True)
         if not (self.case.bug_id or self.inbox.holds_report()):
             await self._fetch_report()
 
@@ -122,7 +123,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _store(self, batch: list[IncomingMessage], *, first: bool) -> None:
         """Store the oldest batch; the first one of a run, which may be empty, is told what is known of the thread."""
         starts = not (self.thread_run.busy or self._closing)
-        request = contract.FlushRequest(self.state.thread, batch, starts, first)
+        request = contract.FlushRequest(self.state.thread, batch, start_turn=starts, first=first)
         stored = await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
         self.state.limits = stored.limits or self.state.limits

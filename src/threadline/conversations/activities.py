@@ -67,13 +67,10 @@ class LiveConversationActivities(ConversationActivities):
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         judged = [(each, verdicts.get(each.message_id) or _refusal(each.verdict)) for each in stored.messages]
-        refused = tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in judged if why)
+        refused = tuple(RefusedMessage(each.channel, each.ts, why) for each, why in judged if why)
         self._add_reactions(batch, stored, snapshot, refused)
         return StoredMessages(
-            snapshot,
-            refused,
-            stored.turns_to_show_again,
-            limits=self.deps.limits if request.first else None,
+            snapshot, refused, stored.turns_to_show_again, limits=self.deps.limits if request.first else None
         )
 
     def _add_reactions(
@@ -90,10 +87,9 @@ class LiveConversationActivities(ConversationActivities):
             forwarded = message.id in stored.forwarded
             if message.kind == MessageKind.STOP and not forwarded:
                 name = NOTHING_TO_STOP_REACTION if message.addressed and not snapshot.stop_due else ""
-            elif (message.kind == MessageKind.MESSAGE or forwarded) and message.id not in not_addressed:
-                name = RECEIVED_REACTION if snapshot.exists else ""
             else:
-                name = ""
+                heard = (message.kind == MessageKind.MESSAGE or forwarded) and message.id not in not_addressed
+                name = RECEIVED_REACTION if heard and snapshot.exists else ""
             if name:
                 reactions.setdefault((message.channel, message.ts), name)
         for name in dict.fromkeys(reactions.values()):

@@ -383,11 +383,7 @@ async def _summarise(
 
 
 async def _extend_summary(
-    deps: ConversationDeps,
-    model: ChatModel,
-    request: ThinkRequest,
-    past: Transcript,
-    piece: Sequence[TranscriptEntry],
+    deps: ConversationDeps, model: ChatModel, request: ThinkRequest, past: Transcript, piece: Sequence[TranscriptEntry]
 ) -> str:
     """The summary that tells a piece more; empty when there are no words, or it tells what is there no more."""
     thread, turn, begun = request.thread, request.turn, time.monotonic()

@@ -36,7 +36,7 @@ THINK = ActivityOptions(
 `retry_after` counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
-    retry=retry_policy(2, 20, attempts=2),
+    retry=retry_policy(2, 20, attempts=3),
     schedule_to_close=1320,
     heartbeat=20,
     long_wait_in_workflow=True,
@@ -67,7 +67,6 @@ class StoreRequest:
 class RefusedMessage:
     channel: str
     ts: str
-    user_id: str
     why: Refusal
 
 
@@ -222,8 +221,9 @@ class BegunTurn:
     @property
     def can_be_decided(self) -> bool:
         """Somebody waits for the conversational agent, and nothing comes before the decision."""
-        waits = self.agent is Agent.COPILOT and self.snapshot.addressed_due and not self.not_addressed
-        return waits and not (self.snapshot.stop_due or self.ends or self.relays_to_person)
+        is_open = bool(self.correlation_id) and self.agent is Agent.COPILOT
+        waits = self.snapshot.addressed_due and not (self.not_addressed or self.snapshot.stop_due)
+        return is_open and waits and not (self.ends or self.relays_to_person)
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class ConversationActivities(ABC):
     @abstractmethod
     async def begin_turn(self, request: BeginRequest) -> BegunTurn:
         """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again.
-        Where people wait for the conversational agent, go on to `decide`; a decision that fails is left to that."""
+        Where people wait for the conversational agent, the first try goes on to decide; `decide` repeats what fails."""
 
     @activity_options(STORE)
     @abstractmethod

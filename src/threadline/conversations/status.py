@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -14,6 +15,8 @@ DELAY = 0.5
 """Seconds after which a status is shown: work that ends sooner shows none."""
 
 _showing = set[asyncio.Task[None]]()
+_last = WeakValueDictionary[Thread, asyncio.Task[None]]()
+"""The status that a thread was last to show."""
 _log = structlog.get_logger(__name__)
 
 
@@ -32,10 +35,10 @@ async def showing_status(slack: SlackClient, thread: Thread, words: str) -> Asyn
         await asyncio.sleep(DELAY)
         begun = True
         await set_status(slack, thread, words)
-        if ended:
+        if ended and _last[thread] is task:  # a later one is not to be taken away
             await set_status(slack, thread, "")
 
-    task = asyncio.create_task(show())
+    task = _last[thread] = asyncio.create_task(show())
     _showing.add(task)
     task.add_done_callback(_showing.discard)
     try:

@@ -159,14 +159,11 @@ class ConversationWorkflow(ThreadHandler):
         workflow.continue_as_new(self.state)
 
     async def open(self) -> None:
-        throttle_notices_due, turns_to_show_again = (
-            list(self.state.throttle_notices_due),
-            list(self.state.turns_to_show_again),
-        )
+        throttled, edited = list(self.state.throttle_notices_due), list(self.state.turns_to_show_again)
         await self._store(first=True)
-        for ts in throttle_notices_due:
+        for ts in throttled:
             self._tell_throttled(ts)
-        for turn in turns_to_show_again:
+        for turn in edited:
             self._show_again(turn)
 
     async def store_messages(self) -> None:
@@ -450,7 +447,7 @@ class Turn:
             with suppress(Interrupted):
                 begin = call(ConversationActivities.begin_turn, replace(request, decide=True), summary="begin the turn")
                 return await run_unless(lambda: conversation.stop_requested, begin)
-        return await call(ConversationActivities.begin_turn, request, summary="begin the turn that is to stop")
+        return await call(ConversationActivities.begin_turn, request, summary="begin the stopped turn")
 
     async def _decide(self) -> ConversationOutcome | None:
         """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
@@ -460,10 +457,7 @@ class Turn:
         decision = self._begun.decision
         if decision is None:
             request = DecideRequest(self._thread, self._number, self._status(THINKING))
-            try:
-                decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
-            except Interrupted:
-                return None
+            decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
         self._decided = decision.made
         kind = _ENDS.get(decision.course)
         return ConversationOutcome(kind, "") if kind else None

@@ -17,7 +17,6 @@ Query = Select[Any]
 Transaction = AsyncConnection
 """What a store is made with. It never commits: `Database.begin` does, when its block ends well."""
 
-
 _SAVEPOINT, _RELEASE = text("SAVEPOINT part"), text("RELEASE SAVEPOINT part")
 _ROLLBACK = text("ROLLBACK TO SAVEPOINT part")
 _CURRENT = "threadline.savepoint"
@@ -47,7 +46,7 @@ class Database:
             connect_args={
                 "timeout": 5,
                 "command_timeout": 20,
-                "prepared_statement_cache_size": 300,  # each of the driver's usual 100 would soon be another's
+                "prepared_statement_cache_size": 300,  # the default of 100 evicts statements that are used again
                 "server_settings": {
                     "application_name": application,
                     "statement_timeout": "15s",
@@ -100,21 +99,22 @@ class Savepoint:
 
 @asynccontextmanager
 async def savepoint(tx: Transaction) -> AsyncIterator[None]:
-    """When the block raises, nothing of it is kept, and the transaction goes on. SQLAlchemy's `begin_nested` does the
-    same, and compiles its statements anew each time."""
-    outer = current_savepoint(tx)
-    here = tx.info[_CURRENT] = Savepoint(outer)
+    """When the block raises, nothing of it is kept, and the transaction goes on, unless the connection is lost with it.
+    SQLAlchemy's `begin_nested` does the same, and compiles its statements anew each time."""
+    info, outer = tx.info, current_savepoint(tx)  # a connection that is lost meanwhile refuses to tell of its `info`
     await tx.execute(_SAVEPOINT)
+    here = info[_CURRENT] = Savepoint(outer)
     try:
         yield
         await tx.execute(_RELEASE)
     except BaseException:
         here.rolled_back = True
-        with suppress(SQLAlchemyError):  # else the first error would be hidden behind that of a cut connection
+        with suppress(SQLAlchemyError):  # else the first error would be hidden behind that of a lost connection
             await tx.execute(_ROLLBACK)
+            await tx.execute(_RELEASE)  # it outlives its rollback, and would be taken for the outer one of its name
         raise
     finally:
-        tx.info[_CURRENT] = outer
+        info[_CURRENT] = outer
 
 
 def current_savepoint(tx: Transaction) -> Savepoint | None:

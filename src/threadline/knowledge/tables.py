@@ -38,7 +38,5 @@ knowledge_passages = Table(
 )
 
 knowledge_words = Table(
-    "knowledge_words",
-    metadata,
-    *(Column(name, TEXT, primary_key=True) for name in ("team", "word")),
+    "knowledge_words", metadata, *(Column(name, TEXT, primary_key=True) for name in ("team", "word"))
 )

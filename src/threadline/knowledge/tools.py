@@ -48,9 +48,7 @@ async def answer(
     ]
     named = tuple(citations(found.passages))
     return ToolResult(
-        data={"passages": passages},
-        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
-        sources=named,
+        data={"passages": passages}, display_text=f"Found in {', '.join(named)}." if named else _NOTHING, sources=named
     )
 
 

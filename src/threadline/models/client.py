@@ -13,17 +13,7 @@ from threadline.errors import Transient
 from threadline.models import chat_completions as chat_api
 from threadline.models import responses as responses_api
 from threadline.models.errors import KNOWN_ERRORS, is_endpoint_missing, is_reasoning_missing, parse_errors, translate
-from threadline.models.model import (
-    Ask,
-    ChatModel,
-    Completion,
-    Message,
-    Prompt,
-    ResponseFormat,
-    Role,
-    ToolChoice,
-    Usage,
-)
+from threadline.models.model import Ask, ChatModel, Completion, Message, Prompt, ResponseFormat, Role, ToolChoice, Usage
 from threadline.models.prices import Price, PriceList
 
 Api = Literal["auto", "responses", "chat"]

@@ -85,9 +85,7 @@ async def post_summary(
     kind=ToolKind.SPEAK,
 )
 async def ask_clarifying_question(
-    context: ToolContext,
-    *,
-    question: Annotated[Words, Field(description=_QUESTION)],
+    context: ToolContext, *, question: Annotated[Words, Field(description=_QUESTION)]
 ) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
 

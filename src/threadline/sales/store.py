@@ -32,9 +32,7 @@ from threadline.slack.text import parse_user_id
 from threadline.tools.model import Change
 
 _LEADS = select(
-    crm_leads,
-    crm_companies.c.name.label("company"),
-    *(crm_companies.c[name] for name in COMPANY_FIELDS),
+    crm_leads, crm_companies.c.name.label("company"), *(crm_companies.c[name] for name in COMPANY_FIELDS)
 ).select_from(crm_leads.outerjoin(crm_companies, crm_leads.c.company_id == crm_companies.c.company_id))
 
 

@@ -86,9 +86,7 @@ class SendEmail(BaseModel):
 
 
 @tool(
-    "crm.find",
-    "Find customers by a part of their name, mail address or company, or by Slack id.",
-    needs_requester=True,
+    "crm.find", "Find customers by a part of their name, mail address or company, or by Slack id.", needs_requester=True
 )
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""

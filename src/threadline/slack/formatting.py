@@ -120,10 +120,7 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
     return tuple(
         Rendered(
             text=fallback_text(headline, part, called if number == 1 else ""),
-            blocks=(
-                *((section(first),) if first and number == 1 else ()),
-                *((markdown(part),) if part else ()),
-            ),
+            blocks=(*((section(first),) if first and number == 1 else ()), *((markdown(part),) if part else ())),
         )
         for number, part in enumerate(parts, start=1)
     )

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 import structlog
-from sqlalchemy import Table, TextClause, func, select, text
+from sqlalchemy import Table, TextClause, literal_column, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
@@ -49,6 +49,9 @@ _FIND = """
 SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
 WHERE {owner} = :owner AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
 """
+_CORRECTED = """EXISTS (
+    SELECT FROM {table} c
+    WHERE c.{owner} = {table}.{owner} AND c.correction_of = {table}.message_id AND c.correction_of <> '')"""
 _BETWEEN = """
 SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
 WHERE {owner} = :owner AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
@@ -124,15 +127,9 @@ class MessageTable:
         }
         steps = (_DELETE, _EDIT) if own else (_DELETE, _DELETE_FILES, _EDIT)
         self._corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
-        row, new = table.alias().c, table.c
-        original = func.coalesce(func.nullif(new.correction_of, ""), new.message_id)
-        corrects = (row[owner] == new[owner], row.correction_of == original, row.correction_of != "")  # as the index is
         # Made once: what is made anew for each batch is compiled anew as well, which takes longer than the insert.
-        self._insert_new = (
-            insert(table)
-            .on_conflict_do_nothing(index_elements=[owner, "message_id"])
-            .returning(new.message_id, select(row.message_id).where(*corrects).correlate(table).exists())
-        )
+        new = insert(table).on_conflict_do_nothing(index_elements=[owner, "message_id"])
+        self._insert_new = new.returning(table.c.message_id, literal_column(_CORRECTED.format(**names)))
         self._find, self._between = text(_FIND.format(**names)), text(_BETWEEN.format(**names))
 
     async def store(

@@ -40,8 +40,8 @@ CLOCK_SKEW = 300.0
 
 REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
 """Seconds before an emoji is tried again, and after which those of one call are left out."""
-MAX_REACTION_TASKS = 100
-"""Calls of `add_reactions` that are under way; one more is left out."""
+MAX_REACTION_TASKS = 20
+"""Calls of `add_reactions` that are under way; one more is left out, so that posts find connections to Slack."""
 
 _log = structlog.get_logger(__name__)
 
@@ -207,17 +207,17 @@ class Outbox:
         with suppress(TimeoutError):
             async with asyncio.timeout(REACTION_PATIENCE):
                 for channel, ts in items:
-                    while await self._refused(channel, ts, name):
+                    while pause := await self._add_reaction(channel, ts, name):
                         if not again:
                             return
                         again = False
-                        await asyncio.sleep(REACTION_PAUSE)
+                        await asyncio.sleep(pause)
 
-    async def _refused(self, channel: str, ts: str, name: str) -> bool:
-        """Whether Slack does not take it now."""
+    async def _add_reaction(self, channel: str, ts: str, name: str) -> float:
+        """Seconds after which Slack may take it; 0 once it has, or never will."""
         try:
             await self._slack.add_reaction(channel, ts, name)
         except (Permanent, Transient) as error:
             _log.info("reaction_failed", name=name, reason=str(error))
-            return isinstance(error, Transient)
-        return False
+            return (error.retry_after or REACTION_PAUSE) if isinstance(error, Transient) else 0.0
+        return 0.0

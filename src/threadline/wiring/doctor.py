@@ -83,11 +83,7 @@ _SHOWN = 5
 """Workflows, threads or messages that are named."""
 _VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
 _WORKFLOW, _ACTIVITY = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
-_NEEDED = (
-    (CORE_QUEUE, "core", _WORKFLOW),
-    (CORE_QUEUE, "core", _ACTIVITY),
-    (AGENTS_QUEUE, "agents", _ACTIVITY),
-)
+_NEEDED = ((CORE_QUEUE, "core", _WORKFLOW), (CORE_QUEUE, "core", _ACTIVITY), (AGENTS_QUEUE, "agents", _ACTIVITY))
 
 _C = TypeVar("_C")
 

@@ -6,18 +6,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    TextClause,
-    and_,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Row, TextClause, and_, bindparam, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot

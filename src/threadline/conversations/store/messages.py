@@ -276,11 +276,7 @@ class MessageStore(Store):
         batched["ids"] = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
         batched["several"] = people["has_several_people"]
         now = await self._conversations.update_and_read(
-            thread,
-            changed,
-            {"turn": row.turn, **batched},
-            also=DISCARD_STALE_STOPS,
-            beside=_BESIDE.format(_BATCH),
+            thread, changed, {"turn": row.turn, **batched}, also=DISCARD_STALE_STOPS, beside=_BESIDE.format(_BATCH)
         )
         found = _batch(row, *now)
         turns_to_show_again = await self._reworded(row.id, messages)
