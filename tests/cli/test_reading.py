@@ -22,6 +22,7 @@ from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.conversation_store import StoredConversation, mention
 from tests.support.postgres import Postgres
 from threadline.cli import main
+from threadline.cli.connections import temporal_namespace
 from threadline.threads.model import IncomingMessage
 from threadline_devstack.slack.identity import GENERAL
 
@@ -96,9 +97,9 @@ from pydantic import BaseModel, TypeAdapter
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
-MOST = 1.5
-"""How many times the CPU that its libraries take to be imported a command takes, as the seconds of a busy machine are
-half as long again as those of an idle one."""
+MOST, MOST_OF = 1.3, {"explain": 1.8}
+"""How many times the CPU that its libraries take to be imported a command takes. `explain` redacts what it shows: it
+loads the rules for secrets."""
 
 
 def reading_commands() -> list[str]:
@@ -181,8 +182,24 @@ async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
     for _ in range(4):
         libraries = cpu_of_libraries()
         ratios = {name: run(database_url, tmp_path, *commands[name]).cpu / libraries for name in late}
-        late = {name: ratio for name, ratio in ratios.items() if ratio > MOST}
+        late = {name: ratio for name, ratio in ratios.items() if ratio > MOST_OF.get(name, MOST)}
     assert not late
+
+
+@pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
+def test_namespace_is_that_of_temporals_own_configuration(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = tmp_path / "temporalio" / "temporal.toml"
+    file.parent.mkdir()
+    file.write_text('[profile.default]\nnamespace = "shop"\n')
+    if variable:
+        values = {"TEMPORAL_NAMESPACE": "shop", "TEMPORAL_CONFIG_FILE": str(file), "XDG_CONFIG_HOME": str(tmp_path)}
+        monkeypatch.setenv(variable, values[variable])
+    assert temporal_namespace() == ("shop" if variable else "default")
 
 
 @pytest.fixture
