@@ -35,7 +35,7 @@ app.command()(run.replay)
 
 def main() -> None:
     """Run the command of this process's arguments, and end the process."""
-    gc.set_threshold(*GC_THRESHOLDS)  # for what a command imports too: a twentieth of its time
+    gc.set_threshold(*GC_THRESHOLDS)  # before the imports of the command: a twentieth of its time
     exit_now(run_command())
 
 

@@ -58,6 +58,7 @@ def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bo
     # What was imported stays, and most of what a worker holds of its workflows does for long: looking through it all
     # again and again stopped everything for a tenth of a second.
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if fast:
         with suppress(ImportError):  # there is none for Windows

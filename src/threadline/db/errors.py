@@ -14,8 +14,7 @@ _RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
 _OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": AppendOnly}
 """What our own functions and triggers raise."""
 _REFUSED_VALUES = ("22", "23", "54")
-_REFUSED_LOGIN = ("28", "3D")
-"""A wrong password or role, and a database that does not exist."""
+_REFUSED_LOGIN = ("28", "3D")  # a wrong password or role, and a database that does not exist
 
 
 def sqlstate(error: BaseException) -> str:
