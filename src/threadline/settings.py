@@ -4,15 +4,15 @@ docs/settings.md and .env.example are generated: a setting's docstring is its me
 group's docstring is its heading.
 """
 
+import os
 import re
 from collections.abc import Callable
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.errors import Permanent
@@ -124,17 +124,11 @@ Prices = Annotated[dict[str, Price], from_text(parse_prices)]
 Sources = Annotated[dict[str, SecretStr], from_text(_parse_sources)]
 
 
-class SettingsGroup(BaseSettings):
-    """Variables that one process or feature needs. A field without an alias is THREADLINE_ and its name in capitals."""
+class SettingsGroup(BaseModel, frozen=True, populate_by_name=True, defer_build=True):
+    """Variables that one process or feature needs. A field without an alias is `prefix` and its name in capitals. A
+    variable that is empty counts as not set."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="THREADLINE_",
-        frozen=True,
-        env_ignore_empty=True,
-        extra="ignore",
-        enable_decoding=False,
-        populate_by_name=True,
-    )
+    prefix: ClassVar[str] = "THREADLINE_"
     set_together: ClassVar[tuple[str, ...]] = ()
     """Fields that are set all or not at all."""
 
@@ -152,8 +146,9 @@ class SettingsGroup(BaseSettings):
         Raises:
             Permanent: with one sentence for each variable that is wrong.
         """
+        given = {name: os.environ.get(cls.variable(name)) for name in cls.model_fields}
         try:
-            return cls()
+            return cls.model_validate({name: value for name, value in given.items() if value})
         except ValidationError as error:
             raise Permanent("; ".join(_explain(cls, detail) for detail in error.errors())) from error
 
@@ -165,13 +160,12 @@ class SettingsGroup(BaseSettings):
     @classmethod
     def variable(cls, name: str) -> str:
         """The environment variable of a field."""
-        prefix = cls.model_config.get("env_prefix", "")
-        return str(cls.model_fields[name].validation_alias or f"{prefix}{name}".upper())
+        return str(cls.model_fields[name].validation_alias or f"{cls.prefix}{name}".upper())
 
 
 def _explain(group: type[SettingsGroup], detail: Any) -> str:
     if not detail["loc"]:
-        return f"{group.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
+        return f"{group.prefix}*: {detail['msg'].removeprefix('Value error, ')}"
     name = str(detail["loc"][0])
     variable = group.variable(name) if name in group.model_fields else name
     if detail["type"] == "missing":
@@ -195,7 +189,7 @@ class SlackSettings(SettingsGroup):
     """Slack. The app is described by `deploy/slack/manifest.yaml`. The gateway needs the app-level token (Socket Mode)
     or the signing secret (HTTP)."""
 
-    model_config = SettingsConfigDict(env_prefix="SLACK_")
+    prefix = "SLACK_"
 
     bot_token: SecretStr
     """Bot token of the app (`xoxb-…`). `threadline up` uses its sandbox."""
@@ -347,7 +341,7 @@ class RepositorySettings(SettingsGroup):
 class GitHubSettings(SettingsGroup):
     """Pull requests. Without a token a fix is a pushed branch. The agents' worker never gets this token."""
 
-    model_config = SettingsConfigDict(env_prefix="GITHUB_")
+    prefix = "GITHUB_"
 
     token: SecretStr | None = None
     """GitHub token that opens draft pull requests."""
@@ -484,7 +478,7 @@ class DecisionSettings(SettingsGroup):
 class JiraSettings(SettingsGroup):
     """Jira. Set all three or none. Without them there are no tools for tickets; `threadline up` uses its sandbox."""
 
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
+    prefix = "THREADLINE_JIRA_"
     set_together = ("url", "email", "token")
 
     url: HttpAddress | None = Field(None, examples=["https://acme.atlassian.net"])
@@ -498,7 +492,7 @@ class JiraSettings(SettingsGroup):
 class CiSettings(SettingsGroup):
     """Continuous integration. GitHub Actions runs that people may ask for."""
 
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
+    prefix = "THREADLINE_GITHUB_"
 
     repository: Slug | None = Field(None, examples=["acme/shop"])
     """Repository as owner/name. Without it there are no tools for builds; `threadline up` uses its sandbox."""

@@ -43,13 +43,7 @@ GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": env
 
 def variables_of_the_settings() -> set[str]:
     """Every variable that the settings read."""
-    found: set[str] = set()
-    for section in settings.SettingsGroup.__subclasses__():
-        prefix = section.model_config.get("env_prefix", "")
-        found |= {
-            str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in section.model_fields.items()
-        }
-    return found
+    return {name for group in settings.SettingsGroup.__subclasses__() for name in group.variables()}
 
 
 def variables_of_the_example() -> set[str]:

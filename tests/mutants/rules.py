@@ -89,7 +89,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "redaction: the detector looks at an address first, and leaves the end of its password",
-        "threadline/privacy/redaction.py",
+        "threadline/privacy/secret_rules.py",
         "RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)",
         "RULES = (*SHAPES, *VENDOR_SHAPES, *URLS, *CONTEXT)",
         (

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.privacy.innocent_corpus import INNOCENT
 from tests.privacy.secrets_corpus import SECRETS, Secret
-from threadline.privacy.redaction import RULES, redact, redact_value
-from threadline.privacy.secret_rules import _DETECTOR, SHAPES
+from threadline.privacy.redaction import redact, redact_value
+from threadline.privacy.secret_rules import _DETECTOR, RULES, SHAPES
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import FileRef
 

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-import structlog
 from pydantic import TypeAdapter
 from sqlalchemy import RowMapping, and_, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -34,8 +33,6 @@ OUTCOME_DUE = timedelta(days=1)
 """How long after its approval an action is executed. Records of tool calls are kept for longer, so an action
 that may have been executed is not executed again."""
 _ACTION = TypeAdapter(ProposedAction)
-
-_log = structlog.get_logger(__name__)
 
 
 class ApprovalStore(Store):
@@ -151,7 +148,10 @@ class ApprovalStore(Store):
                 change = Change(operation, Author(user_id, action.correlation_id), at.timestamp())
                 await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload)
         except Permanent as refused:
-            _log.warning("action_event_refused", action=action.action_id, kind=kind, reason=str(refused))
+            import structlog  # a command that only reads does without
+
+            details = {"action": action.action_id, "kind": kind, "reason": str(refused)}
+            structlog.get_logger(__name__).warning("action_event_refused", **details)
 
     async def _decide(
         self, action: ProposedAction, decision: ApprovalStage, now: float, user_id: str, key: str

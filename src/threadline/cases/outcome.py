@@ -14,7 +14,7 @@ _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
 
 
-class Evidence(BaseModel, extra="forbid", frozen=True):
+class Evidence(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """A place in the code or in an attachment; line 0 means the whole file."""
 
     file: str = Field(max_length=500)
@@ -22,7 +22,7 @@ class Evidence(BaseModel, extra="forbid", frozen=True):
     note: str = Field(max_length=2_000)
 
 
-class Outcome(BaseModel, extra="forbid", frozen=True):
+class Outcome(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
 
     `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
@@ -45,13 +45,13 @@ class Outcome(BaseModel, extra="forbid", frozen=True):
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
-class StoredEvidence(BaseModel, frozen=True):
+class StoredEvidence(BaseModel, frozen=True, defer_build=True):
     file: str
     line: int
     note: str
 
 
-class StoredOutcome(BaseModel, frozen=True):
+class StoredOutcome(BaseModel, frozen=True, defer_build=True):
     """An outcome as a turn's row has it, without the model's limits: redaction and `withhold_question` may have made a
     text longer. The row of a turn that people took over has a summary alone. A newer agent worker may write other
     fields or values: what cannot be read has its default, since a turn that cannot be read could never be settled."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from threadline.errors import Transient
 from threadline_devstack.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -44,12 +45,25 @@ def use_running_stack() -> None:
             os.environ[name] = value
 
 
-def open_database() -> "Database":
-    """The database for one command, which asks one thing at a time."""
+@asynccontextmanager
+async def open_database() -> "AsyncIterator[Database]":
+    """The database for one command, which asks one thing at a time. It is connected to before anything else is asked:
+    `Transient` and `Permanent` say what to do when that fails."""
     from threadline.db.engine import Database
-    from threadline.settings import DatabaseSettings
 
-    return Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    url = os.environ.get("DATABASE_URL", "")
+    if not url.startswith(("postgresql://", "postgres://")):
+        # The settings say what is wrong. To load all of their groups takes a tenth of a command that only reads.
+        from threadline.settings import DatabaseSettings
+
+        url = DatabaseSettings.load().url.get_secret_value()
+    async with Database(url, pool_size=1, application="threadline-cli") as database:
+        try:
+            async with database.connect():
+                pass
+        except Transient as away:
+            raise Transient(f"{away}. Start Postgres, or correct DATABASE_URL.") from away
+        yield database
 
 
 @asynccontextmanager
@@ -67,13 +81,26 @@ async def team_transaction(team: str) -> "AsyncIterator[tuple[Transaction, str]]
             yield tx, team
 
 
+def temporal_namespace() -> str:
+    """By Temporal's own environment configuration. Its library is imported only where it has a file to read."""
+    if name := os.environ.get("TEMPORAL_NAMESPACE"):
+        return name
+    folders = (os.environ.get("XDG_CONFIG_HOME") or "~/.config", "~/Library/Application Support")
+    usual = [Path(each, "temporalio/temporal.toml").expanduser() for each in folders]
+    if not os.environ.get("TEMPORAL_CONFIG_FILE") and not any(each.exists() for each in usual):
+        return "default"
+    from temporalio.envconfig import ClientConfig
+
+    return ClientConfig.load_client_connect_config().get("namespace") or "default"
+
+
 async def find_team(team: str) -> str:
     """The workspace's id: `team`, or, where that is empty, that of the bot's token in Slack."""
     if team:
         return team
     from threadline.settings import SlackSettings
-    from threadline.slack.client import identify
-    from threadline.wiring.gateway import slack_client
+    from threadline.slack.client import identify, open_web_client
 
-    async with slack_client(SlackSettings.load()) as web:
+    settings = SlackSettings.load()
+    async with open_web_client(settings.bot_token.get_secret_value(), settings.api_url) as web:
         return (await identify(web)).team_id

@@ -13,7 +13,6 @@ from rich.table import Table
 from threadline.cli import output
 from threadline.cli.connections import transaction, use_running_stack
 from threadline.cli.process import run_async
-from threadline.decisions.model import NextStep
 from threadline.errors import Permanent
 
 if TYPE_CHECKING:
@@ -113,20 +112,17 @@ async def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
 
 
 def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
+    from threadline.decisions.model import NextStep
+
     table = Table(*_COLUMNS, title=title, title_justify="left")
     for name, tally in rows:
-        asked = tally.next_steps[NextStep.CLARIFY] + tally.next_steps[NextStep.RETRIEVE_MORE]
-        scores = tally.calibration
-        table.add_row(
-            escape(name),
-            str(tally.decisions),
-            *(str(count) for count in (tally.next_steps[NextStep.PROCEED], asked, tally.next_steps[NextStep.ESCALATE])),
-            *(str(tally.thumbs_up), str(tally.thumbs_down)),
-            "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}",
-            f"{scores.brier:.3f}" if scores else "–",
-            f"{scores.ece:.3f}" if scores else "–",
-            f"${tally.cost_usd:.4f}",
-        )
+        steps, scores = tally.next_steps, tally.calibration
+        asked = steps[NextStep.CLARIFY] + steps[NextStep.RETRIEVE_MORE]
+        counts = (tally.decisions, steps[NextStep.PROCEED], asked, steps[NextStep.ESCALATE])
+        right = "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}"
+        errors = (f"{scores.brier:.3f}", f"{scores.ece:.3f}") if scores else ("–", "–")
+        shown = map(str, (*counts, tally.thumbs_up, tally.thumbs_down))
+        table.add_row(escape(name), *shown, right, *errors, f"${tally.cost_usd:.4f}")
     output.console.print(table)
 
 
@@ -134,13 +130,8 @@ def _reliability(calibration: "Calibration") -> None:
     table = Table("confidence", "judged", "mean", "right", "", title="Reliability", title_justify="left")
     for each in calibration.bins:
         filled = round(each.right * _BAR)
-        table.add_row(
-            f"{each.low:.1f} – {each.high:.1f}",
-            str(each.count),
-            f"{each.confidence:.2f}",
-            f"{each.right:.2f}",
-            "█" * filled + "·" * (_BAR - filled),
-        )
+        figures = (str(each.count), f"{each.confidence:.2f}", f"{each.right:.2f}")
+        table.add_row(f"{each.low:.1f} – {each.high:.1f}", *figures, "█" * filled + "·" * (_BAR - filled))
     table.caption = f"{calibration.count} judged, Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}; 0 is best"
     output.console.print(table)
 
@@ -170,16 +161,10 @@ def draw_calibration(calibration: "Calibration", path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], linestyle="--", color="grey", label="perfect calibration")
-    axes.bar(
-        [each.low for each in calibration.bins],
-        [each.right for each in calibration.bins],
-        width=[each.high - each.low for each in calibration.bins],
-        align="edge",
-        alpha=0.5,
-        edgecolor="black",
-        label="right",
-    )
-    axes.plot([each.confidence for each in calibration.bins], [each.right for each in calibration.bins], "o")
+    starts, right = [each.low for each in calibration.bins], [each.right for each in calibration.bins]
+    widths = [each.high - each.low for each in calibration.bins]
+    axes.bar(starts, right, width=widths, align="edge", alpha=0.5, edgecolor="black", label="right")
+    axes.plot([each.confidence for each in calibration.bins], right, "o")
     for each in calibration.bins:
         axes.annotate(str(each.count), ((each.low + each.high) / 2, each.right), ha="center", va="bottom")
     axes.set(xlim=(0, 1), ylim=(0, 1.05), xlabel="confidence", ylabel="share correct")

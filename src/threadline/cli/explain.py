@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output
-from threadline.cli.connections import open_database, use_running_stack
+from threadline.cli.connections import open_database, temporal_namespace, use_running_stack
 from threadline.cli.process import run_async
-from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
     from threadline.conversations.store.explain import Explanation, Stored
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 """Characters of a text that are shown; `--json` has all that is told."""
-_STATE = [each.name for each in fields(ProtocolState)]
-"""A turn's state is on record as JSON, whose order is Postgres's own."""
 _MODEL_COLUMNS = {
     "step": "step",
     "for": "purpose",
@@ -48,18 +45,16 @@ async def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
-    from pydantic import TypeAdapter
-    from temporalio.envconfig import ClientConfig
-
     from threadline.conversations.store import explain as explaining
     from threadline.settings import TemporalUiSettings
 
     use_running_stack()
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
     async with open_database() as database:  # the database alone: Temporal and Slack need not answer
         ui = TemporalUiSettings.load().temporal_ui
-        found = await explaining.explain_turn(database, message, ui=ui, namespace=namespace)
+        found = await explaining.explain_turn(database, message, ui=ui, namespace=temporal_namespace())
     if as_json:
+        from pydantic import TypeAdapter
+
         plain = TypeAdapter(type(found)).dump_python(found, mode="json")
         typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
     elif isinstance(found, explaining.CaseMessage):
@@ -131,8 +126,11 @@ def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
 
 
 def _protocol(state: Mapping[str, Any] | None) -> None:
+    from threadline.operator.model.protocol import ProtocolState
+
     _head("Protocol at the end" if state else "")
-    for name in sorted(state or {}, key=lambda each: _STATE.index(each) if each in _STATE else len(_STATE)):
+    order = [each.name for each in fields(ProtocolState)]  # that of JSON on record is Postgres's own
+    for name in sorted(state or {}, key=lambda each: order.index(each) if each in order else len(order)):
         value = (state or {})[name]
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         output.print_line(f"{name}: {shown or 'nothing'}")

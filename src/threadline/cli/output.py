@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ def progress(text: str) -> None:
 @contextmanager
 def progress_bar(words: str) -> Iterator[Callable[[int, str, str], None]]:
     """Shows how far a work is, in a terminal alone; what is yielded is told its size and each part that is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[at]}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(words, total=None, at="")
@@ -60,15 +61,8 @@ def turns(records: "Sequence[TurnRecord]") -> None:
     table = Table("turn", "attempt", "action", "tokens in", "tokens out", "seconds", "cost", title_justify="left")
     table.title = "The agent's turns"
     for turn in records:
-        table.add_row(
-            str(turn.turn),
-            str(turn.attempt),
-            turn.action or turn.status,
-            str(turn.input_tokens),
-            str(turn.output_tokens),
-            f"{turn.duration_s:.1f}",
-            f"${turn.cost_usd:.4f}",
-        )
+        figures = (str(turn.input_tokens), str(turn.output_tokens), f"{turn.duration_s:.1f}", f"${turn.cost_usd:.4f}")
+        table.add_row(str(turn.turn), str(turn.attempt), turn.action or turn.status, *figures)
     total = sum(turn.cost_usd for turn in records)
     table.caption = f"${total:.4f} in all, at a model's list price; the scripted model costs nothing"
     console.print("\n", table)

@@ -1,6 +1,5 @@
 """`threadline records`: manage projects, bookable resources, RFPs and team members."""
 
-import tomllib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -10,31 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from threadline.appointments.model import WORKDAYS, Resource
 from threadline.cli import output
 from threadline.cli.connections import Team, team_transaction, use_running_stack
 from threadline.cli.process import run_async
 from threadline.errors import Permanent
-from threadline.estimates.model import ProjectRole
-from threadline.rfps.model import (
-    BINDING,
-    MemberNotFound,
-    Rfp,
-    RfpFacts,
-    RfpNotFound,
-    RfpStatus,
-    RfpUsage,
-    TeamMember,
-    parse_status,
-    status_words,
-)
-from threadline.slack.model import Thread
-from threadline.tools.model import Author, Change, Operation
 
 if TYPE_CHECKING:
+    from threadline.appointments.model import Resource
     from threadline.db.engine import Transaction
+    from threadline.rfps.model import Rfp, RfpFacts, RfpUsage, TeamMember
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
 app = typer.Typer(
@@ -90,47 +74,62 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 Yes = Annotated[bool, typer.Option("--yes", help="Delete for good. Without it, only show what would be deleted.")]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+def _read_records(
+    file: Path,
+) -> "tuple[list[tuple[str, str, dict[str, Decimal]]], list[Resource], list[tuple[str, RfpFacts]], list[TeamMember]]":
+    """Projects by name, currency and rates; resources; RFPs with their ids, which may be empty; and people. Raises
+    `Permanent` when the file is no TOML, or holds something else than such records."""
+    import tomllib
 
+    from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-def _status(words: object) -> RfpStatus:
+    from threadline.appointments.model import WORKDAYS, Resource
+    from threadline.rfps.model import RfpFacts, RfpStatus, TeamMember, parse_status
+
+    def read_status(words: object) -> RfpStatus:
+        try:
+            return parse_status(str(words))
+        except Permanent as refused:
+            raise ValueError(str(refused)) from None
+
+    class Project(BaseModel, extra="forbid"):
+        name: str
+        currency: str
+        roles: dict[str, Decimal] = Field(default_factory=dict)
+
+    class BookableResource(BaseModel, extra="forbid"):
+        name: str = Field(min_length=1)
+        time_zone: str
+        opens: time
+        closes: time
+        weekdays: set[Annotated[int, Field(ge=1, le=7)]] = Field(default=set(WORKDAYS), min_length=1)
+
+    class ListedRfp(BaseModel, extra="forbid"):
+        id: str = ""
+        title: str
+        client: str = ""
+        due_date: date | None = None
+        status: Annotated[RfpStatus, BeforeValidator(read_status)] = RfpStatus.NEW
+        owner: str = ""
+
+    class File(BaseModel, extra="forbid"):
+        project: tuple[Project, ...] = ()
+        resource: tuple[BookableResource, ...] = ()
+        rfp: tuple[ListedRfp, ...] = ()
+        member: tuple[TeamMember, ...] = ()
+
     try:
-        return parse_status(str(words))
-    except Permanent as refused:
-        raise ValueError(str(refused)) from None
-
-
-class _Project(_Table):
-    name: str
-    currency: str
-    roles: dict[str, Decimal] = Field(default_factory=dict)
-
-
-class _Resource(_Table):
-    name: str = Field(min_length=1)
-    time_zone: str
-    opens: time
-    closes: time
-    weekdays: set[Annotated[int, Field(ge=1, le=7)]] = Field(default=set(WORKDAYS), min_length=1)
-
-
-class _Rfp(_Table):
-    """Without an id it gets one."""
-
-    id: str = ""
-    title: str
-    client: str = ""
-    due_date: date | None = None
-    status: Annotated[RfpStatus, BeforeValidator(_status)] = RfpStatus.NEW
-    owner: str = ""
-
-
-class _File(_Table):
-    project: tuple[_Project, ...] = ()
-    resource: tuple[_Resource, ...] = ()
-    rfp: tuple[_Rfp, ...] = ()
-    member: tuple[TeamMember, ...] = ()
+        given = File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Permanent(f"{file} cannot be read as TOML: {error}. {_HINT}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Permanent(f"{file}: {where}: {first['msg']}. {_HINT}") from error
+    projects = [(each.name, each.currency, each.roles) for each in given.project]
+    resources = [Resource(**dict(each) | {"weekdays": sorted(each.weekdays)}) for each in given.resource]
+    rfps = [(each.id, RfpFacts(each.title, each.client, each.due_date, each.status, each.owner)) for each in given.rfp]
+    return projects, resources, rfps, [*given.member]
 
 
 @app.command(help=_HELP)
@@ -144,64 +143,59 @@ async def load(
     ],
     team: Team = "",
 ) -> None:
-    try:
-        given = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Permanent(f"{file} cannot be read as TOML: {error}. {_HINT}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Permanent(f"{file}: {where}: {first['msg']}. {_HINT}") from error
     from threadline.appointments.store import AppointmentStore
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
+    projects, resources, rfps, members = _read_records(file)
     async with team_transaction(team) as (tx, team_id):
-        for project in given.project:
-            await _save_project(tx, team_id, project)
-        for resource in given.resource:
-            await AppointmentStore(tx).save_resource(
-                team_id, Resource(**dict(resource) | {"weekdays": sorted(resource.weekdays)})
-            )
-        for member in given.member:
+        for project in projects:
+            await _save_project(tx, team_id, *project)
+        for resource in resources:
+            await AppointmentStore(tx).save_resource(team_id, resource)
+        for member in members:
             await TeamMemberStore(tx).save(team_id, member)
-        made = sum([await _create_unless_there(RfpStore(tx), team_id, each) for each in given.rfp])
-    sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
+        made = sum([await _create_unless_there(RfpStore(tx), team_id, *each) for each in rfps])
+    sizes = (f"{len(projects)} projects", f"{len(resources)} resources", f"{len(members)} people")
     output.progress(f"As {file} says: {', '.join(sizes)}.")
-    if given.rfp:
-        output.progress(f"RFPs: {made} new, {len(given.rfp) - made} there before, which stay as they are.")
+    if rfps:
+        output.progress(f"RFPs: {made} new, {len(rfps) - made} there before, which stay as they are.")
 
 
-async def _save_project(tx: "Transaction", team: str, given: _Project) -> None:
+async def _save_project(tx: "Transaction", team: str, name: str, currency: str, roles: dict[str, Decimal]) -> None:
     """A role that is known with this rate is not written: a locked project would refuse it."""
+    from threadline.estimates.model import ProjectRole
     from threadline.estimates.store import EstimateStore
 
     store = EstimateStore(tx)
-    project = await store.get_or_create_project(team, given.name, given.currency)
+    project = await store.get_or_create_project(team, name, currency)
     known = set(await store.roles(team, project.project_id))
-    for role in (ProjectRole(name, rate) for name, rate in given.roles.items()):
+    for role in (ProjectRole(each, rate) for each, rate in roles.items()):
         if role not in known:
             await store.save_role(team, project.project_id, role)
 
 
-async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> bool:
+async def _create_unless_there(store: "RfpStore", team: str, rfp_id: str, facts: "RfpFacts") -> bool:
     """Whether an RFP was made; the team has none of its id or, without one, of its title and client. One that is there
     stays as it is: its state is changed in a thread, where its journal says why. Raises `RfpRefused` when it cannot be
     kept, and `RfpNotFound` when the one of this id was deleted."""
-    if given.id:
+    from threadline.rfps.model import RfpNotFound
+    from threadline.slack.model import Thread
+    from threadline.tools.model import Author, Change, Operation
+
+    if rfp_id:
         try:
-            await store.get(team, given.id)
+            await store.get(team, rfp_id)
         except RfpNotFound as missing:
             if missing.deleted:
                 raise
         else:
             return False
-    elif await store.find_by_title(team, given.title, given.client):
+    elif await store.find_by_title(team, facts.title, facts.client):
         return False
-    facts = RfpFacts(given.title, given.client, given.due_date, given.status, given.owner)
     # No conversation is so called, so that the operation is this one's alone.
     operation = Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex)
     change = Change(operation, Author("", "records load"), datetime.now(UTC).timestamp())
-    await store.create(change, facts, given.id)
+    await store.create(change, facts, rfp_id)
     return True
 
 
@@ -258,6 +252,7 @@ async def delete(
 ) -> None:
     """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
     from threadline.operator.store import MemoryStore
+    from threadline.rfps.model import RfpNotFound
     from threadline.rfps.store import RfpStore
 
     async with team_transaction(team) as (tx, team_id):
@@ -298,9 +293,11 @@ async def forget_person(
     output.print_line("\n".join(told))
 
 
-async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:
+async def _find_person(store: "TeamMemberStore", team: str, words: str) -> "TeamMember":
     """Who is called so, or has this Slack id. Raises `Permanent` when several are called so, and `MemberNotFound` when
     nobody is; the message tells who is called nearly so."""
+    from threadline.rfps.model import MemberNotFound
+
     try:
         found = await store.named(team, words)
     except MemberNotFound as missing:
@@ -317,7 +314,7 @@ async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamM
     return found[0]
 
 
-def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
+def _usage_lines(usage: "RfpUsage", memories: int) -> Iterator[str]:
     rfp = usage.rfp
     goes = [
         f"its state (version {usage.version})" if usage.version else "",
@@ -336,6 +333,7 @@ async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIt
     """What refers to the RFP: the threads that were bound last come first."""
     from threadline.approvals.store import ApprovalStore
     from threadline.jobs.store import JobStore
+    from threadline.rfps.model import BINDING
     from threadline.threads.store import ThreadBindingStore
 
     if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
@@ -347,7 +345,7 @@ async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIt
         yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
 
 
-def _person_lines(member: TeamMember) -> Iterator[str]:
+def _person_lines(member: "TeamMember") -> Iterator[str]:
     goes = [
         f"mail address {member.email}" if member.email else "",
         f"a biography of {len(member.biography):,} characters" if member.biography else "",
@@ -360,13 +358,15 @@ def _person_lines(member: TeamMember) -> Iterator[str]:
     )
 
 
-def _rfp_line(rfp: Rfp) -> str:
+def _rfp_line(rfp: "Rfp") -> str:
+    from threadline.rfps.model import status_words
+
     due = f"due {rfp.due_date}" if rfp.due_date else ""
     told = (rfp.title, rfp.client, status_words(rfp.status), due, rfp.owner)
     return f"{rfp.rfp_id}: {', '.join(filter(None, told))}"
 
 
-def _member_line(member: TeamMember) -> str:
+def _member_line(member: "TeamMember") -> str:
     skills = f"can {', '.join(member.skills)}" if member.skills else ""
     told = (member.role, f"{member.hours_per_week} hours a week", skills)
     return f"{member.name} ({member.user_id}): {', '.join(filter(None, told))}"

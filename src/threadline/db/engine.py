@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sqlalchemy import URL, Select, event, make_url, text
-from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from threadline.db.errors import translate_errors
+from threadline.errors import Permanent
 
 Query = Select[Any]
 """A query that a store runs, where another module has made it."""
@@ -131,5 +132,10 @@ def _unless_cut(connection: Any, *_: object) -> None:
 
 
 def driver_url(url: str, driver: str) -> URL:
-    """The same database by another driver: `postgresql://…` becomes `postgresql+<driver>://…`."""
-    return make_url(url).set(drivername=f"postgresql+{driver}")
+    """The same database by another driver: `postgresql://…` becomes `postgresql+<driver>://…`. Raises `Permanent`,
+    without the URL's password, when it cannot be read."""
+    try:
+        return make_url(url).set(drivername=f"postgresql+{driver}")
+    except (ValueError, ArgumentError):
+        hint = "The URL of the database cannot be read: write it as postgresql://user:password@host:port/name"
+        raise Permanent(hint) from None

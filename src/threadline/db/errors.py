@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg
-import psycopg
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -15,6 +14,7 @@ _RETRYABLE = ("08", "40", "53", "57P", "55P03", "57014")
 _OWN: dict[str, type[Permanent]] = {"TL001": ClaimLost, "TL003": IllegalTransition, "TL004": AppendOnly}
 """What our own functions and triggers raise."""
 _REFUSED_VALUES = ("22", "23", "54")
+_REFUSED_LOGIN = ("28", "3D")  # a wrong password or role, and a database that does not exist
 
 
 def sqlstate(error: BaseException) -> str:
@@ -38,10 +38,10 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn the faults of SQLAlchemy, asyncpg and psycopg into `Permanent` and `Transient`."""
+    """Turn the faults of SQLAlchemy and asyncpg into `Permanent` and `Transient`."""
     try:
         yield
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, psycopg.Error, OSError) as exc:
+    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as exc:
         raise translate(exc) from exc  # a TimeoutError is an OSError
 
 
@@ -51,6 +51,8 @@ def translate(error: BaseException) -> Exception:
         return kind(first_line(error))
     if state.startswith(_RETRYABLE) or _lost(error):
         return Transient(f"the database is not available: {first_line(error)}")
+    if state.startswith(_REFUSED_LOGIN):
+        return InternalError(f"the database refuses the login: {first_line(error)}; correct the URL of the database")
     return InternalError(
         f"the database refused the statement: {first_line(error)}; this is a bug in the program or its schema"
     )
@@ -63,6 +65,4 @@ def _lost(error: BaseException) -> bool:
     if isinstance(error, DBAPIError):
         nameless = isinstance(error, InterfaceError | OperationalError) and not sqlstate(error)
         return error.connection_invalidated or (nameless and not is_value_refused(error))
-    if isinstance(error, asyncpg.InterfaceError):
-        return not isinstance(error, ValueError)
-    return isinstance(error, psycopg.OperationalError) and not sqlstate(error)
+    return isinstance(error, asyncpg.InterfaceError) and not isinstance(error, ValueError)

@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import structlog
-
 from threadline.models.model import Usage
 
 _MILLION = 1_000_000
@@ -58,6 +56,8 @@ class PriceList:
         if price is None:
             if usage.model not in self._unknown:
                 self._unknown.add(usage.model)
+                import structlog  # it brings the rules by which it colours tracebacks, which no command needs
+
                 structlog.get_logger().warning("model_price_unknown", model=usage.model)
             return usage
         cached = min(usage.cached_tokens, usage.input_tokens)

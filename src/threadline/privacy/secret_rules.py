@@ -454,3 +454,6 @@ URLS = (
     ),
 )
 CONTEXT = (*_HEADERS, *_ASSIGNED, *_TOLD)
+RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)
+"""Shapes come first: they know what a thing is, where the words around it only say that it is secret. Addresses come
+before the detector, which ends a password at its first sign that should not be there."""

@@ -1,8 +1,8 @@
 """The few calls to Slack's Web API that the product makes, named for what it wants to know or do."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -72,6 +72,13 @@ def make_web_client(token: str, base_url: str | None, session: aiohttp.ClientSes
     if base_url:
         client.proxy = None  # the SDK takes HTTPS_PROXY for its own, and a proxy does not find this machine's sandbox
     return client
+
+
+@asynccontextmanager
+async def open_web_client(token: str, base_url: str | None) -> AsyncIterator[AsyncWebClient]:
+    """A client with the process's one HTTP session, until the block ends."""
+    async with aiohttp.ClientSession() as session:
+        yield make_web_client(token, base_url, session)
 
 
 @dataclass(frozen=True)

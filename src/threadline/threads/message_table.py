@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-import structlog
 from sqlalchemy import Table, TextClause, literal_column, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
@@ -21,8 +20,6 @@ from threadline.slack.formatting import redact_files
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import Quarantine
-
-_log = structlog.get_logger(__name__)
 
 _DELETE = """
 UPDATE {table} o SET message_text = '', {emptied} redacted_at = now()
@@ -268,8 +265,10 @@ def redact_message(message: IncomingMessage) -> IncomingMessage:
 
 def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
     """One line for each message that could not be read; what it says stays in the database."""
+    import structlog  # a command that only reads does without
+
     for message in ids:
-        _log.error(
+        structlog.get_logger(__name__).error(
             "message_quarantined",
             message=message,
             slack_thread=thread.key,

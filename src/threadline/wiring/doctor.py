@@ -44,14 +44,13 @@ from threadline.settings import (
     SlackSettings,
     WorkerSettings,
 )
-from threadline.slack.client import SlackClient
+from threadline.slack.client import SlackClient, open_web_client
 from threadline.slack.errors import translated
 from threadline.threads.catch_up import unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
-from threadline.wiring.gateway import slack_client
 from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
 from threadline.wiring.toolsets import check_integrations
 from threadline.wiring.workers import thread_sources
@@ -144,7 +143,8 @@ async def _checked(name: str, check: Awaitable[str]) -> Check:
 
 
 async def _slack_client(opened: AsyncExitStack) -> AsyncWebClient:
-    return await opened.enter_async_context(slack_client(SlackSettings.load()))
+    settings = SlackSettings.load()
+    return await opened.enter_async_context(open_web_client(settings.bot_token.get_secret_value(), settings.api_url))
 
 
 async def _identify(slack: Awaitable[AsyncWebClient]) -> AsyncSlackResponse:

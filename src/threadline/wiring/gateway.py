@@ -1,12 +1,8 @@
 """The gateway's process: Slack in, signals out."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import aiohttp
 import structlog
-from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
 from threadline.db.engine import Database
@@ -16,19 +12,12 @@ from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLooku
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import BotIdentity, SlackClient, identify, make_web_client
+from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.wiring.temporal import temporal_client
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
-@asynccontextmanager
-async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:
-    """Slack's client over the process's one HTTP session."""
-    async with aiohttp.ClientSession() as session:
-        yield make_web_client(settings.bot_token.get_secret_value(), settings.api_url, session)
 
 
 def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingConfig:
@@ -62,7 +51,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
-        async with database, slack_client(slack) as client:
+        async with database, open_web_client(slack.bot_token.get_secret_value(), slack.api_url) as client:
             identity = await identify(client)
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)

@@ -80,7 +80,7 @@ from threadline.settings import (
     WorkerSettings,
 )
 from threadline.slack.channels import ChannelAccess
-from threadline.slack.client import BotIdentity, SlackClient, identify
+from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
 from threadline.slack.store import UserStore
@@ -102,7 +102,7 @@ from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
-from threadline.wiring.gateway import routing_config, slack_client
+from threadline.wiring.gateway import routing_config
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
@@ -219,7 +219,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     async with Database(stored, pool_size=20, application="threadline-core") as database:
         await _store_services(database, settings.case.services)
-        async with slack_client(settings.slack) as web:
+        async with open_web_client(settings.slack.bot_token.get_secret_value(), settings.slack.api_url) as web:
             slack = SlackClient(web)
             identity = await identify(web)
             users = UserDirectory(slack.user)

@@ -1,0 +1,274 @@
+"""Commands that only read: they load no client of a service, take little CPU, and say when the database is away."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import typer
+
+from tests.cli.command import MACHINE, run_command
+from tests.cli.test_decisions import decided
+from tests.cli.test_explain import answer_of, asked, make_talk, talk
+from tests.support.case_store import Scene, report
+from tests.support.conversation_activities import ConversationActivityScene
+from tests.support.conversation_store import StoredConversation, mention
+from tests.support.postgres import Postgres
+from threadline.cli import main
+from threadline.cli.connections import temporal_namespace
+from threadline.threads.model import IncomingMessage
+from threadline_devstack.slack.identity import GENERAL
+
+__all__ = ["asked", "make_talk", "talk"]
+
+NOT_READING = {
+    "up": "starts the whole product",
+    "demo": "starts the whole product",
+    "gateway": "serves",
+    "worker": "serves",
+    "codec": "serves",
+    "doctor": "asks Temporal, Slack and each other service whether they answer",
+    "replay": "reads histories from Temporal, and replays them with its worker",
+    "db upgrade": "changes the schema",
+    "cases resolve": "signals a workflow",
+    "knowledge ingest": "writes documents",
+    "knowledge remove": "deletes a document",
+    "records load": "writes records",
+    "records lock": "writes a record",
+    "records unlock": "writes a record",
+}
+"""Commands that do more than read the database, or read something else, each with its reason."""
+ARGUMENTS = {
+    "cases show": ("BUG-1",),
+    "explain": (),  # the address of a message, which a test stores first
+    "knowledge list": ("--team", "T1"),  # without a team, the bot token's is asked for in Slack
+    "records list": ("--team", "T1"),
+    "records delete": ("rfp_abc123", "--team", "T1"),  # shows what would be deleted; --yes alone changes something
+    "records forget-person": ("Ida", "--team", "T1"),
+}
+CLIENTS = ("temporalio", "openai", "claude_agent_sdk", "slack_sdk", "slack_bolt", "aiohttp")
+"""What none of these commands asks anything of."""
+SLOW = ("structlog", "psycopg", "pydantic_settings", "rich.traceback", "rich.progress")
+"""What each takes a tenth of a second or more to load, and what they do not need."""
+RECORDS = """
+[[project]]
+name = "Web shop"
+currency = "EUR"
+roles = {designer = 800}
+[[resource]]
+name = "Meeting room"
+time_zone = "Europe/Berlin"
+opens = 09:00:00
+closes = 17:00:00
+[[rfp]]
+id = "rfp_abc123"
+title = "Website relaunch"
+[[member]]
+user_id = "U024BE7LH"
+name = "Ida"
+role = "Bid writer"
+"""
+_MEASURED = """
+import json, os, resource, sys
+from threadline.cli import main
+
+def report(code):
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    sys.stdout.flush()
+    cpu = used.ru_utime + used.ru_stime
+    print("\\n" + json.dumps({"code": code, "cpu": cpu, "modules": sorted(sys.modules)}), flush=True)
+    os._exit(0)
+
+main.exit_now = report
+main.main()
+"""
+_LIBRARIES = """
+import asyncio, resource
+import asyncpg, rich.console, rich.markup, rich.table, sqlalchemy.dialects.postgresql, sqlalchemy.ext.asyncio, typer
+from pydantic import BaseModel, TypeAdapter
+
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
+MOST, MOST_OF = 1.3, {"explain": 1.8}
+"""How many times the CPU that its libraries take to be imported a command takes. `explain` redacts what it shows: it
+loads the rules for secrets."""
+
+
+def reading_commands() -> list[str]:
+    """Each command of the program that is not named above."""
+    group = typer.main.get_command(main.app)
+    assert isinstance(group, typer.core.TyperGroup)
+    found = [
+        name if each is command else f"{name} {each.name}"
+        for name, command in group.commands.items()
+        for each in getattr(command, "commands", {name: command}).values()
+    ]
+    assert set(NOT_READING) <= set(found)
+    return [name for name in found if name not in NOT_READING]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """`cpu`: seconds of the whole process, of the user and of the system."""
+
+    code: int
+    cpu: float
+    modules: frozenset[str]
+    shown: str
+
+
+def run(url: str, folder: Path, *arguments: str) -> Ran:
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *arguments],
+        env=MACHINE | {"DATABASE_URL": url, "COLUMNS": "200"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    shown, _, last = done.stdout.rstrip().rpartition("\n")
+    told = json.loads(last)
+    return Ran(told["code"], told["cpu"], frozenset(told["modules"]), shown + done.stderr)
+
+
+def cpu_of_libraries() -> float:
+    """Seconds for a process that imports what every command needs, and does nothing."""
+    done = subprocess.run([sys.executable, "-c", _LIBRARIES], capture_output=True, text=True, timeout=100, check=True)
+    return float(done.stdout)
+
+
+@pytest.fixture
+async def commands(
+    talk: ConversationActivityScene, asked: IncomingMessage, scene: Scene, database_url: str, tmp_path: Path
+) -> dict[str, tuple[str, ...]]:
+    """Every command that reads, with its arguments, on a database where each finds something."""
+    await scene.flush(report())
+    conversation = StoredConversation(talk.database)
+    await conversation.hear(mention(0, "What does Starter cost?"))
+    await decided(conversation, 1, 0.9, "+1")
+    (tmp_path / "records.toml").write_text(RECORDS)
+    (tmp_path / "leave.md").write_text("# Days off\n\nAsk the office for a day off.\n")
+    for words in ("records load records.toml", "knowledge ingest leave.md"):
+        done = run_command((*words.split(), "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path)
+        assert done.returncode == 0, done.stderr
+    arguments = ARGUMENTS | {"explain": (f"{GENERAL}/{answer_of(talk)}",)}
+    return {name: (*name.split(), *arguments.get(name, ())) for name in reading_commands()}
+
+
+async def test_command_that_reads_loads_no_client_of_another_service(
+    commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
+) -> None:
+    for name, arguments in commands.items():
+        ran = run(database_url, tmp_path, *arguments)
+        assert ran.code == 0, (name, ran.shown)
+        loaded = [each for each in (*CLIENTS, *SLOW) if each in ran.modules]
+        assert not loaded, f"{name} loads {', '.join(loaded)}"
+
+
+async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
+    commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
+) -> None:
+    """A command that is over the limit is tried again beside its libraries, since the machine may be busy."""
+    late = dict.fromkeys(commands, 0.0)
+    for _ in range(4):
+        libraries = cpu_of_libraries()
+        ratios = {name: run(database_url, tmp_path, *commands[name]).cpu / libraries for name in late}
+        late = {name: ratio for name, ratio in ratios.items() if ratio > MOST_OF.get(name, MOST)}
+    assert not late
+
+
+@pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
+def test_namespace_is_that_of_temporals_own_configuration(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    file = tmp_path / "temporalio" / "temporal.toml"
+    file.parent.mkdir()
+    file.write_text('[profile.default]\nnamespace = "shop"\n')
+    if variable:
+        values = {"TEMPORAL_NAMESPACE": "shop", "TEMPORAL_CONFIG_FILE": str(file), "XDG_CONFIG_HOME": str(tmp_path)}
+        monkeypatch.setenv(variable, values[variable])
+    assert temporal_namespace() == ("shop" if variable else "default")
+
+
+@pytest.fixture
+def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
+    """The address of a database for a role whose password is asked for, with a wrong one."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        row = connection.execute("SHOW hba_file").fetchone()
+        assert row is not None
+        file = Path(row[0])
+        rules = file.read_text()
+        file.write_text("local all stranger scram-sha-256\n" + rules)
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            yield database_url.replace("postgres:@", "stranger:wrong-password@")
+        finally:
+            file.write_text(rules)
+            connection.execute("SELECT pg_reload_conf()")
+
+
+def refusal(url: str, folder: Path, *arguments: str) -> str:
+    """The one sentence on standard error with which the command ends."""
+    environment = MACHINE | ({"DATABASE_URL": url} if url else {})
+    command = [sys.executable, "-m", "threadline", *(arguments or ("cases", "list"))]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert "wrong-password" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("", "DATABASE_URL is not set"),
+        ("postgresql://a:wrong-password@127.0.0.1:1/x", "Connect call failed ('127.0.0.1', 1). Start Postgres, or"),
+        ("postgresql://a:wrong-password@nowhere.invalid/x", "Start Postgres, or correct DATABASE_URL."),
+        ("postgresql:///x?host=/nowhere", "No such file or directory. Start Postgres, or correct DATABASE_URL."),
+        ("postgresql://a:wrong-password@host:port/x", "write it as postgresql://user:password@host:port/name"),
+    ],
+)
+def test_database_that_is_away_is_told_in_one_sentence(url: str, told: str, tmp_path: Path) -> None:
+    assert told in refusal(url, tmp_path)
+
+
+def test_refused_login_is_told_in_one_sentence(stranger: str, database_url: str, tmp_path: Path) -> None:
+    told = refusal(stranger, tmp_path)
+    assert 'password authentication failed for user "stranger"; correct the URL of the database' in told
+    named = database_url.rpartition("/")[0] + "/nowhere?" + database_url.partition("?")[2]
+    assert 'database "nowhere" does not exist; correct the URL' in refusal(named, tmp_path)
+
+
+def test_database_is_asked_before_slack(tmp_path: Path) -> None:
+    told = refusal("postgresql://a@127.0.0.1:1/x", tmp_path, "knowledge", "list")
+    assert "the database is not available" in told
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """A port at which connections are accepted and nothing is ever said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_silent_host_is_given_up_within_the_connect_timeout(tmp_path: Path) -> None:
+    with silent_server() as port:
+        begun = time.monotonic()
+        done = run_command(("cases", "list"), {"DATABASE_URL": f"postgresql://a@127.0.0.1:{port}/x"}, tmp_path)
+        took = time.monotonic() - begun
+    assert done.returncode == 1
+    assert done.stderr == (
+        "threadline: the database is not available: TimeoutError. Start Postgres, or correct DATABASE_URL.\n"
+    )
+    assert 4 < took < 20
