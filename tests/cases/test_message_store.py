@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from tests.support.case_store import (
     DEVELOPER,
@@ -31,7 +31,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.model import MessageKind, SenderType, ThreadOwner, parse_message
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, parse_message
 from threadline.threads.store import ThreadStore
 
 
@@ -269,6 +269,29 @@ async def test_messages_used_by_a_turn_are_known_to_its_posts(scene: Scene) -> N
     await scene.turn(1)
     async with scene.database.begin() as tx:
         assert (await CaseStore(tx).for_post("BUG-1", 1)).used == (("C1", ts(0)), ("C1", ts(1)))
+
+
+async def test_edit_costs_the_messages_of_other_threads_nothing(scene: Scene) -> None:
+    other = Thread("T1", "C1", ts(100))
+    await scene.flush(said(100, kind=MessageKind.REPORT), thread=other)
+
+    async def updates(*batch: IncomingMessage) -> int:
+        found: list[str] = []
+
+        def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+            found.extend([statement] if re.match(r"\s*UPDATE bug_conversations o", statement) else [])
+
+        async with scene.database.begin() as tx:
+            event.listen(tx.sync_connection, "before_cursor_execute", note)
+            await CaseMessageStore(tx).flush(other, batch)
+            event.remove(tx.sync_connection, "before_cursor_execute", note)
+        return len(found)
+
+    await scene.opened(said(1), edit(1, "other words", 2))
+    assert await updates(said(101)) == 0
+    assert await updates(edit(101, "corrected", 102)) > 0
+    assert await updates(edit(103, "comes before its original", 104)) > 0
+    assert await updates(said(103)) > 0
 
 
 async def test_another_thread_opens_another_case(scene: Scene) -> None:

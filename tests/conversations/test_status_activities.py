@@ -108,3 +108,17 @@ async def test_status_that_slack_takes_late_delays_nothing_and_is_taken_away(tal
     assert time.monotonic() - ended < 0.5
     assert status(talk) == "thinking"
     await until(cleared, "it is taken away, since an answer may have come before it")
+
+
+async def test_status_that_comes_late_leaves_the_next_one_alone(talk: ConversationActivityScene) -> None:
+    talk.slack.faults.slow("assistant.threads.setStatus", 1.0)
+    async with showing_status(talk.client, talk.thread, "thinking"):
+        await until(lambda: _shown(talk), "Slack has it, and has not answered")
+
+    async def using() -> bool:
+        return status(talk) == "using a tool"
+
+    async with showing_status(talk.client, talk.thread, "using a tool"):
+        await until(using, "the next one is shown")
+        await asyncio.sleep(1.5)
+        assert status(talk) == "using a tool"

@@ -298,6 +298,24 @@ async def test_emoji_is_added_beside_and_tried_again_once(
     assert (list(first.reactions), list(second.reactions)) == (["eyes"], ["eyes"])
 
 
+async def test_emoji_waits_as_long_as_slack_says(
+    sandbox: FaultySlack, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waited.append(seconds)
+
+    said = sandbox.workspace.post(SUMMARIES, DEVELOPER, "one")
+    sandbox.faults.rate_limit("reactions.add", retry_after=40)
+    outbox.add_reactions("eyes", [(SUMMARIES, said.ts)])
+    (adding,) = [each for each in asyncio.all_tasks() if "_react" in str(each.get_coro())]
+    monkeypatch.setattr("threadline.threads.outbox.asyncio.sleep", note)
+    await asyncio.wait_for(adding, 10)
+    assert 40.0 in waited
+    assert list(said.reactions) == ["eyes"]
+
+
 async def test_emoji_are_left_out_while_slack_takes_none(
     sandbox: FaultySlack, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

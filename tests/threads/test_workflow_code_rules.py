@@ -18,6 +18,10 @@ STANDARD = {
 }
 """Of Python's own modules those that a workflow's code may import."""
 INSTALLED = {"cronsim", "detect_secrets", "pydantic", "temporalio", "threadline"}
+BUILTINS = {"hash", "id", "input", "open"}
+"""Of Python's own functions those that say something else at each replay."""
+UNSHARED = {"threadline.threads.workflow_client"}
+"""What contracts import beside the shared modules: a protocol, and the value that starts a workflow."""
 ASYNCIO = {"CancelledError", "Task", "create_task", "current_task", "ensure_future", "shield"}
 """What Temporal's event loop does the same way at each replay."""
 MUTATING = {
@@ -38,6 +42,11 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield str(node.module)
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def is_module(name: str) -> bool:
+    return Path(threadline.__path__[0], *name.split(".")[1:]).with_suffix(".py").exists()
 
 
 def shared_state(tree: ast.Module) -> Iterator[str]:
@@ -60,26 +69,45 @@ def shared_state(tree: ast.Module) -> Iterator[str]:
                 yield from ({node.func.value.id} & own if isinstance(node.func.value, ast.Name) else ())
 
 
+def class_state(tree: ast.Module) -> Iterator[str]:
+    """Classes whose body holds a value that its instances could change for each other."""
+    for cls in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        values = (node.value for node in cls.body if isinstance(node, ast.Assign | ast.AnnAssign))
+        made = ("list", "dict", "set", "deque", "defaultdict", "Counter")
+        for value in values:
+            called = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in made
+            if called or isinstance(value, ast.List | ast.Dict | ast.Set):
+                yield cls.name
+
+
 @modules
 def test_module_imports_nothing_that_replays_differently(module: str) -> None:
-    roots = {each.partition(".")[0] for each in imported(source(module))}
+    named = set(imported(source(module)))
+    roots = {each.partition(".")[0] for each in named}
     assert roots & sys.stdlib_module_names <= STANDARD
     assert roots - sys.stdlib_module_names <= INSTALLED
+    ours = {each for each in named if each.startswith("threadline.") and is_module(each)}
+    assert ours <= SHARED_MODULES | UNSHARED
+    assert not {each for each in named if each.startswith("asyncio.") or each == "itertools.count"}
 
 
 @modules
 def test_module_uses_of_asyncio_what_replays_the_same(module: str) -> None:
+    tree = source(module)
     used = {
         node.attr
-        for node in ast.walk(source(module))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "asyncio"
     }
     assert used <= ASYNCIO
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert not called & BUILTINS
 
 
 @modules
 def test_runs_share_no_state_of_a_module(module: str) -> None:
     assert not set(shared_state(source(module)))
+    assert not set(class_state(source(module)))
 
 
 def test_every_workflow_is_passed_through() -> None:

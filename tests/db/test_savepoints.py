@@ -1,0 +1,50 @@
+"""A savepoint gives back what was done in it, and hides nothing of how it ended."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from sqlalchemy import text
+
+from threadline.db.engine import Database, Transaction, current_savepoint, savepoint
+
+MAKE = text("CREATE TEMPORARY TABLE marks (mark text)")
+MARK = text("INSERT INTO marks VALUES (:mark)")
+SLEEP = text("SELECT pg_sleep(30)")
+
+
+async def marks(tx: Transaction) -> list[str]:
+    return list((await tx.execute(text("SELECT mark FROM marks ORDER BY mark"))).scalars())
+
+
+async def test_rollback_of_an_outer_savepoint_takes_all_of_it_back(database: Database) -> None:
+    async with database.begin() as tx:
+        await tx.execute(MAKE)
+        await tx.execute(MARK, {"mark": "before"})
+        with suppress(KeyError):
+            async with savepoint(tx):
+                await tx.execute(MARK, {"mark": "outer"})
+                with suppress(ZeroDivisionError):
+                    async with savepoint(tx):
+                        await tx.execute(MARK, {"mark": "inner"})
+                        raise ZeroDivisionError
+                assert await marks(tx) == ["before", "outer"]
+                raise KeyError
+        await tx.execute(MARK, {"mark": "behind"})
+        assert await marks(tx) == ["before", "behind"]
+        assert current_savepoint(tx) is None
+        await tx.execute(text("DROP TABLE marks"))
+
+
+async def test_cancellation_within_a_savepoint_stays_one(database: Database) -> None:
+    async def work() -> None:
+        async with database.begin() as tx, savepoint(tx):
+            await tx.execute(SLEEP)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with database.begin() as tx:
+        assert current_savepoint(tx) is None
