@@ -130,6 +130,13 @@ MUTANTS: list[Mutant] = [
         tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
+        name="outbox: what is not found at once is sent again at once",
+        file="threadline/threads/outbox.py",
+        before="        if early:\n            raise self._too_early(post, claim)\n",
+        after="",
+        tests=(f"{POSTS}::test_failure_before_storing_ends_in_one_message",),
+    ),
+    Mutant(
         name="outbox: a post whose answer was lost gives its claim up at once",
         file="threadline/threads/outbox.py",
         before="except (Permanent, NotDone):",
@@ -139,7 +146,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="outbox: whoever loses the race for a key sends too",
         file="threadline/threads/store.py",
-        before='return await self._known(key, now) or PostClaim("busy", claimed_at=now)',
+        before='return await self._known(key) or PostClaim("pending", claimed_at=now)',
         after='return PostClaim("ours", claimed_at=now)',
         tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send",),
     ),

@@ -35,7 +35,6 @@ from threadline.conversations.think import think
 from threadline.db.engine import Transaction
 from threadline.db.rate_limits import RateLimits
 from threadline.slack.model import Thread
-from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.outbox import add_reactions
 
@@ -76,23 +75,22 @@ class LiveConversationActivities(ConversationActivities):
         return await pass_to_operator(self.deps, request)
 
     async def decide(self, request: DecideRequest) -> TurnDecision:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await decide.decide(self.deps, request, activity.info().attempt)
 
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
         return await decide.decide_without_model(self.deps, request)
 
     async def think(self, request: ThinkRequest) -> Thought:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await think(self.deps, request, activity.info().attempt)
 
     async def act(self, request: ActRequest) -> list[Execution]:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await act(self.deps, request, activity.info().attempt)
 
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
-        async with heartbeating():
-            return await finish_turn(self.deps, request, activity.info().attempt)
+        return await finish_turn(self.deps, request, activity.info().attempt)
 
     async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         return await posting.post_answer(self.deps, turn)
