@@ -130,6 +130,13 @@ MUTANTS: list[Mutant] = [
         tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
+        name="outbox: an attempt that is cancelled leaves its call without a record",
+        file="threadline/threads/outbox.py",
+        before="return await run_to_end(self._deliver(post, claim, send))",
+        after="return await self._deliver(post, claim, send)",
+        tests=(f"{POSTS}::test_cancelled_attempt_ends_its_call_and_records_it",),
+    ),
+    Mutant(
         name="outbox: what is not found at once is sent again at once",
         file="threadline/threads/outbox.py",
         before="        if early:\n            raise self._too_early(post, claim)\n",
