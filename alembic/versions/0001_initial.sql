@@ -496,7 +496,6 @@ CREATE TABLE posts (
     channel text NOT NULL,
     thread_ts text,
     claimed_at double precision NOT NULL,
-    lease_until double precision NOT NULL,
     ts text,
     record_due boolean NOT NULL DEFAULT false,
     CHECK (ts IS NOT NULL OR NOT record_due)

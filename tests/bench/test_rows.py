@@ -15,7 +15,7 @@ from bench.report import BEGIN, END, replace_table, write
 from bench.scale import TINY
 
 SLOW = ("recovery",)
-"""Waits for the configured heartbeat timeout: half a minute, which no smaller load makes shorter."""
+"""Waits for the configured times, which no smaller load makes shorter."""
 
 
 @pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic not in SLOW])

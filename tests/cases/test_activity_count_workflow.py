@@ -48,13 +48,8 @@ async def test_reply_takes_three_activities(start_case: StartCase) -> None:
 @pytest.fixture
 def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A post is tried again after a second."""
-    for name, seconds in (
-        ("CALL_TIMEOUT", 1.0),
-        ("CLAIM_LEASE", 1.5),
-        ("LATE_ARRIVAL", 0.1),
-        ("LATE_ROOT_ARRIVAL", 0.1),
-    ):
-        monkeypatch.setattr(f"threadline.threads.outbox.{name}", seconds)
+    for name in ("RESEND_AFTER", "RESEND_ROOT_AFTER"):
+        monkeypatch.setattr(f"threadline.threads.outbox.{name}", 1.5)
 
 
 @pytest.mark.usefixtures("hasty_posts")

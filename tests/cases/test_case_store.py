@@ -313,8 +313,8 @@ async def test_open_escalation_is_found_with_the_moment_when_people_were_called(
     async with scene.database.begin() as tx:
         assert await CaseLists(tx).open_escalations(0, 10) == [], "nobody was called yet"
     await scene.rows(
-        "INSERT INTO posts (key, channel, claimed_at, lease_until, ts)"
-        " VALUES ('BUG-1:escalation:1', 'C9', 1700000010, 0, '1.0') RETURNING key"
+        "INSERT INTO posts (key, channel, claimed_at, ts)"
+        " VALUES ('BUG-1:escalation:1', 'C9', 1700000010, '1.0') RETURNING key"
     )
     for acknowledged in (False, True):
         async with scene.database.begin() as tx:

@@ -49,10 +49,9 @@ LOSSY = {name for name, each in options_by_name(*CONTRACTS).items() if each.neve
 TURNS = ("run_agent_investigation", "run_continuation_investigation")
 """Their options depend on the case's limits: see `agent_turn_options`."""
 
-CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
-"""A call to Slack ends within the first, an activity's attempt within the second. A claim of a post outlives both."""
-POST_GRACE = 1.0
-"""A call's message is in Slack by then: the sandbox stores it at once."""
+CALL, ATTEMPT, RESEND = 3.0, 5.0, 6.0
+"""A call to Slack ends within the first, an activity's attempt within the second. A post is not sent again before the
+third: its message is in Slack by then, since the sandbox stores it at once."""
 SETTLE_TIME = 2.5
 """What was said longer ago should be stored. If it is not, it is signalled twice."""
 ANSWER_GRACE = 20.0
@@ -70,9 +69,9 @@ def shorten_waits() -> None:
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
     _replace(conversation_workflow, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
-    _replace(outbox, CALL_TIMEOUT=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
+    _replace(outbox, RESEND_AFTER=RESEND, RESEND_ROOT_AFTER=RESEND)
     _replace(client, CALL_TIMEOUT=CALL)
-    turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
+    turns.LEASE, turns.RENEW_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     thread_model.FIRST_DELAY, thread_model.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0

@@ -130,6 +130,20 @@ MUTANTS: list[Mutant] = [
         tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
+        name="outbox: an attempt that is cancelled leaves its call without a record",
+        file="threadline/threads/outbox.py",
+        before="return await run_to_end(self._deliver(post, claim, send))",
+        after="return await self._deliver(post, claim, send)",
+        tests=(f"{POSTS}::test_cancelled_attempt_ends_its_call_and_records_it",),
+    ),
+    Mutant(
+        name="outbox: what is not found at once is sent again at once",
+        file="threadline/threads/outbox.py",
+        before="        if early:\n            raise self._too_early(post, claim)\n",
+        after="",
+        tests=(f"{POSTS}::test_failure_before_storing_ends_in_one_message",),
+    ),
+    Mutant(
         name="outbox: a post whose answer was lost gives its claim up at once",
         file="threadline/threads/outbox.py",
         before="except (Permanent, NotDone):",
@@ -139,7 +153,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="outbox: whoever loses the race for a key sends too",
         file="threadline/threads/store.py",
-        before='return await self._known(key, now) or PostClaim("busy", claimed_at=now)',
+        before='return await self._known(key) or PostClaim("pending", claimed_at=now)',
         after='return PostClaim("ours", claimed_at=now)',
         tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send",),
     ),

@@ -60,9 +60,9 @@ class OrderedSlackFaults(SlackFaults):
         """The next `count` calls of `method` answer 429 with `Retry-After`."""
         self._order(method, CallFault("rate_limited", retry_after), count)
 
-    def fail_before(self, method: str, count: int = 1) -> None:
-        """The next `count` calls of `method` answer 500 and store nothing."""
-        self._order(method, CallFault("error_before"), count)
+    def fail_before(self, method: str, count: int = 1, *, seconds: float = 0.0) -> None:
+        """The next `count` calls of `method` store nothing, and answer 500 after `seconds`."""
+        self._order(method, CallFault("error_before", seconds), count)
 
     def fail_after(self, method: str, count: int = 1) -> None:
         """The next `count` calls of `method` are carried out, and answer 500."""

@@ -1,12 +1,13 @@
 """Every activity declares how it is tried, and the times fit together."""
 
 from threadline.approvals.contract import EXECUTE
-from threadline.cases.contract import agent_turn_options
+from threadline.cases.contract import AGENT_TURN, agent_turn_options
 from threadline.cases.model import CaseLimits
 from threadline.slack.client import CALL_TIMEOUT
-from threadline.threads.activity_options import POST, options_by_name, should_alert
-from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
+from threadline.threads.activity_options import HEARTBEAT, POST, options_by_name, should_alert
+from threadline.threads.outbox import RESEND_AFTER, RESEND_ROOT_AFTER
 from threadline.wiring.temporal import CONTRACTS
+from threadline.wiring.workers import HEARTBEATS_EVERY
 
 OPTIONS = options_by_name(*CONTRACTS)
 NEVER_GIVE_UP = {
@@ -49,9 +50,30 @@ def test_workflow_waits_where_a_model_is_asked_in_vain() -> None:
     assert {name for name, each in OPTIONS.items() if each.long_wait_in_workflow} == {"decide", "think"}
 
 
-def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
-    assert CALL_TIMEOUT < POST.start_to_close < CLAIM_LEASE
-    assert CALL_TIMEOUT + LATE_ARRIVAL < CLAIM_LEASE < CALL_TIMEOUT + LATE_ROOT_ARRIVAL
+def test_slack_call_ends_before_its_attempt_and_that_before_anybody_sends_again() -> None:
+    assert CALL_TIMEOUT < POST.start_to_close < RESEND_AFTER
+    assert RESEND_AFTER - CALL_TIMEOUT >= 30
+    assert RESEND_ROOT_AFTER - CALL_TIMEOUT >= 120
+
+
+def test_worker_that_is_killed_is_missed_within_seconds() -> None:
+    """The rest of ten seconds is for a worker's start and the search; a turn begins again within fifteen."""
+    posting = {
+        *("post_notice", "post_clarification_question", "create_summary_thread", "post_investigation_results"),
+        *("escalate_to_humans", "post_closing", "report_sla_event", "finish_turn", "post_answer", "post_thread_notice"),
+        *("open_handover", "show_handover", "remind_handover", "relay_to_person", "show_decision", "post_outcome"),
+        *("save_investigation_result", "forward_reply", "run_job", "fail_job"),
+    }
+    assert {name for name, each in OPTIONS.items() if each.heartbeat == HEARTBEAT} == posting
+    assert HEARTBEAT <= 5
+    assert AGENT_TURN.heartbeat == 10
+    missed = {name: OPTIONS[name].heartbeat or 0 for name in ("decide", "think", "act", "execute_action", "sweep")}
+    assert all(0 < seconds <= 30 for seconds in missed.values()), "and a word to stop reaches them with a heartbeat"
+
+
+def test_several_heartbeats_fit_into_their_timeout() -> None:
+    shortest = min(each.heartbeat for each in OPTIONS.values() if each.heartbeat)
+    assert HEARTBEATS_EVERY.total_seconds() < shortest / 2
 
 
 def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:

@@ -2,16 +2,12 @@
 
 import asyncio
 import json
-import time
 from dataclasses import asdict, replace
-from decimal import Decimal
 
-import aiohttp
 import pytest
 from sqlalchemy import text
-from temporalio.testing import ActivityEnvironment
 
-from tests.support.case_scene import ROUTING, CaseScene, case_scene, catch_up
+from tests.support.case_scene import CaseScene, case_scene
 from tests.threads.catch_up_scene import (
     MAX_UNCHANGED,
     entries,
@@ -29,17 +25,15 @@ from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
-from threadline.gateway.router import EventRouter, ThreadLookup
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
-from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
-from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
+from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import (
     CATCH_UP_ID,
     CATCH_UP_REQUESTED,
     CATCH_UP_WORKFLOW,
-    CatchUpPlan,
     CatchUpState,
     Handled,
     parse_request,
@@ -332,24 +326,3 @@ async def test_shallow_pass_finds_a_reply_under_an_old_root(home: CaseScene, mon
     monkeypatch.setattr("threadline.threads.contract.LOOK_BACK", 1800.0)
     await look(home, deep=False)
     assert await resent(home) == 1
-
-
-async def test_comparison_of_a_long_thread_heartbeats_at_every_page(
-    home: CaseScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Temporal takes a worker for lost that says nothing for a minute, and a thread's pages may take ten."""
-    monkeypatch.setattr("threadline.slack.history.PAGE", 1)
-    for number in range(4):
-        reply(home, f"Detail {number}")
-    beats: list[object] = []
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda *details: beats.append(details)
-    async with aiohttp.ClientSession() as session:
-        slack = SlackClient(make_web_client(identity.BOT_TOKEN, home.slack.api_url, session))
-        thread = CatchUpThread(identity.TEAM, REPORTS, home.thread.ts, "", None, "", Decimal(0))
-        router = EventRouter(ROUTING, home.environment.client, ThreadLookup(home.database))
-        activities = catch_up(home.database, slack, router)
-        plan = CatchUpPlan(time.time(), deep=False, settle_time=0.0)
-        missing, _ = await environment.run(activities._compare, thread, plan)
-    assert len(missing) == 5
-    assert len(beats) >= 5

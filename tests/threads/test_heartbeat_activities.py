@@ -1,36 +1,63 @@
-"""Heartbeats beside work that has nothing to tell."""
+"""Heartbeats that a worker sends beside the work of an activity."""
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from temporalio.testing import ActivityEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from threadline.threads.activity import heartbeating
+from threadline.threads.activity import ErrorInterceptor
 
 
-async def test_heartbeats_go_on_while_the_work_does_and_end_with_it() -> None:
-    env, beats, thrice = ActivityEnvironment(), list[object](), asyncio.Event()
+class Work(ActivityInboundInterceptor):
+    """An activity that waits."""
+
+    def __init__(self, until: asyncio.Event, error: Exception | None = None) -> None:
+        self.until, self.error = until, error
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        await self.until.wait()
+        if self.error:
+            raise self.error
+        return "done"
+
+
+def environment(timeout: float | None) -> ActivityEnvironment:
+    env = ActivityEnvironment()
+    env.info = replace(env.info, heartbeat_timeout=None if timeout is None else timedelta(seconds=timeout))
+    return env
+
+
+async def run(env: ActivityEnvironment, work: Work) -> Any:
+    given = ExecuteActivityInput(fn=work.execute_activity, args=(), executor=None, headers={})
+    return await env.run(ErrorInterceptor({}).intercept_activity(work).execute_activity, given)
+
+
+@pytest.mark.parametrize("error", [None, LookupError("nothing there")])
+async def test_heartbeats_go_on_while_the_work_does_and_end_with_it(error: Exception | None) -> None:
+    env, beats, thrice = environment(0.01), list[object](), asyncio.Event()
 
     def on_heartbeat(*details: object) -> None:
         beats.append(details)
         if len(beats) == 3:
             thrice.set()
 
-    async def work() -> str:
-        async with heartbeating(interval=0.001):
-            await thrice.wait()
-        return "done"
-
     env.on_heartbeat = on_heartbeat
-    assert await env.run(work) == "done"
+    if error:
+        with pytest.raises(Exception, match="LookupError"):
+            await run(env, Work(thrice, error))
+    else:
+        assert await run(env, Work(thrice)) == "done"
     assert len(asyncio.all_tasks()) == 1, "nothing beats any more"
 
 
-async def test_error_of_the_work_is_raised() -> None:
-    async def work() -> None:
-        async with heartbeating():
-            raise LookupError("nothing there")
-
-    with pytest.raises(LookupError, match="nothing there"):
-        await ActivityEnvironment().run(work)
-    assert len(asyncio.all_tasks()) == 1
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_short_work_and_work_without_a_timeout_send_none(timeout: float | None) -> None:
+    env, beats, done = environment(timeout), list[object](), asyncio.Event()
+    env.on_heartbeat = lambda *details: beats.append(details)
+    asyncio.get_running_loop().call_later(0.05, done.set)
+    assert await run(env, Work(done)) == "done"
+    assert beats == []

@@ -12,12 +12,13 @@ from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
+from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
-from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL, Outbox, Post
+from threadline.threads.outbox import RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
+from threadline_devstack.processes import poll
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -69,9 +70,9 @@ async def test_failure_before_storing_ends_in_one_message(
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
-    assert (await _interrupted(outbox, reply)).retry_after == CLAIM_LEASE
+    assert (await _interrupted(outbox, reply)).retry_after == RESEND_AFTER
     assert _visible(sandbox) == []
-    clock.now += CLAIM_LEASE
+    clock.now += RESEND_AFTER
     ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
@@ -83,7 +84,6 @@ async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
     outbox = Outbox(slack, database, lambda: clock() + ahead)
     sandbox.faults.fail_after(SEND)
     await _interrupted(outbox, reply)
-    clock.now += CLAIM_LEASE
     ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
     assert await posted(database, reply.key) == ts
@@ -94,26 +94,47 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
-    clock.now += LATE_ARRIVAL
-    assert (await _interrupted(outbox, reply)).retry_after == CLAIM_LEASE - LATE_ARRIVAL
+    clock.now += RESEND_AFTER - 15
+    assert (await _interrupted(outbox, reply)).retry_after == 15
     stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key}}
     late = sandbox.workspace.post(
         SUMMARIES, BOT_USER, "Found it.", thread_ts=reply.thread_ts or "", bot_id=BOT_ID, metadata=stored
     )
-    clock.now += CLAIM_LEASE - LATE_ARRIVAL
     assert await outbox.publish(reply) == late.ts
     assert _visible(sandbox) == [late]
 
 
-async def test_look_waits_until_the_slowest_store_could_have_ended(
-    sandbox: FaultySlack, slack: SlackClient, database: Database, reply: Post, clock: Clock
+async def test_message_that_is_stored_during_the_last_early_search_is_not_sent_again(
+    sandbox: FaultySlack, slack: SlackClient, outbox: Outbox, reply: Post, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with database.begin() as tx:
-        await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
-    clock.now += 15
-    fault = await _interrupted(Outbox(slack, database, clock), reply)
-    assert fault.retry_after == 25
+    """The search sees Slack as it was before the time is over at which the message may be sent again."""
+    sandbox.faults.fail_before(SEND)
+    await _interrupted(outbox, reply)
+    clock.now += RESEND_AFTER - 1
+    find = slack.find_post
+
+    async def slow(*where: object) -> str | None:
+        found = await find(*where)  # type: ignore[arg-type]
+        clock.now += 2
+        return found
+
+    monkeypatch.setattr(slack, "find_post", slow)
+    await _interrupted(outbox, reply)
     assert _visible(sandbox) == []
+
+
+async def test_cancelled_attempt_ends_its_call_and_records_it(
+    sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post
+) -> None:
+    sandbox.faults.slow(SEND, 0.2)
+    sending = asyncio.create_task(outbox.publish(reply))
+    async for _ in poll(10, every=0.01):
+        if _visible(sandbox):
+            break
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert await posted(database, reply.key) == _visible(sandbox)[0].ts
 
 
 async def test_attempt_after_a_rate_limit_or_refusal_sends_at_once(
@@ -152,7 +173,6 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
             patched.setattr(PostStore, name, away)
         await _interrupted(outbox, root)
     assert await posted(database, root.key) is None
-    clock.now += CALL_TIMEOUT + LATE_ROOT_ARRIVAL
     ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
     assert remembered == [ts], "what goes with the post is done when it is found, too"
@@ -188,7 +208,7 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
         await outbox.publish(root)
     async with database.begin() as tx:
         assert await ThreadStore(tx).owner(place) is None
-    clock.now += CALL_TIMEOUT + LATE_ROOT_ARRIVAL
+    clock.now += RESEND_ROOT_AFTER
     for _ in range(2):
         assert await outbox.publish(root) == message.ts
     assert calls == [message.ts] * 3, "what is recorded is not recorded again"
@@ -203,7 +223,7 @@ async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, opening)
-    clock.now += CLAIM_LEASE
+    clock.now += RESEND_AFTER
     with pytest.raises(Transient, match=opening.key) as too_early:
         await outbox.publish(opening)
     assert too_early.value.retry_after
@@ -218,7 +238,7 @@ async def test_careful_post_is_left_to_a_person(
     post = replace(reply, ask_person_if_unsure=True)
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, post)
-    clock.now += CLAIM_LEASE
+    clock.now += RESEND_AFTER
     for _ in range(2):
         with pytest.raises(Permanent, match=SUMMARIES):
             await outbox.publish(post)
@@ -252,7 +272,6 @@ async def test_parts_go_on_where_they_were_interrupted(
     sandbox.faults.slow(SEND, 0)
     sandbox.faults.fail_after(SEND)  # the second part
     await _interrupted(outbox, long)
-    clock.now += CLAIM_LEASE
     first = await outbox.publish(long)
     keys = [(message.metadata or {})["event_payload"]["key"] for message in _visible(sandbox)]
     assert keys == [reply.key, f"{reply.key}#2", f"{reply.key}#3"]
@@ -265,8 +284,8 @@ async def test_of_several_attempts_at_once_one_posts(
 ) -> None:
     if abandoned:
         async with database.begin() as tx:
-            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), CLAIM_LEASE)
-        clock.now += CLAIM_LEASE
+            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock())
+        clock.now += RESEND_AFTER
     results = await asyncio.gather(*(outbox.publish(reply) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, (str, Transient)) for result in results)
     assert len(_visible(sandbox)) == 1

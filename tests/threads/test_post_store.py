@@ -7,14 +7,14 @@ import pytest
 from threadline.db.engine import Database, Transaction
 from threadline.threads.store import PostClaim, PostStore
 
-NOW, LEASE = 1_700_000_000.25, 45.0
-LATER = NOW + 2 * LEASE
+NOW = 1_700_000_000.25
+LATER = NOW + 90
 KEY = "BUG-1:1:findings"
 
 
 async def claim(database: Database, key: str = KEY, now: float = NOW) -> PostClaim:
     async with database.begin() as tx:
-        return await PostStore(tx).claim(key, "C1", None, now, LEASE)
+        return await PostStore(tx).claim(key, "C1", None, now)
 
 
 async def posted(database: Database, ts: str) -> None:
@@ -30,14 +30,13 @@ async def release(database: Database, claimed_at: float) -> None:
 async def test_of_many_claims_at_once_one_may_send(database: Database) -> None:
     for number in range(3):  # the first time connections are opened one after the other
         claims = await asyncio.gather(*(claim(database, f"BUG-1:{number}:findings") for _ in range(8)))
-        assert sorted(claim.state for claim in claims) == ["busy"] * 7 + ["ours"]
+        assert sorted(claim.state for claim in claims) == ["ours"] + ["pending"] * 7
         assert {claim.claimed_at for claim in claims} == {NOW}
 
 
-async def test_claim_that_was_left_expires_when_its_lease_ends(database: Database) -> None:
+async def test_claim_that_was_left_keeps_its_moment(database: Database) -> None:
     await claim(database)
-    assert await claim(database, now=NOW + LEASE - 1) == PostClaim("busy", claimed_at=NOW)
-    assert await claim(database, now=NOW + LEASE) == PostClaim("expired", claimed_at=NOW)
+    assert await claim(database, now=LATER) == PostClaim("pending", claimed_at=NOW)
 
 
 async def test_of_two_who_searched_one_sends(database: Database) -> None:
@@ -45,7 +44,7 @@ async def test_of_two_who_searched_one_sends(database: Database) -> None:
     await release(database, NOW)
     assert (await claim(database, now=LATER)).state == "ours"
     await release(database, NOW)
-    assert (await claim(database, now=LATER + 1)).state == "busy"
+    assert (await claim(database, now=LATER + 1)).state == "pending"
 
 
 async def test_what_was_posted_stays_posted(database: Database) -> None:
@@ -79,5 +78,5 @@ async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
         await claim(database)
         await posted(database, "17.1")
     async with database.begin() as tx:
-        known = await PostStore(tx).claim(KEY, "C1", None, NOW, LEASE, never)
+        known = await PostStore(tx).claim(KEY, "C1", None, NOW, never)
     assert known == (PostClaim("posted", "17.1", NOW) if already else PostClaim("invalid"))

@@ -38,7 +38,6 @@ from threadline.errors import Permanent
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.context import Services, ToolContext
@@ -174,8 +173,7 @@ class LiveApprovalActivities(ApprovalActivities):
         offered = {each.name for each in available_tools(self.registry, self.services)}
         allowed = AllowedTools(frozenset(offered & {action.tool}))
         runner = ToolRunner(self.registry, allowed, self.ledger, self.policy(action.rfp_id))
-        async with heartbeating():
-            result = await runner.run(action.call(context.call_id), context)
+        result = await runner.run(action.call(context.call_id), context)
         correlation = action.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 

@@ -44,9 +44,10 @@ AGENT_TURN = ActivityOptions(
     start_to_close=CaseLimits().turn_timeout + TURN_GRACE,
     retry=RetryPolicy(maximum_attempts=1),
     task_queue=AGENTS_QUEUE,
-    heartbeat=30,
+    heartbeat=10,
 )
-"""Tried once: only the workflow knows whether a turn may be tried again, and how."""
+"""Tried once: only the workflow knows whether a turn may be tried again, and how. A turn whose worker was merely away
+for the heartbeat's time costs its model twice, so the time is longer than for a post."""
 
 
 def agent_turn_options(limits: CaseLimits) -> ActivityOptions:
@@ -170,7 +171,7 @@ class CaseActivities(ABC):
     async def update_status(self, change: StatusChange) -> CaseSnapshot:
         """Take one step of the case's life and record it."""
 
-    @activity_options(replace(STORE, start_to_close=60))
+    @activity_options(replace(STORE, start_to_close=60, heartbeat=POST.heartbeat))
     @abstractmethod
     async def save_investigation_result(self, request: SettleRequest) -> Settled:
         """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""

@@ -37,7 +37,6 @@ from threadline.conversations.think import think
 from threadline.db.engine import Transaction, savepoint
 from threadline.db.rate_limits import RateLimits
 from threadline.slack.model import Thread
-from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind
 
@@ -97,42 +96,40 @@ class LiveConversationActivities(ConversationActivities):
 
     async def begin_turn(self, request: BeginRequest) -> BegunTurn:
         model, attempt, deciding = self.deps.decision.model, activity.info().attempt, None
-        async with heartbeating():
-            async with self.deps.database.begin() as tx:
-                begun = await begin_turn(self.deps, tx, request)
-                # Once only: whatever is wrong with a decision, the turn begins.
-                if model and request.decide and attempt == 1 and begun.can_be_decided:
-                    deciding = await decide.read_situation(self.deps, tx, request)
-            if not (model and deciding):
-                return begun
-            try:
-                async with showing_status(self.deps.slack, request.thread, THINKING):
-                    return replace(begun, decision=await deciding.run(model, attempt))
-            except Exception as error:  # noqa: BLE001 - the turn has begun, and is decided by an activity of its own
-                _log.warning("decision_failed", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
-                return begun
+        async with self.deps.database.begin() as tx:
+            begun = await begin_turn(self.deps, tx, request)
+            # Once only: whatever is wrong with a decision, the turn begins.
+            if model and request.decide and attempt == 1 and begun.can_be_decided:
+                deciding = await decide.read_situation(self.deps, tx, request)
+        if not (model and deciding):
+            return begun
+        try:
+            async with showing_status(self.deps.slack, request.thread, THINKING):
+                return replace(begun, decision=await deciding.run(model, attempt))
+        except Exception as error:  # noqa: BLE001 - the turn has begun, and is decided by an activity of its own
+            _log.warning("decision_failed", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
+            return begun
 
     async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         return await pass_to_operator(self.deps, request)
 
     async def decide(self, request: DecideRequest) -> TurnDecision:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await decide.decide(self.deps, request, activity.info().attempt)
 
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
         return await decide.decide_without_model(self.deps, request)
 
     async def think(self, request: ThinkRequest) -> Thought:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await think(self.deps, request, activity.info().attempt)
 
     async def act(self, request: ActRequest) -> list[Execution]:
-        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+        async with showing_status(self.deps.slack, request.thread, request.status):
             return await act(self.deps, request, activity.info().attempt)
 
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
-        async with heartbeating():
-            return await finish_turn(self.deps, request, activity.info().attempt)
+        return await finish_turn(self.deps, request, activity.info().attempt)
 
     async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         return await posting.post_answer(self.deps, turn)

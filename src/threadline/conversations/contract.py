@@ -50,7 +50,7 @@ ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), 
 ACT_CALL = 75.0
 """Seconds for one of several calls of an `ActRequest`: one that hangs ends, and the others keep their results."""
 
-FINISH = replace(STORE, start_to_close=180, heartbeat=20)
+FINISH = replace(STORE, start_to_close=180, heartbeat=POST.heartbeat)
 """It posts, after it has stored."""
 
 

@@ -69,7 +69,7 @@ _RESULTS = {
 }
 _LEFT = "(This was not said: a person had taken the thread over.)"
 _CLAIM_GOOD_FOR = 10.0
-"""Seconds between the claim on a post and its use: less than its lease by more than one call of Slack."""
+"""Seconds between the claim on a post and its use; the rest of `outbox.RESEND_AFTER` is for the call of Slack."""
 _log = structlog.get_logger(__name__)
 
 

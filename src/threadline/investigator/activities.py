@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import structlog
-from temporalio import activity
 
 from threadline.cases.contract import AgentActivities, TurnRequest
 from threadline.cases.model import Action, TurnEnded
@@ -24,7 +23,7 @@ from threadline.threads.activity import run_to_end
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed. A worker that cannot renew it stops its agent by then."""
-HEARTBEAT_INTERVAL = 5.0
+RENEW_INTERVAL = 5.0
 COST_WAIT = 10.0
 """Seconds for which Postgres may be away before the cost of a failed attempt is lost; well below `LEASE`."""
 
@@ -113,7 +112,7 @@ class LiveAgentActivities(AgentActivities):
 
     async def _under_lease(self, claim: TurnClaim, work: Coroutine[Any, Any, Value]) -> Value:
         """Run `work` while the claim can be renewed; whichever ends first ends the other."""
-        working, renewing = asyncio.create_task(work), asyncio.create_task(self._heartbeat(claim))
+        working, renewing = asyncio.create_task(work), asyncio.create_task(self._renew_lease(claim))
         try:
             await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done() and not working.done():
@@ -122,25 +121,24 @@ class LiveAgentActivities(AgentActivities):
         finally:
             await run_to_end(_stop(working, renewing))
 
-    async def _heartbeat(self, claim: TurnClaim) -> None:
-        """Send a heartbeat and renew the lease by a timer: nothing arrives from the agent while its model thinks.
-        Raises `ClaimLost` when another attempt or the case's end took the turn, and `Transient` when Postgres was away
-        for nearly the whole lease."""
+    async def _renew_lease(self, claim: TurnClaim) -> None:
+        """Renew the lease by a timer: nothing arrives from the agent while its model thinks. Raises `ClaimLost` when
+        another attempt or the case's end took the turn, and `Transient` when Postgres was away for nearly the whole
+        lease."""
         loop = asyncio.get_running_loop()
         renewed = loop.time()
         while True:
-            activity.heartbeat()
             try:
-                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                async with asyncio.timeout(RENEW_INTERVAL):
                     await self._store.renew(claim, LEASE)
                 renewed = loop.time()
             except (Transient, TimeoutError) as error:
-                if loop.time() - renewed > LEASE - 2 * HEARTBEAT_INTERVAL:
+                if loop.time() - renewed > LEASE - 2 * RENEW_INTERVAL:
                     raise Transient("The turn's lease could not be renewed: the turn is tried again.") from error
             except ClaimLost:
                 _log.info("claim_lost", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt)
                 raise
-            await asyncio.sleep(HEARTBEAT_INTERVAL)
+            await asyncio.sleep(RENEW_INTERVAL)
 
 
 @contextlib.contextmanager

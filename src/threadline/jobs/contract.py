@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from threadline.jobs.model import AgentJob
-from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import HEARTBEAT, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.workflow_client import WorkflowStart
 
 AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
@@ -14,8 +14,8 @@ RUN_SECONDS = 3600.0
 """After so long without Slack, say, a run has failed, which is told as soon as Slack is back."""
 ATTEMPT_SECONDS = 100.0
 """For what a run does; the rest of an attempt's time is for its record."""
-RUN = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60))
-FAIL = ActivityOptions(start_to_close=60, retry=retry_policy(1, 60), never_gives_up=True)
+RUN = ActivityOptions(start_to_close=120, heartbeat=HEARTBEAT, retry=retry_policy(1, 60))
+FAIL = ActivityOptions(start_to_close=60, heartbeat=HEARTBEAT, retry=retry_policy(1, 60), never_gives_up=True)
 
 
 @dataclass(frozen=True)

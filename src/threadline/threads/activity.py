@@ -1,5 +1,5 @@
-"""What surrounds an activity in a worker: errors become Temporal's in one place, and long work sends heartbeats. Also
-work that goes on beside other work, until the process is to stop, or to its end whatever happens."""
+"""What surrounds each activity of a worker: errors become Temporal's, and heartbeats are sent. Also work that goes on
+beside other work, until the process is to stop, or to its end whatever happens."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -20,14 +20,14 @@ from threadline.threads.model import turn_id
 
 Result = TypeVar("Result")
 
-HEARTBEAT_INTERVAL = 5.0
 LONG_WAIT = 60.0
 """Seconds."""
 _log = structlog.get_logger(__name__)
 
 
 class ErrorInterceptor(Interceptor):
-    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read.
+    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read. Sends
+    the heartbeats of an activity that has a heartbeat timeout.
 
     `from None`: the SDK would send the causes along, and with them words that are meant for the log alone. `options`
     are by activity (`options_by_name`): a worker runs the live methods, which lack them. `record` is told of each
@@ -54,7 +54,8 @@ class _ErrorTranslation(ActivityInboundInterceptor):
             activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt, **_correlation(input)
         ):
             try:
-                return await super().execute_activity(input)
+                async with heartbeating(info.heartbeat_timeout):
+                    return await super().execute_activity(input)
             except (Transient, ClaimLost, Permanent) as error:
                 raise self._translated(error, self._options.get(info.activity_type)) from None
             except ApplicationError:
@@ -103,14 +104,19 @@ def _correlation(input: ExecuteActivityInput) -> dict[str, str]:  # noqa: A002 -
 
 
 @asynccontextmanager
-async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[None]:
-    """Send heartbeats at once and then at each interval (seconds), until the block ends. For work that has no progress
-    to report: a lost worker costs seconds, and a cancellation reaches the block with a heartbeat."""
+async def heartbeating(timeout: timedelta | None) -> AsyncIterator[None]:
+    """Send heartbeats until the block ends, five in each timeout and the first after a fifth of it; none without one. A
+    lost worker then costs seconds, and a cancellation reaches the block with a heartbeat."""
+    if timeout is None:
+        yield
+        return
+    interval = timeout.total_seconds() / 5
 
     async def send() -> None:
+        await asyncio.sleep(interval)
         activity.heartbeat()
 
-    async with repeating(send, interval):
+    async with repeating(send, 0):
         yield
 
 

@@ -30,9 +30,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ActivityOptions:
-    """Seconds throughout. `never_gives_up`: tried again even after an error that looks permanent, for steps that store:
-    an accepted message has nowhere else to go, and they go on once a person has mended the database.
-    `long_wait_in_workflow`: a `retry_after` over a minute ends the attempt, so that the workflow waits, and says so."""
+    """Seconds throughout. `heartbeat`: a worker that sends none for so long is lost, and the next attempt begins.
+    `never_gives_up`: tried again even after an error that looks permanent, for steps that store: an accepted message
+    has nowhere else to go, and they go on once a person has mended the database. `long_wait_in_workflow`: a
+    `retry_after` over a minute ends the attempt, so that the workflow waits, and says so."""
 
     start_to_close: float
     retry: RetryPolicy
@@ -68,9 +69,11 @@ def retry_policy(first: float, longest: float, attempts: int = 0) -> RetryPolicy
     )
 
 
+HEARTBEAT = 5.0
+"""Of what posts: people wait for it. A shorter one would take a worker for lost that is merely busy."""
 STORE = ActivityOptions(start_to_close=30, retry=retry_policy(0.2, 30), never_gives_up=True)
-POST = ActivityOptions(start_to_close=30, retry=retry_policy(1, 60))
-"""Longer than one HTTP call to Slack (10 s), shorter than the lease on the post (45 s)."""
+POST = ActivityOptions(start_to_close=30, heartbeat=HEARTBEAT, retry=retry_policy(1, 60))
+"""Longer than one HTTP call to Slack (10 s), shorter than the wait before anybody sends again (45 s)."""
 READ_SLACK = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30), schedule_to_close=600)
 COSMETIC = ActivityOptions(start_to_close=20, retry=retry_policy(5, 20, attempts=2), schedule_to_close=60)
 SCAN = ActivityOptions(start_to_close=600, heartbeat=30, retry=retry_policy(1, 60))

@@ -184,7 +184,6 @@ class LiveCatchUpActivities(CatchUpActivities):
         """Compare what belongs together and signal what is missing in it; what was done is recorded at once."""
         missing, compared = list[MissedEvent](), dict[CatchUpThread, bool]()
         for thread in threads:
-            activity.heartbeat()
             try:
                 found, compared[thread] = await self._compare(thread, plan)
                 missing += found
@@ -231,11 +230,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         return missing, any(Decimal(message["ts"]) >= end or edited_at(message) >= end for message in listed)
 
     async def _list_thread(self, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
-        listed = []
-        async for message in self.history.thread_messages(channel, root, f"{oldest:.6f}"):
-            activity.heartbeat()
-            listed.append(message)
-        return listed
+        return [each async for each in self.history.thread_messages(channel, root, f"{oldest:.6f}")]
 
     def _root_author(self, thread: CatchUpThread, listed: Sequence[RawMessage]) -> str:
         """Who wrote the root. Of one that is gone the registry knows it; there, a root of the bot's has none."""
@@ -260,12 +255,7 @@ class LiveCatchUpActivities(CatchUpActivities):
                 since = min(Decimal(message.slack_ts) for message in gone) - 1
                 elsewhere = {str(message["ts"]) for message in await self._list_thread(thread.channel, root, since)}
                 gone = [message for message in gone if message.slack_ts not in elsewhere]
-        deleted = []
-        for message in gone:
-            activity.heartbeat()
-            if not await self.history.exists(message.channel, message.slack_ts):
-                deleted.append(message)
-        return deleted
+        return [each for each in gone if not await self.history.exists(each.channel, each.slack_ts)]
 
     async def _leave_out(self, threads: Iterable[CatchUpThread], plan: CatchUpPlan, error: Exception) -> None:
         """Record what stands in the way of a thread, when it is the thread's own; until that is known, raise."""
@@ -288,7 +278,6 @@ class LiveCatchUpActivities(CatchUpActivities):
             unstored, refused = await self._store(tx).send_state(once)
         sent = 0
         for event in sorted(once.values(), key=lambda event: event.at):
-            activity.heartbeat()
             if event.id in refused:
                 continue
             if event.id in unstored:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from threadline.slack.model import AuthorRefusal, Thread
-from threadline.threads.activity_options import SCAN, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import POST, SCAN, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -220,7 +220,7 @@ PRIVATE_REPLY = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, att
 class ThreadActivities(ABC):
     """What any workflow of a thread may ask for. Run in the core worker."""
 
-    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
+    @activity_options(replace(POST, retry=retry_policy(1, 300), never_gives_up=True))
     @abstractmethod
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""

@@ -1,14 +1,15 @@
 """Outbox: one visible message per key, although Slack knows no key and a process may die before it remembers a send.
 
-A key is claimed in the database, sent with the message's metadata, and then marked as posted. Whoever finds a claim
-whose lease ran out searches Slack for the key before it sends again, and only after the slowest send could have
-arrived. The times depend on each other: one call ends within `CALL_TIMEOUT` (10 s), an activity's attempt within its
-start-to-close (30 s), a claim holds for `CLAIM_LEASE` (45 s).
+A key is claimed in the database, sent with the message's metadata, and then marked as posted. Whoever finds the claim
+of another attempt searches Slack for the key at once. What is found is recorded: a worker that is killed in its call
+costs people the seconds of its heartbeat. What is not found may still come, even from a worker that is certainly dead:
+nobody knows whether Slack has got the call, and how slow it is. So it is sent again only when the slowest send could
+have arrived. The times depend on each other: one call ends within `CALL_TIMEOUT` (10 s), an activity's attempt within
+its start-to-close (30 s), and nobody sends again within `RESEND_AFTER` (45 s).
 
-A message is still posted twice when Slack stores it later than `LATE_ARRIVAL` seconds after the call was given up
-(`LATE_ROOT_ARRIVAL` outside a thread), when somebody deletes it before the search, or when an attempt freezes between
-its claim and its call for longer than the lease. Where that is worse than silence (`ask_person_if_unsure`), a person is
-asked instead.
+A message is still posted twice when Slack stores it more than 30 s after the call was given up (2 minutes outside a
+thread), when somebody deletes it before the search, or when an attempt freezes for longer than `RESEND_AFTER` between
+its claim and its call. Where that is worse than silence (`ask_person_if_unsure`), a person is asked instead.
 """
 
 import asyncio
@@ -22,18 +23,17 @@ import structlog
 
 from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
+from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
+from threadline.threads.activity import run_to_end
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
 
-CLAIM_LEASE = 45.0
-"""Seconds for which a claim keeps others from the same post."""
-LATE_ARRIVAL = 30.0
-"""Seconds after a call was given up during which Slack may still store its message."""
-LATE_ROOT_ARRIVAL = 120.0
+RESEND_AFTER = 45.0
+"""Seconds after a claim in which nobody else sends. Slack may store a message 30 s after its call was given up."""
+RESEND_ROOT_AFTER = 130.0
 """The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
 CLOCK_SKEW = 300.0
 """Seconds before the claim from which Slack is searched: its clock and the database's are two."""
@@ -87,8 +87,7 @@ class Outbox:
 
     async def claim(self, tx: Transaction, post: Post) -> PostClaim:
         """Claim the first part of a post in the caller's transaction. It is to be published right behind it."""
-        lease = (post.channel, post.thread_ts, self._clock(), CLAIM_LEASE, post.valid_if)
-        return await PostStore(tx).claim(post.key, *lease)
+        return await PostStore(tx).claim(post.key, post.channel, post.thread_ts, self._clock(), post.valid_if)
 
     async def publish(self, post: Post) -> str:
         """Post every part that is not posted yet, in order. Returns the `ts` of the first; empty when `valid_if` said
@@ -119,33 +118,39 @@ class Outbox:
         empty when `valid_if` said that the post says nothing any more. `send` returns the id; `Permanent` and `NotDone`
         mean that Slack did nothing. `find` searches for it from a moment on (seconds since 1970)."""
         claim = post.claim or await self._claim(post)
-        if claim.state == "expired":
+        if claim.state == "pending":
             if found := await self._find(post, claim, find):
                 return found
             # Given up and claimed anew: of two who searched one sends, and the next search counts from this send.
             await self._release(post, claim.claimed_at)
             claim = await self._claim(post)
         if claim.state == "ours":
-            try:
-                sent = await send()
-            except (Permanent, NotDone):
-                await self._release(post, claim.claimed_at)
-                raise
-            await self._record(post, sent)
-            return sent
-        if claim.state in ("busy", "expired"):
-            raise self._too_early(post, claim.claimed_at + CLAIM_LEASE)
+            return await run_to_end(self._deliver(post, claim, send))
+        if claim.state == "pending":
+            raise self._too_early(post, claim)
         if claim.state == "unrecorded":
             await self._record(post, claim.ts)
         return claim.ts
 
+    async def _deliver(self, post: Post, claim: PostClaim, send: Callable[[], Awaitable[str]]) -> str:
+        """Send and record. An attempt that Temporal cancels meanwhile does so too, else nobody would know the end."""
+        try:
+            sent = await send()
+        except (Permanent, NotDone):
+            await self._release(post, claim.claimed_at)
+            raise
+        await self._record(post, sent)
+        return sent
+
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
-        late = LATE_ARRIVAL if post.thread_ts else LATE_ROOT_ARRIVAL
-        if self._clock() < (may_search := claim.claimed_at + CALL_TIMEOUT + late):
-            raise self._too_early(post, may_search)
+        """Search for what another attempt has sent. Raises `Transient` where it may still come, and `Permanent` where a
+        person is to look; returns "" where it is to be sent again."""
+        early = self._clock() < self._resend_at(post, claim)  # asked first: the search must see all until then
         if found := await find(claim.claimed_at - CLOCK_SKEW):
             await self._record(post, found)
             return found
+        if early:
+            raise self._too_early(post, claim)
         if post.ask_person_if_unsure:
             raise Permanent(
                 f"It is not known whether {post.key} was posted: look in the channel {post.channel}, "
@@ -155,7 +160,7 @@ class Outbox:
 
     async def _send(self, part: Post, rendered: Rendered) -> str:
         """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing. That
-        is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early."""
+        is a second call, given up ten seconds later than the first."""
         payload = {"key": part.key}
         if part.opens:
             payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
@@ -190,8 +195,11 @@ class Outbox:
         async with self._database.begin() as tx:
             await PostStore(tx).release(post.key, claimed_at)
 
-    def _too_early(self, post: Post, until: float) -> Transient:
-        rest = max(until - self._clock(), 1.0)
+    def _resend_at(self, post: Post, claim: PostClaim) -> float:
+        return claim.claimed_at + (RESEND_AFTER if post.thread_ts else RESEND_ROOT_AFTER)
+
+    def _too_early(self, post: Post, claim: PostClaim) -> Transient:
+        rest = max(self._resend_at(post, claim) - self._clock(), 1.0)
         return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
 
     def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:

@@ -73,12 +73,12 @@ def _in(thread: Thread, table: Table) -> ColumnElement[bool]:
 
 @dataclass(frozen=True)
 class PostClaim:
-    """What is known of a key when somebody claims it. `ours`: nobody has tried; it is ours, since `claimed_at`. `busy`:
-    somebody else's, whose lease has not run out. `expired`: somebody else's lease ran out without an end, so it may be
-    in Slack; still with the old `claimed_at`. `posted`: it is in Slack, as `ts`. `unrecorded`: it is in Slack, as `ts`,
-    and recording what goes with it failed. `invalid`: it says nothing any more."""
+    """What is known of a key when somebody claims it. `ours`: nobody has tried; it is ours, since `claimed_at`.
+    `pending`: somebody else's since `claimed_at`, without an end so far, so it may be in Slack. `posted`: it is in
+    Slack, as `ts`. `unrecorded`: it is in Slack, as `ts`, and recording what goes with it failed. `invalid`: it says
+    nothing any more."""
 
-    state: Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
+    state: Literal["ours", "pending", "posted", "unrecorded", "invalid"]
     ts: str = ""
     claimed_at: float = 0.0
 
@@ -133,21 +133,19 @@ class PostStore(Store):
         channel: str,
         thread_ts: str | None,
         now: float,
-        lease_s: float,
         valid_if: Callable[[Transaction], Awaitable[bool]] | None = None,
     ) -> PostClaim:
-        """Take the right to send a post for `lease_s` seconds, if nobody has it. What is posted is never
-        invalid."""
+        """Take the right to send a post, if nobody has it. What is posted is never invalid."""
         if valid_if:
-            if known := await self._known(key, now):
+            if known := await self._known(key):
                 return known
             if not await valid_if(self._tx):
                 return PostClaim("invalid")
-        row = {"key": key, "channel": channel, "thread_ts": thread_ts, "claimed_at": now, "lease_until": now + lease_s}
+        row = {"key": key, "channel": channel, "thread_ts": thread_ts, "claimed_at": now}
         new = insert(posts).values(row).on_conflict_do_nothing().returning(posts.c.key)
         if (await self._tx.execute(new)).first():
             return PostClaim("ours", claimed_at=now)
-        return await self._known(key, now) or PostClaim("busy", claimed_at=now)
+        return await self._known(key) or PostClaim("pending", claimed_at=now)
 
     async def record_posted(self, key: str, ts: str) -> None:
         """The post is in Slack, as `ts`, whoever sent it; the first such word stands. What goes with it is recorded in
@@ -177,15 +175,14 @@ class PostStore(Store):
             parts.append(ts)
         return parts
 
-    async def _known(self, key: str, now: float) -> PostClaim | None:
-        row = posts.c
-        query = select(row.ts, row.record_due, row.claimed_at, row.lease_until).where(row.key == key)
+    async def _known(self, key: str) -> PostClaim | None:
+        query = select(posts.c.ts, posts.c.record_due, posts.c.claimed_at).where(posts.c.key == key)
         known = (await self._tx.execute(query)).one_or_none()
         if known is None:
             return None
-        if known.ts is not None:
-            return PostClaim("unrecorded" if known.record_due else "posted", known.ts, known.claimed_at)
-        return PostClaim("busy" if known.lease_until > now else "expired", claimed_at=known.claimed_at)
+        if known.ts is None:
+            return PostClaim("pending", claimed_at=known.claimed_at)
+        return PostClaim("unrecorded" if known.record_due else "posted", known.ts, known.claimed_at)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from temporalio.client import WorkflowExecutionStatus
 
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
-from threadline.threads.activity import heartbeating
 from threadline.threads.contract import SweepActivities, SweepPage
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
@@ -96,10 +95,9 @@ class LiveSweepActivities(SweepActivities):
         if sweep is None:
             _log.info("sweep_unknown", sweep=page.name, reason="Another build has put it into the schedule.")
             return None
-        async with heartbeating():
-            async with self._database.begin() as tx:
-                items = await sweep.find(tx, page.after, PAGE)
-            return await _repair(sweep, items)
+        async with self._database.begin() as tx:
+            items = await sweep.find(tx, page.after, PAGE)
+        return await _repair(sweep, items)
 
 
 async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:

@@ -12,7 +12,7 @@ posts = Table(
     Column("key", TEXT, primary_key=True),
     required("channel", TEXT),
     Column("thread_ts", TEXT),
-    *(required(name, Double()) for name in ("claimed_at", "lease_until")),
+    required("claimed_at", Double()),
     Column("ts", TEXT),
     required("record_due", Boolean()),
 )

@@ -115,8 +115,9 @@ from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrat
 
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
-CANCELLED_WITHIN = timedelta(seconds=5)
-"""A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
+HEARTBEATS_EVERY = timedelta(seconds=2)
+"""The SDK sends the heartbeats of an activity no more often. By default it waits 80 % of the heartbeat timeout, so that
+one slow call would cost an attempt, and a cancellation, which comes with a heartbeat, would be late."""
 WORKFLOW_TASKS = 20
 """Workflow tasks at once. The SDK fails a task that has no result after two seconds, and all share one interpreter."""
 PRUNE_INTERVAL = 3600.0
@@ -550,7 +551,7 @@ def _core_worker(deps: CoreDeps, parts: CoreParts, settings: CoreSettings) -> Wo
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
-        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
+        max_heartbeat_throttle_interval=HEARTBEATS_EVERY,
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         deployment_config=deployment_config(settings.worker.deployment, settings.worker.build_id),
@@ -578,5 +579,5 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         interceptors=[ErrorInterceptor(options_by_name(AgentActivities))],
         max_concurrent_activities=slots,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
-        max_heartbeat_throttle_interval=CANCELLED_WITHIN,
+        max_heartbeat_throttle_interval=HEARTBEATS_EVERY,
     )

@@ -11,11 +11,11 @@ DOWNLOAD = "files.download"
 
 @dataclass(frozen=True)
 class CallFault:
-    """What happens to one call: `seconds` is Retry-After for `rate_limited`, the delay of the answer for `slow`.
+    """What happens to one call: `seconds` is Retry-After for `rate_limited`, else the delay of the answer.
 
     With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
-    is the most that a page shows for `short`. `login`: a download shows the page that asks to sign
-    in, as Slack does for a token without `files:read`. `refused`: the call did nothing, and answers with `error`.
+    is the most that a page shows for `short`. `login`: a download shows the page that asks to sign in, as Slack does
+    for a token without `files:read`. `refused`: the call did nothing, and answers with `error`.
     """
 
     kind: CallFaultKind

@@ -88,6 +88,7 @@ class WebApi:
             headers = {"Retry-After": f"{fault.seconds:g}"}
             return JSONResponse({"ok": False, "error": "ratelimited"}, status_code=429, headers=headers)
         if fault and fault.kind == "error_before":
+            await asyncio.sleep(fault.seconds)
             return _broken()
         if fault and fault.kind == "refused":
             return JSONResponse({"ok": False, "error": fault.error})
