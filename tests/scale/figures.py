@@ -33,40 +33,41 @@ AFTER_RESTART = 60.0
 MOST_STATEMENTS, MOST_TABLES = 8, 8
 _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([-+.\deE]+)$", re.MULTILINE)
 
-_CASE_TIMES = text("""/* scale */
-SELECT m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
+_CASE_TIMES = text("""
+SELECT /* scale */ m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
     SELECT min(p.ts::float8) FROM posts p
     WHERE p.key = ANY (ARRAY[m.bug_id || ':turn:' || m.turn || ':' || 'told',
                              m.bug_id || ':turn:' || m.turn || ':' || 'question'])
 ) AS answered
 FROM bug_conversations m WHERE m.sender_type <> 'bot' AND m.said_at >= :since
 """)
-_CONVERSATION_TIMES = text("""/* scale */
-SELECT m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
+_CONVERSATION_TIMES = text("""
+SELECT /* scale */ m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
     SELECT p.ts::float8 FROM posts p
     WHERE p.key = 'conversation:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':turn:' || m.turn
 ) AS answered
 FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id WHERE m.said_at >= :since
 """)
-_STATEMENTS = text("""/* scale */
-SELECT queryid, query, calls, total_exec_time AS total, mean_exec_time AS mean, max_exec_time AS max,
+_STATEMENTS = text("""
+SELECT /* scale */ queryid, query, calls, total_exec_time AS total, mean_exec_time AS mean, max_exec_time AS max,
        (shared_blks_hit + shared_blks_read)::float8 / calls AS blocks
 FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
-WHERE d.datname = current_database() AND query NOT LIKE '/* scale%'
+WHERE d.datname = current_database() AND query NOT LIKE '%/* scale */%'
 """)
-_RESET = text("/* scale */ SELECT pg_stat_statements_reset()")
-_TABLES = text("""/* scale */
-SELECT s.relname AS name, pg_table_size(s.relid) AS bytes, pg_indexes_size(s.relid) AS indexes, s.n_live_tup AS live,
-       s.n_dead_tup AS dead, s.autovacuum_count AS vacuums,
+_RESET = text("SELECT /* scale */ pg_stat_statements_reset()")
+_TABLES = text("""
+SELECT /* scale */ s.relname AS name, pg_table_size(s.relid) AS bytes, pg_indexes_size(s.relid) AS indexes,
+       s.n_live_tup AS live, s.n_dead_tup AS dead, s.autovacuum_count AS vacuums,
        a.approx_free_percent AS free, a.dead_tuple_percent AS dead_share
 FROM pg_stat_user_tables s CROSS JOIN LATERAL pgstattuple_approx(s.relid) a
 ORDER BY pg_total_relation_size(s.relid) DESC
 """)
-_INDEXES = text("""/* scale */
-SELECT indexrelname AS name, pg_relation_size(indexrelid) AS bytes, idx_scan AS scans FROM pg_stat_user_indexes
-ORDER BY pg_relation_size(indexrelid) DESC LIMIT :most
+_INDEXES = text("""
+SELECT /* scale */ indexrelname AS name, pg_relation_size(indexrelid) AS bytes, idx_scan AS scans
+FROM pg_stat_user_indexes ORDER BY pg_relation_size(indexrelid) DESC LIMIT :most
 """)
-_DATABASE = text("/* scale */ SELECT pg_database_size(current_database())")
+_DUE = text("SELECT /* scale */ count(*) FROM catch_up_threads WHERE is_due")
+_DATABASE = text("SELECT /* scale */ pg_database_size(current_database())")
 
 
 class Times(Protocol):
@@ -158,6 +159,14 @@ async def statements(stack: ScaleStack, *, reset: bool = False) -> dict[int, Any
     return rows
 
 
+async def sizes(stack: ScaleStack) -> dict[str, int]:
+    """Bytes of the two databases."""
+    async with stack.database.begin() as tx:
+        stored = int(await tx.scalar(_DATABASE) or 0)
+    files = (stack.home.root / "temporal").iterdir()
+    return {"postgres": stored, "temporal": sum(each.stat().st_size for each in files)}
+
+
 async def gather(stack: ScaleStack, watch: Watch, times: Times, opening: Mapping[int, Any]) -> dict[str, Any]:
     """Everything but what the opening and the oracle tell. `opening`: the statements of the opening."""
     during = await statements(stack)
@@ -166,12 +175,11 @@ async def gather(stack: ScaleStack, watch: Watch, times: Times, opening: Mapping
             "case": list(await tx.execute(_CASE_TIMES, {"since": times.load_began})),
             "conversation": list(await tx.execute(_CONVERSATION_TIMES, {"since": times.load_began})),
         }
-        tables = [_rounded(row._mapping) for row in await tx.execute(_TABLES)]
+        tables = [_rounded(dict(row._mapping)) for row in await tx.execute(_TABLES)]
         indexes = [dict(row._mapping) for row in await tx.execute(_INDEXES, {"most": 2 * MOST_TABLES})]
-        size = int(await tx.scalar(_DATABASE) or 0)
+        due = int(await tx.scalar(_DUE) or 0)
     answered = [row.answered for each in rows.values() for row in each if row.answered]
     steadily = sum(moment <= times.restart_began for moment in answered)
-    files = (stack.home.root / "temporal").iterdir()
     return {
         "latency_ms": {kind: _latencies(each, times) for kind, each in rows.items()},
         "answered": len(answered),
@@ -183,10 +191,12 @@ async def gather(stack: ScaleStack, watch: Watch, times: Times, opening: Mapping
         },
         "memory_mib": watch.memory,
         "caches": watch.caches(),
-        "database": {"bytes": size, "tables": tables, "indexes": indexes},
-        "temporal_bytes": {each.name: each.stat().st_size for each in files},
+        "bytes": await sizes(stack),
+        "tables": tables,
+        "indexes": indexes,
         "sweeps_s": await _durations(stack, SWEEP_WORKFLOW),
         "catch_ups_s": await _durations(stack, CATCH_UP_WORKFLOW),
+        "catch_up_due": due,
         "workflows": (await stack.client.count_workflows("ExecutionStatus = 'Running'")).count,
         "statements": _slowest(during, opening),
     }
@@ -218,9 +228,11 @@ def _latencies(rows: Sequence[Any], times: Times) -> dict[str, dict[str, dict[st
 
 
 def _percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    if not seconds:
-        return {"count": 0}
-    return {"count": len(seconds)} | {name: round(1e3 * percentile(seconds, share)) for name, share in SHARES.items()}
+    shares = SHARES if seconds else {}
+    return {
+        "count": float(len(seconds)),
+        **{name: round(1e3 * percentile(seconds, share)) for name, share in shares.items()},
+    }
 
 
 def _slowest(during: Mapping[int, Any], opening: Mapping[int, Any]) -> list[dict[str, Any]]:
@@ -313,23 +325,30 @@ def _uses(told: Mapping[str, Any]) -> Rows:
         ("memory once opened", _by_process(opened, "MiB")),
         ("memory at the end", _by_process(last, "MiB")),
         ("workflows", f"{told['workflows']:,} run; {caches}"),
-        ("sweeps of what is open; catch-ups", f"{_lasting(told['sweeps_s'])}; {_lasting(told['catch_ups_s'])}"),
+        (
+            "sweeps of what is open; catch-ups that have ended",
+            f"{_lasting(told['sweeps_s'])}; {_lasting(told['catch_ups_s'])}, "
+            f"{told['catch_up_due']:,} threads are still to be compared with Slack",
+        ),
     ]
 
 
 def _sizes(told: Mapping[str, Any]) -> Rows:
     threads = told["opening"]["cases"] + told["opening"]["conversations"]
-    database, temporal = told["database"], sum(told["temporal_bytes"].values())
+    shown_sizes = {
+        name: f"{_mib(size)} MiB, {(size - told['opening']['bytes_before'][name]) / threads / 1024:.1f} KiB a thread"
+        for name, size in told["bytes"].items()
+    }
     largest = ", ".join(
-        f"{each['name']} {_mib(each['bytes'])} + {_mib(each['indexes'])}" for each in database["tables"][:4]
+        f"{each['name']} {_mib(each['bytes'])} + {_mib(each['indexes'])}" for each in told["tables"][:4]
     )
-    dead = sorted(database["tables"], key=lambda each: -each["dead"])[:3]
+    dead = sorted(told["tables"], key=lambda each: -each["dead"])[:3]
     shown = ", ".join(f"{each['name']} {each['dead']:,} of {each['live'] + each['dead']:,}" for each in dead)
     return [
-        ("Postgres", f"{_mib(database['bytes'])} MiB, {database['bytes'] / threads / 1024:.1f} KiB a thread"),
+        ("Postgres", shown_sizes["postgres"]),
         ("largest tables + their indexes, MiB", largest),
         ("dead rows", shown),
-        ("Temporal's database", f"{_mib(temporal)} MiB, {temporal / threads / 1024:.1f} KiB a thread"),
+        ("Temporal's database", shown_sizes["temporal"]),
     ]
 
 

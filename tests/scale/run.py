@@ -25,11 +25,11 @@ from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 SEED = 25
-OPENED = text("""/* scale */
-SELECT (SELECT count(*) FROM cases WHERE turn > 0) + (SELECT count(*) FROM conversations WHERE turn > 0)
+OPENED = text("""
+SELECT /* scale */ (SELECT count(*) FROM cases WHERE turn > 0) + (SELECT count(*) FROM conversations WHERE turn > 0)
 """)
-LEFT = text("""/* scale */
-SELECT (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
+LEFT = text("""
+SELECT /* scale */ (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
      + (SELECT count(*) FROM conversation_messages) AS stored,
        (SELECT count(*) FROM cases WHERE status NOT IN ('pending_verification', 'awaiting_reporter'))
      + (SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL)
@@ -156,6 +156,7 @@ class Run:
         return Outcome(told, tuple(found))
 
     async def _open(self) -> dict[str, Any]:
+        empty = await figures.sizes(self.stack)
         self.watch.look()
         began, before, last = time.monotonic(), self.watch.cpu(), 0.0
         while (opened := await self._number(OPENED)) < self.form.threads:
@@ -178,6 +179,7 @@ class Run:
             "seconds": round(seconds, 1),
             "threads_per_s": round(opened / seconds, 2),
             "cpu_ms_a_thread": self.watch.cpu_since(before, opened),
+            "bytes_before": empty,
         }
 
     async def _load(self) -> dict[str, Any]:

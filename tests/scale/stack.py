@@ -1,5 +1,6 @@
 """The stack of the chaos with the product's own limits, a database that counts statements, and swift stand-ins."""
 
+import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -64,9 +65,7 @@ class ScaleStack(ChaosStack):
             stack.set_rates(FaultRates(longest=LONGEST_TURN))
             await stack._count_statements()
             stack._prepared = True
-            for name in CORES:
-                await stack._start(name)
-            await stack.use(real=False, http=False)
+            await asyncio.gather(stack.use(real=False, http=False), *(stack._start(name) for name in CORES))
             yield stack
 
     async def _count_statements(self) -> None:

@@ -35,7 +35,7 @@ def test_latencies_are_counted_apart_around_the_restart() -> None:
         SimpleNamespace(said=said, stored=said + 0.1, answered=answered)
         for said, answered in ((99.0, 99.5), (100.0, 103.0), (169.9, None), (170.0, 171.0))
     ]
-    found = figures._latencies(rows, times)  # type: ignore[arg-type]  # the others of its moments are not read
+    found = figures._latencies(rows, times)
     assert {part: ways["stored"]["count"] for part, ways in found.items()} == {
         "steady": 1,
         "after the restart": 2,
@@ -73,6 +73,7 @@ def test_table_has_room_on_its_page() -> None:
             "seconds": 2.0,
             "threads_per_s": 2.0,
             "cpu_ms_a_thread": used,
+            "bytes_before": {"postgres": 2**20, "temporal": 0},
         },
         "load": {"messages": 1, "rate": 1.0, "rested_after_s": 1.0},
         "answered_per_s": 1.0,
@@ -85,8 +86,9 @@ def test_table_has_room_on_its_page() -> None:
         "workflows": 4,
         "sweeps_s": [1.0, 2.0],
         "catch_ups_s": [],
-        "database": {"bytes": 2**20, "tables": [table] * 20, "indexes": []},
-        "temporal_bytes": {"temporal.db": 2**20},
+        "catch_up_due": 0,
+        "bytes": {"postgres": 2**21, "temporal": 2**20},
+        "tables": [table] * 20,
         "statements": [slow] * figures.MOST_STATEMENTS,
         "faults": [],
     }
