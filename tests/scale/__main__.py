@@ -62,6 +62,8 @@ def main() -> None:
     given = parser.parse_args()
     names = ("threads", "rate", "seconds", "conversations", "at_once")
     form = replace(FORMS[given.form], **{name: value for name in names if (value := getattr(given, name)) is not None})
+    if given.page and not all(mark in given.page.read_text("utf-8") for mark in (BEGIN, END)):
+        parser.error(f"{given.page} has no place for the table: write {BEGIN} and {END} where it shall be")
     clean = asyncio.run(measure(form, given.cached, given.json, given.page))
     exit_now(0 if clean else 1)
 

@@ -64,7 +64,7 @@ class Form:
     rate: float
     seconds: float
     conversations: float = 0.25
-    at_once: int = 60
+    at_once: int = 24
     each: float = 1.0
 
 
