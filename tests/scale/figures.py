@@ -27,7 +27,8 @@ CACHE = {
     "evictions": "temporal_sticky_cache_total_forced_eviction",
     "failed_tasks": "temporal_workflow_task_execution_failed",
 }
-"""`misses` are tasks of a workflow that is not in the cache: its whole history is fetched and replayed."""
+"""`misses` are tasks of a workflow that was evicted: its whole history is fetched and replayed. After a restart the
+server sends the whole history by itself, which counts as none."""
 AFTER_RESTART = 60.0
 """Seconds from the end of the restart on whose messages are counted apart."""
 MOST_STATEMENTS, MOST_TABLES = 8, 8
