@@ -90,6 +90,10 @@ limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000
 chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200 JOBS=2, or SEED=7 for one again
 	@$(BIN)/python -m tests.chaos --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
 
+.PHONY: scale
+scale: setup ## 10,000 open threads, 20 messages/s over them, every worker restarted (FORM=short: 1,000; PAGE=docs/performance.md)
+	@$(BIN)/python -m tests.scale --form $(or $(FORM),full) $(if $(JSON),--json $(JSON)) $(if $(PAGE),--page $(PAGE))
+
 .PHONY: bench
 bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
 	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))

@@ -93,7 +93,7 @@ def recorded_histories(request: pytest.FixtureRequest) -> Iterator[None]:
     histories.write(marker.args[0], made.histories)
 
 
-SLOW = ("bench", "chaos", "evals", "journeys", "limits")
+SLOW = ("bench", "chaos", "evals", "journeys", "limits", "scale")
 """Folders whose tests start whole stacks or many processes."""
 FIRST_STORY = "tests/journeys/test_story.py"
 
