@@ -14,7 +14,6 @@ from tests.support.temporal import real_time, until
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
-from threadline.handovers import model as handovers
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import CLOSE, LOOK_EVERY, MAX_REMINDERS, TAKE
 from threadline.slack.history import History
@@ -180,7 +179,7 @@ async def test_run_ends_once_its_handover_is_deleted(
     async def looked_twice() -> bool:
         return await handover.fired() >= reminded + 2
 
-    monkeypatch.setattr(handovers, "LOOK_EVERY", 0.3)
+    monkeypatch.setattr("threadline.handovers.workflow.LOOK_EVERY", 0.3)
     handover.remind_every = 0.2 if reminded else 3600.0
     async with handover.working():
         card = await handover.card()
