@@ -49,6 +49,8 @@ LOSSY = {name for name, each in options_by_name(*CONTRACTS).items() if each.neve
 TURNS = ("run_agent_investigation", "run_continuation_investigation")
 """Their options depend on the case's limits: see `agent_turn_options`."""
 
+HEARTBEAT = 3.0
+"""An attempt that is not heard for so long is taken for dead before its time is over."""
 CALL, ATTEMPT, RESEND = 3.0, 5.0, 6.0
 """A call to Slack ends within the first, an activity's attempt within the second. A post is not sent again before the
 third: its message is in Slack by then, since the sandbox stores it at once."""
@@ -62,7 +64,8 @@ def shorten_waits() -> None:
     """Shorten the product's waits in this process together, so that their order stays what it must be."""
     for name, given in options_by_name(*CONTRACTS).items():
         if name not in TURNS:
-            _set_options(name, start_to_close=min(given.start_to_close, ATTEMPT))
+            heartbeat = min(given.heartbeat, HEARTBEAT) if given.heartbeat else given.heartbeat
+            _set_options(name, start_to_close=min(given.start_to_close, ATTEMPT), heartbeat=heartbeat)
     for name in ("read_history_page", "compare_threads", "sweep"):  # else they would wait a minute after the last fault
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.

@@ -212,6 +212,11 @@ def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
         rules = file.read_text()
         file.write_text("local all stranger scram-sha-256\n" + rules)
         connection.execute("SELECT pg_reload_conf()")
+        for _ in range(100):  # it is read a moment later
+            if connection.execute("SELECT FROM pg_hba_file_rules WHERE user_name = '{stranger}'").rowcount:
+                break
+            time.sleep(0.05)
+        time.sleep(0.5)
         try:
             yield database_url.replace("postgres:@", "stranger:wrong-password@")
         finally:

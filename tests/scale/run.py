@@ -223,7 +223,7 @@ class Run:
                 posts, since, self.times.rest = left.posts, time.monotonic(), time.time()
             missing = len(self.crowd.written) - left.stored
             now = time.monotonic()
-            if not missing and not left.unfinished and now - since > _STILL:
+            if missing <= 0 and not left.unfinished and now - since > _STILL:
                 self.watch.look()
                 await self.watch.scrape()
                 self.watch.remember("at the end")
@@ -239,6 +239,7 @@ class Run:
         """The oracle of the chaos, and no workflow that has failed."""
         faults = Faults(self.stack, _NOTHING_PLANNED, self.crowd)
         evidence = await evidences.gather(self.stack, self.crowd, faults, {}, since)
+        evidence.guards_opened = False  # nobody repeats words here: one turn answers each
         found = [fault for fault in await asyncio.to_thread(oracle.judge, evidence) if fault.words not in RESTING]
         for status in ("Failed", "TimedOut", "Terminated", "Canceled"):
             try:

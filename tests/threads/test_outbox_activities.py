@@ -16,7 +16,7 @@ from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
-from threadline.threads.outbox import RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
+from threadline.threads.outbox import CLAIM_GOOD_FOR, LOOK_AGAIN, RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
 from threadline_devstack.processes import poll
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
@@ -70,9 +70,11 @@ async def test_failure_before_storing_ends_in_one_message(
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
-    assert (await _interrupted(outbox, reply)).retry_after == RESEND_AFTER
+    assert (await _interrupted(outbox, reply)).retry_after == LOOK_AGAIN
+    clock.now += RESEND_AFTER - 1
+    assert (await _interrupted(outbox, reply)).retry_after == 1
     assert _visible(sandbox) == []
-    clock.now += RESEND_AFTER
+    clock.now += 1
     ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
@@ -94,8 +96,8 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
-    clock.now += RESEND_AFTER - 15
-    assert (await _interrupted(outbox, reply)).retry_after == 15
+    clock.now += RESEND_AFTER - 5
+    assert (await _interrupted(outbox, reply)).retry_after == 5
     stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key}}
     late = sandbox.workspace.post(
         SUMMARIES, BOT_USER, "Found it.", thread_ts=reply.thread_ts or "", bot_id=BOT_ID, metadata=stored
@@ -218,6 +220,30 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
         assert list((await tx.execute(select(services.c.name))).scalars()) == ["service 3"]
 
 
+async def test_attempt_that_was_frozen_behind_its_claim_sends_nothing(
+    sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post, clock: Clock
+) -> None:
+    async with database.begin() as tx:
+        claim = await outbox.claim(tx, reply)
+    clock.now += CLAIM_GOOD_FOR + 1
+    await _interrupted(outbox, replace(reply, claim=claim))
+    assert _visible(sandbox) == []
+    ts = await outbox.publish(reply)
+    await _interrupted(outbox, replace(reply, claim=claim))
+    assert [message.ts for message in _visible(sandbox)] == [ts]
+
+
+async def test_search_that_slack_refuses_is_no_refusal_of_the_post(
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
+) -> None:
+    sandbox.faults.fail_before(SEND)
+    await _interrupted(outbox, reply)
+    sandbox.faults.refuse("conversations.replies", "missing_scope")
+    assert (await _interrupted(outbox, reply)).retry_after == LOOK_AGAIN
+    clock.now += RESEND_AFTER
+    assert await outbox.publish(reply)
+
+
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
     sandbox: FaultySlack, outbox: Outbox, opening: Post, clock: Clock
 ) -> None:
@@ -226,23 +252,10 @@ async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
     clock.now += RESEND_AFTER
     with pytest.raises(Transient, match=opening.key) as too_early:
         await outbox.publish(opening)
-    assert too_early.value.retry_after
-    clock.now += too_early.value.retry_after
+    assert too_early.value.retry_after == LOOK_AGAIN
+    clock.now += RESEND_ROOT_AFTER - RESEND_AFTER
     ts = await outbox.publish(opening)
     assert [message.ts for message in _visible(sandbox)] == [ts]
-
-
-async def test_careful_post_is_left_to_a_person(
-    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
-) -> None:
-    post = replace(reply, ask_person_if_unsure=True)
-    sandbox.faults.fail_before(SEND)
-    await _interrupted(outbox, post)
-    clock.now += RESEND_AFTER
-    for _ in range(2):
-        with pytest.raises(Permanent, match=SUMMARIES):
-            await outbox.publish(post)
-    assert _visible(sandbox) == []
 
 
 async def test_refused_post_is_not_sent(sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post) -> None:

@@ -68,8 +68,6 @@ _RESULTS = {
     OutcomeKind.NO_ANSWER: DecisionOutcome.FAILED,
 }
 _LEFT = "(This was not said: a person had taken the thread over.)"
-_CLAIM_GOOD_FOR = 10.0
-"""Seconds between the claim on a post and its use; the rest of `outbox.RESEND_AFTER` is for the call of Slack."""
 _log = structlog.get_logger(__name__)
 
 
@@ -134,8 +132,6 @@ async def _end_turn(
 async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTurn, attempt: int) -> FinishedTurn:
     """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
     turn, claim = settled.answer.turn, settled.claim
-    if claim and deps.clock() - claim.claimed_at >= _CLAIM_GOOD_FOR:
-        claim = None
     remember = partial(_remember, deps, turn) if settled.has_fact_to_remember else None
     try:
         snapshot = await publish_answer(deps, settled.answer, claim=claim, afterwards=remember)

@@ -53,15 +53,15 @@ class _ErrorTranslation(ActivityInboundInterceptor):
         with structlog.contextvars.bound_contextvars(
             activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt, **_correlation(input)
         ):
-            try:
-                async with heartbeating(info.heartbeat_timeout):
+            async with heartbeating(info.heartbeat_timeout):
+                try:
                     return await super().execute_activity(input)
-            except (Transient, ClaimLost, Permanent) as error:
-                raise self._translated(error, self._options.get(info.activity_type)) from None
-            except ApplicationError:
-                raise
-            except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone
-                raise await self._unexpected(error, info) from None
+                except (Transient, ClaimLost, Permanent) as error:
+                    raise self._translated(error, self._options.get(info.activity_type)) from None
+                except ApplicationError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone
+                    raise await self._unexpected(error, info) from None
 
     def _translated(self, error: Exception, options: ActivityOptions | None) -> ApplicationError:
         said = redact(str(error))

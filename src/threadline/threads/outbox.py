@@ -8,8 +8,8 @@ have arrived. The times depend on each other: one call ends within `CALL_TIMEOUT
 its start-to-close (30 s), and nobody sends again within `RESEND_AFTER` (45 s).
 
 A message is still posted twice when Slack stores it more than 30 s after the call was given up (2 minutes outside a
-thread), when somebody deletes it before the search, or when an attempt freezes for longer than `RESEND_AFTER` between
-its claim and its call. Where that is worse than silence (`ask_person_if_unsure`), a person is asked instead.
+thread), when somebody deletes it before the search, or when an attempt freezes for as long in the very moment of its
+call.
 """
 
 import asyncio
@@ -31,13 +31,16 @@ from threadline.threads.activity import run_to_end
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
 
+CLAIM_GOOD_FOR = 5.0
+"""Seconds after a claim in which its call may begin: a process that was frozen in between claims anew."""
 RESEND_AFTER = 45.0
 """Seconds after a claim in which nobody else sends. Slack may store a message 30 s after its call was given up."""
+LOOK_AGAIN = 10.0
+"""Seconds until Slack is searched again for what another attempt may have sent."""
 RESEND_ROOT_AFTER = 130.0
 """The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
 CLOCK_SKEW = 300.0
 """Seconds before the claim from which Slack is searched: its clock and the database's are two."""
-
 REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
 """Seconds before an emoji is tried again, and after which those of one call are left out."""
 MAX_REACTION_TASKS = 20
@@ -59,7 +62,6 @@ class Post:
         valid_if: asked in the transaction of the claim; False when the post says nothing any more.
         on_posted: called with the `ts` of the first part, in the transaction that marks it as posted. Where it fails,
             the `ts` is kept, and the next attempt calls it again, so it must be safe to repeat.
-        ask_person_if_unsure: raise `Permanent` instead of sending again when nobody knows whether it arrived.
         correlation_id: of the turn that posts it.
         claim: on the first part, see `Outbox.claim`; without it, `publish` claims.
     """
@@ -71,7 +73,6 @@ class Post:
     opens: ThreadOwner | None = None
     valid_if: Callable[[Transaction], Awaitable[bool]] | None = None
     on_posted: Callable[[Transaction, str], Awaitable[None]] | None = None
-    ask_person_if_unsure: bool = False
     correlation_id: str = ""
     claim: PostClaim | None = None
 
@@ -92,7 +93,7 @@ class Outbox:
     async def publish(self, post: Post) -> str:
         """Post every part that is not posted yet, in order. Returns the `ts` of the first; empty when `valid_if` said
         that the post says nothing any more. Raises `Transient` to try again, after `retry_after` if it is given, and
-        `Permanent` when Slack refuses the message, or a person must look whether it arrived."""
+        `Permanent` when Slack refuses the message."""
         first = ""
         for number, rendered in enumerate(post.rendered, start=1):
             part = replace(post, thread_ts=post.thread_ts or first or None)
@@ -134,6 +135,9 @@ class Outbox:
 
     async def _deliver(self, post: Post, claim: PostClaim, send: Callable[[], Awaitable[str]]) -> str:
         """Send and record. An attempt that Temporal cancels meanwhile does so too, else nobody would know the end."""
+        if self._clock() - claim.claimed_at > CLAIM_GOOD_FOR:
+            await self._release(post, claim.claimed_at)
+            raise Transient(f"{post.key} was claimed too long ago to be sent now.")
         try:
             sent = await send()
         except (Permanent, NotDone):
@@ -143,19 +147,20 @@ class Outbox:
         return sent
 
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
-        """Search for what another attempt has sent. Raises `Transient` where it may still come, and `Permanent` where a
-        person is to look; returns "" where it is to be sent again."""
+        """Search for what another attempt has sent. Raises `Transient` where it may still come; returns "" where it is
+        to be sent again."""
         early = self._clock() < self._resend_at(post, claim)  # asked first: the search must see all until then
-        if found := await find(claim.claimed_at - CLOCK_SKEW):
+        try:
+            found = await find(claim.claimed_at - CLOCK_SKEW)
+        except Permanent as error:  # who may not search may post, and the other attempt may have
+            if early:
+                raise self._too_early(post, claim) from error
+            raise
+        if found:
             await self._record(post, found)
             return found
         if early:
             raise self._too_early(post, claim)
-        if post.ask_person_if_unsure:
-            raise Permanent(
-                f"It is not known whether {post.key} was posted: look in the channel {post.channel}, "
-                "and post it by hand if it is missing."
-            )
         return ""
 
     async def _send(self, part: Post, rendered: Rendered) -> str:
@@ -200,7 +205,8 @@ class Outbox:
 
     def _too_early(self, post: Post, claim: PostClaim) -> Transient:
         rest = max(self._resend_at(post, claim) - self._clock(), 1.0)
-        return Transient(f"An earlier attempt at {post.key} may still arrive in Slack.", retry_after=rest)
+        said = f"An earlier attempt at {post.key} may still arrive in Slack."
+        return Transient(said, retry_after=min(rest, LOOK_AGAIN))
 
     def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
         """Put one emoji on messages, (channel, ts) each, beside whatever asks for it: nothing waits for an emoji.

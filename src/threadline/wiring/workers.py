@@ -115,7 +115,7 @@ from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrat
 
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
-HEARTBEATS_EVERY = timedelta(seconds=2)
+HEARTBEATS_EVERY = timedelta(seconds=1)
 """The SDK sends the heartbeats of an activity no more often. By default it waits 80 % of the heartbeat timeout, so that
 one slow call would cost an attempt, and a cancellation, which comes with a heartbeat, would be late."""
 WORKFLOW_TASKS = 20
