@@ -83,8 +83,8 @@ async def test_agent_is_stopped_at_its_budget(bench: InvestigatorScene) -> None:
 
 async def test_turn_that_takes_too_long_is_stopped_for_good(bench: InvestigatorScene) -> None:
     bench.model.script(_thinks_for_ever_after_a_tool)
-    with pytest.raises(Permanent, match="longer than 4 s"):
-        await bench.run(timeout=4.0)
+    with pytest.raises(Permanent, match="longer than 8 s"):
+        await bench.run(timeout=8.0)
     assert bench.usage.cost_usd > 0
     assert running_agents() == []
 
