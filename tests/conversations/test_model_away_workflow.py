@@ -129,7 +129,7 @@ async def test_terminated_run_goes_on_after_the_steps_without_a_model(database: 
         scene.steps.before["act"] = [scene.hang] * 5
         await scene.say("create one")
         await scene.until_known("waiting for the model")
-        await scene.later(minutes=1)
+        await scene.later(seconds=31)
         await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         scene.steps.before["act"].clear()
