@@ -6,11 +6,13 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import text
 
+from tests.support.temporal import until
 from threadline.db.engine import Database, Transaction, current_savepoint, savepoint
 
 MAKE = text("CREATE TEMPORARY TABLE marks (mark text)")
 MARK = text("INSERT INTO marks VALUES (:mark)")
 SLEEP = text("SELECT pg_sleep(30)")
+SLEEPING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
 
 
 async def marks(tx: Transaction) -> list[str]:
@@ -41,8 +43,12 @@ async def test_cancellation_within_a_savepoint_stays_one(database: Database) -> 
         async with database.begin() as tx, savepoint(tx):
             await tx.execute(SLEEP)
 
+    async def sleeping() -> bool:
+        async with database.begin() as tx:
+            return bool((await tx.execute(SLEEPING)).scalar_one())
+
     task = asyncio.create_task(work())
-    await asyncio.sleep(0.5)
+    await until(sleeping, "Postgres is in the midst of the statement")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -121,8 +121,8 @@ class LoadScene:
         served = client or self.client
         activities = core_activities(self.database, served, self.web, limits=limits)
         for each in activities if not reactions else ():
-            if isinstance(live := each.__self__, LiveCaseActivities):  # type: ignore[attr-defined]
-                live.posts.outbox.add_reactions = lambda *_: None  # type: ignore[method-assign]
+            if isinstance(live := each.__self__, LiveCaseActivities):  # type: ignore[attr-defined]  # bound methods
+                live.posts.outbox.add_reactions = lambda *_: None  # type: ignore[method-assign]  # of this one outbox
         core = Worker(
             served,
             task_queue=CORE_QUEUE,
