@@ -215,7 +215,7 @@ async def test_fault_in_a_step_fails_the_task_and_never_the_run(database: Databa
         failures = [each.workflow_task_failed_event_attributes.failure.message for each in await scene.events()]
         return any("does not handle" in message for message in failures)
 
-    async with conversation(database) as scene:
+    async with conversation(database, ModelReply(), ModelReply()) as scene:
         scene.steps.before["finish_turn"] = [broken]
         await scene.say("any news")
         await scene.until(suspended, "the workflow's task fails")

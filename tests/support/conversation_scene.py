@@ -25,7 +25,7 @@ from tests.support.slack import Clock
 from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import FinishRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest, Thought
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
@@ -115,6 +115,9 @@ class _Step(ActivityInboundInterceptor):
         self._steps.asked.append((name, request))
         await _next(self._steps.before.get(name))
         result = await super().execute_activity(input)
+        if isinstance(result, Thought) and result.finished:  # the turn has ended with it
+            self._steps.asked.append(("finish_turn", replace(request.finish, answer_step=result.step)))
+            await _next(self._steps.after.get("finish_turn"))
         await _next(self._steps.after.get(name))
         return result
 

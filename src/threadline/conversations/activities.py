@@ -121,8 +121,17 @@ class LiveConversationActivities(ConversationActivities):
         return await decide.decide_without_model(self.deps, request)
 
     async def think(self, request: ThinkRequest) -> Thought:
+        attempt = activity.info().attempt
         async with showing_status(self.deps.slack, request.thread, request.status):
-            return await think(self.deps, request, activity.info().attempt)
+            thought = await think(self.deps, request, attempt)
+        if attempt > 1 or request.finish is None or thought.reply.calls or not thought.reply.text:
+            return thought
+        try:
+            ending = replace(request.finish, answer_step=thought.step)
+            return replace(thought, finished=await finish_turn(self.deps, ending, attempt))
+        except Exception as error:  # noqa: BLE001 - the reply is on record, and `finish_turn` repeats the rest
+            _log.warning("answer_not_said", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
+            return thought
 
     async def act(self, request: ActRequest) -> list[Execution]:
         async with showing_status(self.deps.slack, request.thread, request.status):

@@ -30,10 +30,10 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
-    start_to_close=600, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
+    start_to_close=660, retry=retry_policy(2, 60, attempts=4), heartbeat=POST.heartbeat, long_wait_in_workflow=True
 )
-"""Longer than two calls of the model (150 s each) behind a summary and the operator's context (260 s); an error's
-`retry_after` counts. After these the workflow waits."""
+"""Longer than two calls of the model (150 s each) behind a summary and the operator's context (260 s), before an answer
+is posted; an error's `retry_after` counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
     retry=retry_policy(2, 20, attempts=3),
@@ -106,40 +106,6 @@ class TurnDecision:
 
 
 @dataclass(frozen=True)
-class ThinkRequest(ConversationTurn):
-    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then. `since`
-    is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step."""
-
-    step: int
-    choice: ToolChoice
-    agent: Agent = Agent.COPILOT
-    status: str = ""
-    """As in `DecideRequest`."""
-    since: int = 0
-
-
-@dataclass(frozen=True)
-class Thought:
-    """`reply` holds the beginning of its text and calls without their arguments. `step`: where it is recorded, earlier
-    where that call's result was lost, later where an earlier run waited for the model; 0: as asked."""
-
-    reply: ModelReply
-    snapshot: ConversationSnapshot
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class ActRequest(ConversationTurn):
-    """Calls of tools, side by side where there are several: then all of them only read. At most ten. Their arguments
-    are in the reply of this step. `protocol`: the operator's state before them."""
-
-    step: int
-    calls: tuple[ToolCall, ...]
-    protocol: ProtocolState | None = None
-    status: str = ""
-
-
-@dataclass(frozen=True)
 class FinishRequest(ConversationTurn):
     """The end of a turn. `text` counts only where it is no model's (`answer_step` is 0). `final`: the call in that
     reply which has the answer's words, where the operator speaks by a tool. It is run with the end of the turn, and
@@ -182,6 +148,43 @@ class FinishedTurn:
     """Ids of what the turn has proposed and nobody has decided."""
     final: Execution | None = None
     """What the request's `final` came to; where it does not end the turn, the turn has not ended."""
+
+
+@dataclass(frozen=True)
+class ThinkRequest(ConversationTurn):
+    """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then. `since`
+    is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step."""
+
+    step: int
+    choice: ToolChoice
+    agent: Agent = Agent.COPILOT
+    status: str = ""
+    """As in `DecideRequest`."""
+    since: int = 0
+    finish: FinishRequest | None = None
+    """The turn's end if the reply is nothing but an answer: said at once; `finish_turn` repeats what fails of it."""
+
+
+@dataclass(frozen=True)
+class Thought:
+    """`reply` holds the beginning of its text and calls without their arguments. `step`: where it is recorded, earlier
+    where that call's result was lost, later where an earlier run waited for the model; 0: as asked."""
+
+    reply: ModelReply
+    snapshot: ConversationSnapshot
+    step: int = 0
+    finished: FinishedTurn | None = None
+
+
+@dataclass(frozen=True)
+class ActRequest(ConversationTurn):
+    """Calls of tools, side by side where there are several: then all of them only read. At most ten. Their arguments
+    are in the reply of this step. `protocol`: the operator's state before them."""
+
+    step: int
+    calls: tuple[ToolCall, ...]
+    protocol: ProtocolState | None = None
+    status: str = ""
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,7 @@ class ConversationActivities(ABC):
 
         Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
         the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
+        The first try goes on to end the turn with an answer that calls no tool.
         Raises Permanent, with a sentence for the person, where there is no reply to be had; Transient: later, maybe.
         """
 

@@ -2,6 +2,8 @@
 
     store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
 
+A turn is begun and decided by one activity, and a reply that is the answer ends it with the same activity.
+
 `ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
 The conversation is in Postgres. Activities return snapshots of it; the one with the highest `rev` counts.
 """
@@ -360,13 +362,24 @@ class Turn:
 
     async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
         """End the turn; one whose final call, which has the turn's last words, is refused has not ended."""
+        request = self._ending(outcome, final)
+        self._conversation.show_activity(f"finishing turn {self._number}")
+        summary = f"finish turn {self._number}: {outcome.kind}"
+        finished = await call(ConversationActivities.finish_turn, request, summary=summary)
+        if finished.snapshot.turn < self._number:  # its final call was refused
+            self._conversation.update(finished.snapshot)
+        else:
+            self._keep_finished(finished, request)
+        return finished
+
+    def _ending(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishRequest:
         reason = None if self._conversation.stop_requested else self._escalation_reason(outcome)
         if reason and outcome.kind in _FAILED:
             done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
         proposed = outcome.kind is OutcomeKind.PROPOSED
-        request = FinishRequest(
+        return FinishRequest(
             self._thread,
             self._number,
             outcome.kind,
@@ -382,15 +395,10 @@ class Turn:
             # That the model is away is said before the answer; nobody who is asked for waits for it.
             post=self._away_notice is None or self._away_notice.done(),
         )
-        self._conversation.show_activity(f"finishing turn {self._number}")
-        summary = f"finish turn {self._number}: {outcome.kind}"
-        finished = await call(ConversationActivities.finish_turn, request, summary=summary)
-        if finished.snapshot.turn < self._number:  # its final call was refused
-            self._conversation.update(finished.snapshot)
-        else:
-            self._finished, self._posts_later = finished, finished.handover or not request.post
-            self._conversation.turn_finished(self._number, finished)
-        return finished
+
+    def _keep_finished(self, finished: FinishedTurn, request: FinishRequest) -> None:
+        self._finished, self._posts_later = finished, finished.handover or not request.post
+        self._conversation.turn_finished(self._number, finished)
 
     async def _work(self) -> ConversationOutcome:
         conversation = self._conversation
@@ -512,7 +520,9 @@ class Turn:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
             where = (self._thread, self._number, self._step)
-            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since)
+            ran = tuple(self._executions[self._before_loop :])
+            ending = self._ending(ConversationOutcome(OutcomeKind.ANSWERED, "", self._step, self._model_calls, ran))
+            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since, ending)
             conversation.show_activity(f"thinking (step {self._step})")
             try:
                 # A stop breaks it off: at once when the model is away already, or an operator wants the run to end.
@@ -528,6 +538,8 @@ class Turn:
                 self._step = thought.step or self._step
                 conversation.update(thought.snapshot)
                 self._note_addressed()
+                if thought.finished:
+                    self._keep_finished(thought.finished, ending)
                 return thought.reply
 
     async def _wait_for_model(self, error: FailureError) -> None:

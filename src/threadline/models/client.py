@@ -117,10 +117,10 @@ class OpenAIModel(ChatModel):
 
 
 def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The same body, with its tools put in as they are: as an argument the SDK looks through each of their schemas for
-    what it might rename, and finds nothing; with fifty tools that is 11 ms of CPU in which nobody else is served."""
-    tools = {"tools": asked["tools"]} if "tools" in asked else {}
-    return {name: value for name, value in asked.items() if name not in tools} | {"extra_body": tools}
+    """The same body, put in as it is: in arguments the SDK looks at each value for what it might rename, and finds
+    nothing. With fifty tools that is 11 ms of CPU in which nobody else is served, with a short dialogue some 5 ms."""
+    needed = {"messages": ()} if "messages" in asked else {}
+    return {"model": asked["model"], "extra_body": asked, **needed}
 
 
 def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT) -> Ask:

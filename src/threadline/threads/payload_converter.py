@@ -86,10 +86,15 @@ class SharedJson(PydanticJSONPlainPayloadConverter):
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
+    """The SDK makes one at each workflow task: all have the same parts."""
+
+    _parts = tuple(
+        SharedJson() if isinstance(each, JSONPlainPayloadConverter) else each
+        for each in DefaultPayloadConverter.default_encoding_payload_converters
+    )
+
     def __init__(self) -> None:
-        usual = DefaultPayloadConverter.default_encoding_payload_converters
-        json = SharedJson()
-        super().__init__(*(json if isinstance(each, JSONPlainPayloadConverter) else each for each in usual))
+        super().__init__(*self._parts)
 
 
 data_converter: DataConverter = replace(pydantic_data_converter, payload_converter_class=SharedPayloadConverter)
