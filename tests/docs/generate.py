@@ -32,9 +32,9 @@ SETTINGS = f"""{NOTICE}
 
 # Settings
 
-Every setting is an environment variable. Write durations as `30s`, `15m`, `2h`, `5d` or `1h30m`. A variable without a
-default and marked *required* must be set for the processes that read it. Commands read the variables of what they use,
-such as `DATABASE_URL`. `threadline doctor` reports what is missing or wrong."""
+Every setting is an environment variable. Its name counts in capitals only. Write durations as `30s`, `15m`, `2h`, `5d`
+or `1h30m`. A variable without a default and marked *required* must be set for the processes that read it. Commands read
+the variables of what they use, such as `DATABASE_URL`. `threadline doctor` reports what is missing or wrong."""
 TEMPORAL = """## Temporal
 
 Read by the gateway, the core worker, the agents' worker and the commands, in the same way as by Temporal's own clients:
