@@ -188,6 +188,18 @@ async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
     assert not late
 
 
+async def test_command_that_reads_writes_nothing(
+    commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET default_transaction_read_only = on')
+    refused = run_command(("records", "lock", "Web shop", "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path)
+    assert "read-only transaction" in refused.stderr
+    for name, arguments in commands.items():
+        done = run_command(arguments, {"DATABASE_URL": database_url}, tmp_path)
+        assert done.returncode == 0, (name, done.stderr)
+
+
 @pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
 def test_namespace_is_that_of_temporals_own_configuration(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
