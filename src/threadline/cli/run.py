@@ -39,10 +39,7 @@ def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core,
 
 def codec(
     http: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT", help="Address to serve at. Beyond this machine it needs THREADLINE_CODEC_TOKEN."
-        ),
+        str, typer.Option(metavar="HOST:PORT", help="Address. Beyond this machine it needs THREADLINE_CODEC_TOKEN.")
     ] = "127.0.0.1:8234",
 ) -> None:
     """Decrypt payloads for Temporal's UI and command line."""
