@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -40,3 +42,10 @@ def test_no_part_of_a_log_line_holds_a_secret(capsys: pytest.CaptureFixture[str]
     assert entries[0]["bot_token"] == "[redacted: secret]"
     assert "RuntimeError" in entries[0]["exception"]
     assert (entries[2]["event"], entries[2]["count"]) == ("plain", 3)
+
+
+def test_rules_for_secrets_are_loaded_before_the_first_record() -> None:
+    """They take a fifth of a second, which no event of Slack's is to wait for."""
+    code = "import sys; from threadline import telemetry; telemetry.configure_logging(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert "threadline.privacy.secret_rules" in done.stdout.split()

@@ -7,7 +7,7 @@ import sys
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from threadline.privacy.redaction import redact_value
+from threadline.privacy.redaction import redact, redact_value
 
 _VERBOSE_LIBRARIES = ("slack_sdk", "aiohttp.access", "urllib3", "httpx", "httpx2", "httpcore", "httpcore2")
 """Libraries that log each request with its address."""
@@ -28,6 +28,7 @@ def strip_secrets(_logger: WrappedLogger, _method: str, entry: EventDict) -> Eve
 
 def configure_logging(level: str = "INFO") -> None:
     """Send structlog's and the standard library's records to standard output as JSON lines. Call once a process."""
+    redact("")  # loads the rules for secrets now, and not at the first record
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

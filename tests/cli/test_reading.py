@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -142,7 +143,8 @@ def run(url: str, folder: Path, *arguments: str) -> Ran:
 
 def cpu_of_libraries() -> float:
     """Seconds for a process that imports what every command needs, and does nothing."""
-    done = subprocess.run([sys.executable, "-c", _LIBRARIES], capture_output=True, text=True, timeout=100, check=True)
+    command = [sys.executable, "-c", _LIBRARIES]
+    done = subprocess.run(command, env=MACHINE, capture_output=True, text=True, timeout=100, check=True)
     return float(done.stdout)
 
 
@@ -186,6 +188,18 @@ async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
     assert not late
 
 
+async def test_command_that_reads_writes_nothing(
+    commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET default_transaction_read_only = on')
+    refused = run_command(("records", "lock", "Web shop", "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path)
+    assert "read-only transaction" in refused.stderr
+    for name, arguments in commands.items():
+        done = run_command(arguments, {"DATABASE_URL": database_url}, tmp_path)
+        assert done.returncode == 0, (name, done.stderr)
+
+
 @pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
 def test_namespace_is_that_of_temporals_own_configuration(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -205,6 +219,7 @@ def test_namespace_is_that_of_temporals_own_configuration(
 @pytest.fixture
 def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
     """The address of a database for a role whose password is asked for, with a wrong one."""
+    address = database_url.replace("postgres:@", "stranger:wrong-password@")
     with psycopg.connect(database_url, autocommit=True) as connection:
         row = connection.execute("SHOW hba_file").fetchone()
         assert row is not None
@@ -212,13 +227,14 @@ def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
         rules = file.read_text()
         file.write_text("local all stranger scram-sha-256\n" + rules)
         connection.execute("SELECT pg_reload_conf()")
-        for _ in range(100):  # it is read a moment later
-            if connection.execute("SELECT FROM pg_hba_file_rules WHERE user_name = '{stranger}'").rowcount:
-                break
-            time.sleep(0.05)
-        time.sleep(0.5)
         try:
-            yield database_url.replace("postgres:@", "stranger:wrong-password@")
+            for _ in range(200):  # it is read a moment later
+                with pytest.raises(psycopg.OperationalError) as refused:
+                    psycopg.connect(address)
+                if "password authentication failed" in str(refused.value):
+                    break
+                time.sleep(0.02)
+            yield address
         finally:
             file.write_text(rules)
             connection.execute("SELECT pg_reload_conf()")
@@ -242,6 +258,14 @@ def refusal(url: str, folder: Path, *arguments: str) -> str:
         ("postgresql://a:wrong-password@nowhere.invalid/x", "Start Postgres, or correct DATABASE_URL."),
         ("postgresql:///x?host=/nowhere", "No such file or directory. Start Postgres, or correct DATABASE_URL."),
         ("postgresql://a:wrong-password@host:port/x", "write it as postgresql://user:password@host:port/name"),
+        ("postgresql://a:wrong-password@127.0.0.1/x?sslmode=require", "argument 'sslmode'): write it as postgresql://"),
+        ("postgresql://a:wrong-password@127.0.0.1/x?connect_timeout=3", "argument 'connect_timeout'): write it as"),
+        ("postgresql://a:wrong-password@127.0.0.1:99999/x", "port must be 0-65535.): write it as postgresql://"),
+        (
+            "postgresql://a:wrong-password@127.0.0.1/x?ssl=no",
+            "disable, allow, prefer, require, verify-ca, verify-full):",
+        ),
+        ("postgresql://a:wrong-password@127.0.0.1/x?port=none", "port arguments: ('none',)): write it as"),
     ],
 )
 def test_database_that_is_away_is_told_in_one_sentence(url: str, told: str, tmp_path: Path) -> None:
@@ -253,6 +277,17 @@ def test_refused_login_is_told_in_one_sentence(stranger: str, database_url: str,
     assert 'password authentication failed for user "stranger"; correct the URL of the database' in told
     named = database_url.rpartition("/")[0] + "/nowhere?" + database_url.partition("?")[2]
     assert 'database "nowhere" does not exist; correct the URL' in refusal(named, tmp_path)
+
+
+def test_full_database_is_not_told_as_one_that_is_down(database_url: str, tmp_path: Path) -> None:
+    role = f"full_{uuid4().hex}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+        try:
+            told = refusal(database_url.replace("postgres:@", f"{role}@"), tmp_path)
+        finally:
+            connection.execute(f"DROP ROLE {role}")
+    assert told == f'threadline: the database is not available: too many connections for role "{role}"\n'
 
 
 def test_database_is_asked_before_slack(tmp_path: Path) -> None:

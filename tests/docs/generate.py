@@ -5,7 +5,7 @@ import inspect
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
@@ -32,19 +32,16 @@ SETTINGS = f"""{NOTICE}
 
 # Settings
 
-Every setting is an environment variable. Write durations as `30s`, `15m`, `2h`, `5d` or `1h30m`. A variable without a
-default and marked *required* must be set for the processes that read it. Commands read the variables of what they use,
-such as `DATABASE_URL`. `threadline doctor` reports what is missing or wrong."""
+Every setting is an environment variable. Its name counts in capitals only. Write durations as `30s`, `15m`, `2h`, `5d`
+or `1h30m`. A variable marked *required* must be set for the processes that read it. Commands read the variables of what
+they use, such as `DATABASE_URL`. `threadline doctor` reports what is missing or wrong."""
 TEMPORAL = """## Temporal
 
 Read by the gateway, the core worker, the agents' worker and the commands, in the same way as by Temporal's own clients:
 TLS files and profiles work too.
-
-| variable | meaning | default |
-| --- | --- | --- |
-| `TEMPORAL_ADDRESS` | Address of the server. `threadline up` starts a dev server. | `localhost:7233` |
-| `TEMPORAL_NAMESPACE` | Namespace. | `default` |
-| `TEMPORAL_API_KEY` | API key. | none |"""
+- `TEMPORAL_ADDRESS`: Address of the server. `threadline up` starts a dev server. Default: `localhost:7233`.
+- `TEMPORAL_NAMESPACE`: Namespace. Default: `default`.
+- `TEMPORAL_API_KEY`: API key."""
 EXAMPLE = """# Generated from the code by `make docs`: do not edit. docs/settings.md explains every variable.
 # Copy this file to .env and fill it in, for deploy/compose.yaml. For processes of your own, export the same names.
 # A line that is commented out shows the default, or an example where there is none.
@@ -94,10 +91,9 @@ def _group(group: type[settings.SettingsGroup]) -> str:
     readers = [name for name, given in PROCESSES.items() if set(group.variables()) & set(given)]
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
     about = textwrap.fill(f"Read by {read_by}. {_linked(text)}", 120, break_long_words=False)
-    lines = [f"## {title.rstrip('.')}", "", about, ""]
     meanings = described(group)
-    rows = ((f"`{name}`", meanings.get(name, ""), _default(field)) for name, field in group.variables().items())
-    return "\n".join([*lines, *_table(("variable", "meaning", "default"), rows)])
+    found = [f"- `{name}`: {meanings.get(name, '')}{_default(field)}" for name, field in group.variables().items()]
+    return "\n".join([f"## {title.rstrip('.')}", "", about, *found])
 
 
 def described(group: type[settings.SettingsGroup]) -> dict[str, str]:
@@ -118,7 +114,7 @@ def _linked(text: str) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = _written(field)
-    return "*required*" if field.is_required() else f"`{value}`" if value else "none"
+    return " *Required.*" if field.is_required() else f" Default: `{value}`." if value else ""
 
 
 def _written(field: FieldInfo) -> str:
@@ -184,12 +180,6 @@ def _metavar(each: Any) -> str:
         return ""
     name = each.metavar or each.name.upper()
     return name if each.required or isinstance(each, TyperOption) else f"[{name}…]"
-
-
-def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    for each in (columns, ("---",) * len(columns), *rows):
-        cells = " | ".join(cell.replace("|", r"\|") for cell in each)
-        yield f"| {cells} |"
 
 
 if __name__ == "__main__":

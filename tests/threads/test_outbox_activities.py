@@ -115,8 +115,8 @@ async def test_message_that_is_stored_during_the_last_early_search_is_not_sent_a
     clock.now += RESEND_AFTER - 1
     find = slack.find_post
 
-    async def slow(*where: object) -> str | None:
-        found = await find(*where)  # type: ignore[arg-type]
+    async def slow(channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
+        found = await find(channel, thread_ts, key, oldest)
         clock.now += 2
         return found
 

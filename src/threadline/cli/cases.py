@@ -32,12 +32,9 @@ async def list_cases(
         found = await CaseLists(tx).list(open_only=not everything, limit=limit)
     table = Table("case", "status", "severity", "title", "reporter", "opened", "cost", box=None, pad_edge=False)
     for record in found:
-        title, opened = (
-            escape(textwrap.shorten(record.title, 60, placeholder="…")),
-            f"{record.created_at:%Y-%m-%d %H:%M}",
-        )
-        state = (record.bug_id, record.status, record.severity)
-        table.add_row(*state, title, record.reporter_id, opened, f"${record.cost_usd:.2f}")
+        title = escape(textwrap.shorten(record.title, 60, placeholder="…"))
+        state = (record.bug_id, record.status, record.severity, title, record.reporter_id)
+        table.add_row(*state, f"{record.created_at:%Y-%m-%d %H:%M}", f"${record.cost_usd:.2f}")
     output.console.print(table if table.row_count else "There is no case.")
 
 

@@ -62,6 +62,8 @@ async def open_database() -> "AsyncIterator[Database]":
             async with database.connect():
                 pass
         except Transient as away:
+            if not isinstance(away.__cause__, OSError):  # Postgres itself says why it takes no connection
+                raise
             raise Transient(f"{away}. Start Postgres, or correct DATABASE_URL.") from away
         yield database
 

@@ -35,13 +35,7 @@ _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
 @run_async
 async def explain(
-    message: Annotated[
-        str,
-        typer.Argument(
-            metavar="MESSAGE",
-            help="Permalink of an answer of the bot, or of a message that it has answered; or CHANNEL/TS.",
-        ),
-    ],
+    message: Annotated[str, typer.Argument(help="Permalink or CHANNEL/TS of an answer, or of what it answers.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""

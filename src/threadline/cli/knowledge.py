@@ -19,10 +19,7 @@ app = typer.Typer(
 @run_async
 async def ingest(
     paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH…", help="Folders of Markdown, single files, and lists of addresses (*.urls), one a line."
-        ),
+        list[Path], typer.Argument(metavar="PATH…", help="Folders of Markdown, files, and lists of addresses (*.urls).")
     ],
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Also fetch addresses of this machine and this network.")

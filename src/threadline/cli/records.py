@@ -135,12 +135,7 @@ def _read_records(
 @app.command(help=_HELP)
 @run_async
 async def load(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="TOML with [\\[project]], [\\[resource]], [\\[rfp]] and [\\[member]] tables."
-        ),
-    ],
+    file: Annotated[Path, typer.Argument(help="TOML with [\\[project]], [\\[resource]], [\\[rfp]] and [\\[member]].")],
     team: Team = "",
 ) -> None:
     from threadline.appointments.store import AppointmentStore

@@ -21,10 +21,7 @@ class Queue(StrEnum):
 
 
 def gateway(
-    http: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT", help="Address to serve signed HTTP at. Required without SLACK_APP_TOKEN."),
-    ] = "",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve HTTP. Required without SLACK_APP_TOKEN.")] = "",
 ) -> None:
     """Receive Slack's events and signal workflows: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
     from threadline.wiring.gateway import run_gateway
@@ -42,10 +39,7 @@ def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core,
 
 def codec(
     http: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT", help="Address to serve at. Beyond this machine it needs THREADLINE_CODEC_TOKEN."
-        ),
+        str, typer.Option(metavar="HOST:PORT", help="Address. Beyond this machine it needs THREADLINE_CODEC_TOKEN.")
     ] = "127.0.0.1:8234",
 ) -> None:
     """Decrypt payloads for Temporal's UI and command line."""

@@ -1,7 +1,7 @@
 """The connections to Postgres; `begin` opens one transaction, committed when its block ends well."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ from sqlalchemy import URL, Select, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from threadline.db.errors import translate_errors
+from threadline.db.errors import first_line, translate_errors
 from threadline.errors import Permanent
 
 Query = Select[Any]
@@ -21,6 +21,7 @@ Transaction = AsyncConnection
 _SAVEPOINT, _RELEASE = text("SAVEPOINT part"), text("RELEASE SAVEPOINT part")
 _ROLLBACK = text("ROLLBACK TO SAVEPOINT part")
 _CURRENT = "threadline.savepoint"
+_FORM, _TLS = "write it as postgresql://user:password@host:port/name", "for TLS set PGSSLMODE"
 
 
 class Store:
@@ -38,26 +39,24 @@ class Database:
     setup_hint = "Set DATABASE_URL."
 
     def __init__(self, url: str, *, pool_size: int = 10, application: str = "threadline") -> None:
-        self._engine: AsyncEngine = create_async_engine(
-            driver_url(url, "asyncpg"),
-            pool_size=pool_size,
-            max_overflow=pool_size // 2,
-            pool_timeout=5,
-            pool_recycle=1800,
-            connect_args={
-                "timeout": 5,
-                "command_timeout": 20,
-                "prepared_statement_cache_size": 300,  # the default of 100 evicts statements that are used again
-                "server_settings": {
-                    "application_name": application,
-                    "statement_timeout": "15s",
-                    "lock_timeout": "10s",
-                    "idle_in_transaction_session_timeout": "60s",
+        settings = {"application_name": application, "statement_timeout": "15s", "lock_timeout": "10s"}
+        with _usable_url():
+            self._engine: AsyncEngine = create_async_engine(
+                driver_url(url, "asyncpg"),
+                pool_size=pool_size,
+                max_overflow=pool_size // 2,
+                pool_timeout=5,
+                pool_recycle=1800,
+                connect_args={
+                    "timeout": 5,
+                    "command_timeout": 20,
+                    "prepared_statement_cache_size": 300,  # the default of 100 evicts statements that are used again
+                    "server_settings": settings | {"idle_in_transaction_session_timeout": "60s"},
                 },
-            },
-        )
+            )
         self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         event.listen(self._engine.sync_engine, "checkout", _unless_cut)
+        event.listen(self._engine.sync_engine, "do_connect", _connect)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
@@ -131,11 +130,28 @@ def _unless_cut(connection: Any, *_: object) -> None:
         raise DisconnectionError("the connection was cut")
 
 
+def _connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+    with _usable_url():
+        return dialect.connect(*arguments, **options)
+
+
+@contextmanager
+def _usable_url() -> Iterator[None]:
+    """Raises `Permanent`, without the URL's password, for a part of the URL that the driver does not know or take."""
+    try:
+        yield
+    except Exception as error:
+        cause = error.__cause__ or error  # SQLAlchemy wraps what the driver says of an option's value
+        # A certificate that cannot be verified is both, and may be renewed.
+        if isinstance(cause, OSError) or not isinstance(cause, TypeError | ValueError | OverflowError | ArgumentError):
+            raise
+        raise Permanent(f"The URL of the database cannot be used ({first_line(cause)}): {_FORM}; {_TLS}") from None
+
+
 def driver_url(url: str, driver: str) -> URL:
     """The same database by another driver: `postgresql://…` becomes `postgresql+<driver>://…`. Raises `Permanent`,
     without the URL's password, when it cannot be read."""
     try:
         return make_url(url).set(drivername=f"postgresql+{driver}")
     except (ValueError, ArgumentError):
-        hint = "The URL of the database cannot be read: write it as postgresql://user:password@host:port/name"
-        raise Permanent(hint) from None
+        raise Permanent(f"The URL of the database cannot be read: {_FORM}") from None

@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]|localhost", re.IGNORECASE)
 def redact(text: str) -> str:
     """The text with each secret replaced by a mark such as `[redacted: GitHub token]`; the rest stays as it is. Never
     raises; takes time in proportion to the text; doing it twice changes nothing."""
-    # They take a fifth of a second to load, and most commands redact nothing. A process that logs has them at once.
+    # They take a fifth of a second to load, and most commands redact nothing. `configure_logging` loads them at once.
     from threadline.privacy.secret_rules import RULES
 
     for _ in range(_ROUNDS):
