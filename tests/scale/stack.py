@@ -50,7 +50,9 @@ class ScaleStack(ChaosStack):
 
     async def _set_up_postgres(self) -> None:
         """Leave Postgres as safe as it is for people, and let it count statements."""
-        event.listen(self.database._engine.sync_engine, "before_cursor_execute", _marked, retval=True)
+        engine = self.database._engine.sync_engine
+        event.listen(engine, "before_cursor_execute", _marked, retval=True)
+        event.listen(engine, "do_connect", _without_hurry)
         await self._execute(
             "ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements", "ALTER SYSTEM SET track_io_timing = on"
         )
@@ -65,3 +67,8 @@ class ScaleStack(ChaosStack):
 
 def _marked(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
     return f"{statement} {OWN}", parameters
+
+
+def _without_hurry(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
+    """Let a statement of the oracle read what is in ten thousand threads."""
+    options |= {"command_timeout": 600, "server_settings": {"application_name": "oracle"}}

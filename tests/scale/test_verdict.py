@@ -22,6 +22,7 @@ from tests.scale.run import TINY, Run, unrest
 from tests.scale.stack import ScaleStack
 from tests.scale.verdict import REPLAYED, Findings, judge, sample
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.errors import Transient
 from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 TALK = "T:C:1.1"
@@ -155,7 +156,7 @@ async def _lost() -> list[Fault]:
     return [Fault(TALK, "T:C:1.2 was never stored")]
 
 
-STEPS = ("_open", "_load", "_rest", "_replay", "_read_figures")
+STEPS = ("_open", "_load", "_rest", "_look", "_replay", "_read_figures")
 
 
 @pytest.mark.parametrize("breaks_off", STEPS)
@@ -177,8 +178,13 @@ async def test_what_is_not_at_rest_is_told_at_the_bound(monkeypatch: pytest.Monk
     async def stands_still() -> tuple[int, str]:
         return 1, "3 messages are not stored"
 
+    async def is_away() -> tuple[int, str]:
+        raise Transient("the database is away")
+
     (late,) = await played._wait(stands_still, 0.05, every=0.01)
     assert str(late).startswith("3 messages are not stored after 0 s (of 0)")
+    (away,) = await played._wait(is_away, 0.05, every=0.01)
+    assert "the database is away" in str(away)
     monkeypatch.setattr(run, "PATIENCE", 0.05)
     (stuck,) = await played._wait(stands_still, 100.0, every=0.01)
     assert str(stuck) == "3 messages are not stored after 0 s (of 100), 0 of them without a change"
