@@ -18,6 +18,7 @@ from threadline.wiring.temporal import replayer
 CLEANUP = 20.0
 """Seconds after the end of all cases within which workspaces and processes must be gone."""
 _HEALTHY = (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.CONTINUED_AS_NEW)
+ENDLESS = (CATCH_UP_ID, SWEEP_ID)
 _EXPECTED_TASK_FAILURES = (
     WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
     WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
@@ -35,16 +36,33 @@ async def judge_runs(
     stack: ChaosStack, runs: Sequence[WorkflowExecution], terminated: Sequence[EndedRun]
 ) -> list[Fault]:
     """Return runs that did not end well, tasks that failed, and histories that do not replay."""
-    ended = {run.run_id for run in terminated}
-    found, histories = [], []
+    return [*judge_ends(runs, terminated), *await judge_histories(await histories_of(stack, runs))]
+
+
+def judge_ends(
+    runs: Sequence[WorkflowExecution], terminated: Sequence[EndedRun] = (), endless: tuple[str, ...] = ENDLESS
+) -> list[Fault]:
+    """Return runs that did not end well. `endless`: how the ids of workflows begin that may be running."""
+    ended, found = {run.run_id for run in terminated}, []
     for run in runs:
         by_hand = run.run_id in ended and run.status is WorkflowExecutionStatus.TERMINATED
-        endless = run.id.startswith((CATCH_UP_ID, SWEEP_ID)) and run.status is WorkflowExecutionStatus.RUNNING
-        if run.status not in _HEALTHY and not by_hand and not endless:
+        runs_on = run.id.startswith(endless) and run.status is WorkflowExecutionStatus.RUNNING
+        if run.status not in _HEALTHY and not by_hand and not runs_on:
             found.append(Fault("", f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}"))
-        history = await stack.client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-        histories.append(history)
-        found += [Fault("", f"{run.id} ({run.run_id}) failed a task: {words}") for words in _failed_tasks(history)]
+    return found
+
+
+async def histories_of(stack: ChaosStack, runs: Sequence[WorkflowExecution]) -> list[WorkflowHistory]:
+    handles = (stack.client.get_workflow_handle(run.id, run_id=run.run_id) for run in runs)
+    return [await handle.fetch_history() for handle in handles]
+
+
+async def judge_histories(histories: Sequence[WorkflowHistory]) -> list[Fault]:
+    """Return tasks that failed, and histories that do not replay."""
+    found = []
+    for history in histories:
+        run = f"{history.workflow_id} ({history.run_id})"
+        found += [Fault("", f"{run} failed a task: {words}") for words in _failed_tasks(history)]
     async with replayer().workflow_replay_iterator(_each(histories)) as replayed:
         async for result in replayed:
             if result.replay_failure is not None:

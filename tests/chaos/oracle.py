@@ -18,7 +18,7 @@ from threadline.conversations.model import answers
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
-_CASE_WORD = re.compile(r"\bw\d\d[a-z]\w*")
+_CASE_WORD = re.compile(r"\bw\d\d+[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
 _BY_OPERATOR = answers.stopped_text([], by_operator=True).removesuffix(" Nothing was done yet.")
 """How the answer of a turn begins that an operator has stopped."""
@@ -44,7 +44,7 @@ class Fault:
 def judge(evidence: Evidence) -> list[Fault]:
     """Return everything that is not as it must be in the database, in Slack and in the repository."""
     rules = (
-        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired),
+        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired, _mixed_up),
         *(_case_ends, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
         *(_numbers, _use, _verdicts, _asked, _order, _turns, _answers, _answer_posts),
         *(_tool_effects, _journal, _stops, _handovers),
@@ -164,6 +164,22 @@ def _repaired(evidence: Evidence) -> Iterator[Fault]:
     for thread, event in evidence.repaired:
         if thread in threads and not evidence.terminated[thread]:
             yield Fault(thread, f"the sweep had to repair it: {event}")
+
+
+def _mixed_up(evidence: Evidence) -> Iterator[Fault]:
+    """What a turn says that it has read was said in its own thread. Each word is of one thread."""
+    said_in = {
+        word: each.place
+        for each in evidence.written.values()
+        for word in (*words_of(each.text), *_CASE_WORD.findall(each.text))
+    }
+    places = {thread: place for place, thread in evidence.threads.items()}
+    read = [(turn, words_of(turn.answer)) for turn in evidence.turns if turn.kind in _ANSWERING]
+    read += [(turn, _CASE_WORD.findall(" ".join(turn.result.get("said", ())))) for turn in evidence.case_turns]
+    for turn, words in read:
+        for word in words:
+            if (place := said_in.get(word)) and place != places.get(turn.thread):
+                yield Fault(turn.thread, f"turn {turn.turn} has read {word}, which was said in {place}")
 
 
 # -- rules for cases -------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ POSTED = "posted into the thread now"
 _READS_ON = 0.2
 """Share of the agent's turns that read the next message as well, as the real agent does through its tool."""
 _ACTIONS = {Action.POST_FINDINGS: 60, Action.ASK_REPORTER: 20, Action.RESOLVED: 15, Action.ESCALATE: 5}
-_OWN_WORD = re.compile(r"\bt\d\d[mr]\d*\b")
+_OWN_WORD = re.compile(r"\bt\d\d+[mr]\d*\b")
 _ORDER = re.compile(r"add (t\d\d[mr]\d*) to (chaos-\d+)")
 _NOTE = re.compile(r"note (t\d\d[mr]\d*) of (rfp_chaos\d+)")
 _SCOPE = re.compile(r"rfp_id_scope: (rfp_\w+)")
@@ -204,7 +204,7 @@ def reply_to(prompt: Prompt) -> ModelReply:
         return ModelReply(calls=tuple(_call(CREATE_ITEMS, project_id=project, items=[item]) for project, item in items))
     if may_call and said and all(ASIDE in each for each in said):
         return ModelReply(NO_REPLY)
-    return ModelReply(_names(said))
+    return ModelReply(names(said))
 
 
 def words_of(text: str) -> list[str]:
@@ -212,7 +212,8 @@ def words_of(text: str) -> list[str]:
     return list(dict.fromkeys(_OWN_WORD.findall(text)))
 
 
-def _names(said: Sequence[str]) -> str:
+def names(said: Sequence[str]) -> str:
+    """Return an answer that names each message."""
     return f"I have read {', '.join(words_of(' '.join(said))) or 'nothing'}."
 
 
@@ -223,7 +224,7 @@ def _operator_calls(prompt: Prompt, said: Sequence[str]) -> Iterator[ToolCall]:
     for word, rfp_id in _new_orders(_NOTE, prompt, said):
         yield _call("opportunity_patch", rfp_id=rfp_id, patch=json.dumps({"noted": {word: True}}), version=None)
         yield _call("journal_append", rfp_id=rfp_id, text=word, kind="note")
-    yield _call(POST_SUMMARY, text=_names(said), rfp_id=None)
+    yield _call(POST_SUMMARY, text=names(said), rfp_id=None)
 
 
 def _new_orders(pattern: re.Pattern[str], prompt: Prompt, said: Sequence[str]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psycopg
 from temporalio.client import Client
@@ -68,6 +68,11 @@ class Clock:
 class ChaosStack:
     """All processes of the product and its servers. `log` keeps what was done to them, by the second since 1970."""
 
+    limits: ClassVar[dict[str, str]] = LIMITS
+    model_class: ClassVar[type[ModelSandbox]] = ModelSandbox
+    ready_within: ClassVar[float] = 60.0
+    """Seconds within which a process must be ready."""
+
     home: StateFolder
     family: ProcessGroup
     clock: Clock
@@ -85,8 +90,12 @@ class ChaosStack:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, folder: Path) -> AsyncIterator[Self]:
-        """Start the servers and the core workers, and stop all at the end. `use` starts the rest."""
+    async def running(cls, folder: Path, **given: str) -> AsyncIterator[Self]:
+        """Start the servers and the core workers, and stop all at the end. `use` starts the rest.
+
+        Args:
+            given: settings of the product beyond those of the stack.
+        """
         home = StateFolder(folder)
         async with AsyncExitStack() as opened:
             opened.enter_context(home.locked())
@@ -97,19 +106,19 @@ class ChaosStack:
             slack = await opened.enter_async_context(
                 FaultySlack.running(clock=clock, retry_delays=RETRIES, ack_timeout=3.0)
             )
-            model = await opened.enter_async_context(ModelSandbox.running())
+            model = await opened.enter_async_context(cls.model_class.running())
             server, databases = await asyncio.gather(
                 temporal.start(family, home.root, ports, machine),
                 postgres.start(family, home.root, ports, machine),
             )
-            _without_fsync(databases.owner)
             make_sample_repository(home.repository)
-            settings = machine | model.settings | _settings(home, slack, server, databases)
+            settings = machine | model.settings | cls.limits | _settings(home, slack, server, databases) | given
             client = await Client.connect(server.address, data_converter=pydantic_data_converter)
             database = Database(databases.owner, pool_size=4, application="oracle")
             opened.push_async_callback(database.dispose)
             stack = cls(home, family, clock, slack, model, settings, client, database, ports.take(0))
             stack.set_rates(FaultRates())
+            await stack._set_up_postgres()
             await asyncio.gather(*(stack._start(name) for name in CORES))
             supervisor = asyncio.create_task(stack._supervise())
             opened.push_async_callback(_cancelled, supervisor)
@@ -164,6 +173,16 @@ class ChaosStack:
     def workspaces(self) -> Path:
         return self.home.root / "workspaces"
 
+    async def _set_up_postgres(self) -> None:
+        """Switch fsync off: the files of a killed process are safe without it."""
+        await self._execute("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off")
+        await self._execute("SELECT pg_reload_conf()")
+
+    async def _execute(self, *statements: str) -> None:
+        async with await psycopg.AsyncConnection.connect(self.settings["DATABASE_URL"], autocommit=True) as owner:
+            for statement in statements:
+                await owner.execute(statement.encode())
+
     async def _restart(self, name: str) -> None:
         self.restarts += 1
         deadline = time.monotonic() + 60
@@ -202,7 +221,9 @@ class ChaosStack:
         gateway = name == "gateway"
         ready = ready_on_event("gateway_ready" if gateway else "worker_ready")
         command = (sys.executable, "-m", *self._arguments(name))
-        await self.family.start(ChildCommand(name, command, self._environment(name), ready, within=60, folder=ROOT))
+        await self.family.start(
+            ChildCommand(name, command, self._environment(name), ready, self.ready_within, folder=ROOT)
+        )
 
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name == "gateway":
@@ -228,7 +249,6 @@ def _settings(
     home: StateFolder, slack: FaultySlack, server: temporal.TemporalServer, databases: postgres.Databases
 ) -> dict[str, str]:
     return {
-        **LIMITS,
         "SLACK_API_URL": slack.api_url,
         "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
         "SLACK_APP_TOKEN": identity.APP_TOKEN,
@@ -243,14 +263,6 @@ def _settings(
         "THREADLINE_HOME": str(home.root),
         "THREADLINE_REPO": str(home.repository),
     }
-
-
-def _without_fsync(url: str) -> None:
-    """Switch fsync off: the files of a killed process are safe without it."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        for setting in ("fsync", "full_page_writes"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
-        connection.execute("SELECT pg_reload_conf()")
 
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:

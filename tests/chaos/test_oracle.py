@@ -137,6 +137,10 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         ("nobody wrote it", {"written": THREE}),
         (f"nothing was stored of what people said in {PLACE}", {"conversations": [], "messages": [], "turns": []}),
         ("nothing was stored", UNDELIVERED),
+        (
+            "turn 1 has read t01r, which was said in D1:9.1",
+            {**UNDELIVERED, "turns": [_turn(answer="I have read t00r, t00m00, t01r.")]},
+        ),
     ],
     "said to the other side of a handover": [
         ("were asked 0 times to take it over", {"handovers": [replace(HANDOVER, cards=0)], "turns": ESCALATED}),
@@ -273,6 +277,21 @@ MENDED = Evidence(
 )
 
 
+OTHER = {"T:C:9": Written("T:C:9", MessageKind.REPORT, "C:BUG-3", "It fails, w01r.")}
+READING = SimpleNamespace(
+    thread="BUG-1",
+    turn=1,
+    action="post_findings",
+    result={"seen": [], "said": ["It fails, w01r."]},
+    read_seqs=[],
+    failure="",
+    session_id="",
+    next_step="",
+    closed=False,
+    ends=0,
+)
+
+
 async def test_oracle_sees_nothing_wrong_with_a_fix_and_a_file() -> None:
     assert _judged(MENDED) == ""
 
@@ -289,6 +308,7 @@ async def test_oracle_sees_nothing_wrong_with_a_fix_and_a_file() -> None:
         ("log.txt is kept", {"attached": {"F1": False}}),
         ("nobody fetched it", {"files": [_changed(FILE, there=False)]}),
         ("the sweep had to repair it: answer_missing", {"repaired": [("BUG-1", "answer_missing")]}),
+        ("BUG-1: turn 1 has read w01r, which was said in C:BUG-3", {"written": OTHER, "case_turns": [READING]}),
     ],
 )
 async def test_oracle_sees_a_fix_pushed_twice_or_nowhere_and_a_missing_file(fault: str, changes: Changes) -> None:

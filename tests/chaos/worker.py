@@ -137,7 +137,11 @@ def main(part: str) -> None:
     )
     if part == "scripted":
         _replace(workers, agent_activities=scripted_activities)
-    queue = "core" if part == "core" else "agents"
+    serve("core" if part == "core" else "agents")
+
+
+def serve(queue: str) -> None:
+    """Work until this process is told to stop, and end it."""
     try:
         process.run_service(partial(workers.run_worker, queue), fast=queue == "core")
     except (Permanent, Transient) as error:

@@ -4,9 +4,9 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 from sqlalchemy import text
@@ -14,71 +14,52 @@ from sqlalchemy import text
 from bench.figures import percentile
 from bench.machine import Machine
 from bench.usage import cpu_seconds, proportional_mib, resident_mib
-from tests.scale.stack import WORKERS, ScaleStack
+from tests.chaos.stack import CORES
+from tests.scale.stack import OWN, ScaleStack
 from threadline.threads.contract import CATCH_UP_WORKFLOW, SWEEP_WORKFLOW
 
-SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "most": 1.0}
 HARNESS = "harness"
 """The process in which the sandboxes of Slack and of the model run, and the people."""
 CACHE = {
     "cached": "temporal_sticky_cache_size",
-    "hits": "temporal_sticky_cache_hit",
     "misses": "temporal_sticky_cache_miss",
     "evictions": "temporal_sticky_cache_total_forced_eviction",
     "failed_tasks": "temporal_workflow_task_execution_failed",
 }
 """`misses` are tasks of a workflow that was evicted: its whole history is fetched and replayed. After a restart the
 server sends the whole history by itself, which counts as none."""
-AFTER_RESTART = 60.0
-"""Seconds from the end of the restart on whose messages are counted apart."""
-MOST_STATEMENTS, MOST_TABLES = 8, 8
 _SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? ([-+.\deE]+)$", re.MULTILINE)
 
-_CASE_TIMES = text("""
-SELECT /* scale */ m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
+_TIMES = text("""
+SELECT 'case' AS kind, m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
     SELECT min(p.ts::float8) FROM posts p
     WHERE p.key = ANY (ARRAY[m.bug_id || ':turn:' || m.turn || ':' || 'told',
                              m.bug_id || ':turn:' || m.turn || ':' || 'question'])
 ) AS answered
 FROM bug_conversations m WHERE m.sender_type <> 'bot' AND m.said_at >= :since
-""")
-_CONVERSATION_TIMES = text("""
-SELECT /* scale */ m.said_at::float8 AS said, extract(epoch FROM m.created_at)::float8 AS stored, (
+UNION ALL
+SELECT 'conversation', m.said_at::float8, extract(epoch FROM m.created_at)::float8, (
     SELECT p.ts::float8 FROM posts p
     WHERE p.key = 'conversation:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':turn:' || m.turn
-) AS answered
+)
 FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id WHERE m.said_at >= :since
 """)
-_STATEMENTS = text("""
-SELECT /* scale */ queryid, query, calls, total_exec_time AS total, mean_exec_time AS mean, max_exec_time AS max,
+_STATEMENTS = text(f"""
+SELECT left(regexp_replace(query, '\\s+', ' ', 'g'), 160) AS query, calls, total_exec_time AS total_ms,
+       mean_exec_time AS mean_ms, max_exec_time AS max_ms,
        (shared_blks_hit + shared_blks_read)::float8 / calls AS blocks
 FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
-WHERE d.datname = current_database() AND query NOT LIKE '%/* scale */%'
-""")
-_RESET = text("SELECT /* scale */ pg_stat_statements_reset()")
+WHERE d.datname = current_database() AND query NOT LIKE '%{OWN}%' ORDER BY total_exec_time DESC LIMIT 8
+""")  # noqa: S608 - all parts are written here
+RESET = text("SELECT pg_stat_statements_reset()")
 _TABLES = text("""
-SELECT /* scale */ s.relname AS name, pg_table_size(s.relid) AS bytes, pg_indexes_size(s.relid) AS indexes,
-       s.n_live_tup AS live, s.n_dead_tup AS dead, s.autovacuum_count AS vacuums,
-       a.approx_free_percent AS free, a.dead_tuple_percent AS dead_share
+SELECT s.relname AS name, pg_table_size(s.relid) AS bytes, pg_indexes_size(s.relid) AS indexes,
+       s.n_live_tup AS live, s.n_dead_tup AS dead, (a.approx_free_space + a.dead_tuple_len)::bigint AS unused
 FROM pg_stat_user_tables s CROSS JOIN LATERAL pgstattuple_approx(s.relid) a
 ORDER BY pg_total_relation_size(s.relid) DESC
 """)
-_INDEXES = text("""
-SELECT /* scale */ indexrelname AS name, pg_relation_size(indexrelid) AS bytes, idx_scan AS scans
-FROM pg_stat_user_indexes ORDER BY pg_relation_size(indexrelid) DESC LIMIT :most
-""")
-_DUE = text("SELECT /* scale */ count(*) FROM catch_up_threads WHERE is_due")
-_DATABASE = text("SELECT /* scale */ pg_database_size(current_database())")
-
-
-class Times(Protocol):
-    """Moments of a run, in seconds since 1970."""
-
-    load_began: float
-    restart_began: float
-    restart_ended: float
-    load_ended: float
-    rest: float
+_DATABASE = text("SELECT pg_database_size(current_database())")
 
 
 @dataclass
@@ -86,294 +67,215 @@ class Watch:
     """CPU, memory and caches of all processes by name, also of those that were killed meanwhile."""
 
     stack: ScaleStack
-    memory: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    """MiB by process and by when, shared pages counted once, children included."""
-    steady_cpu: dict[str, float] = field(default_factory=dict)
-    """CPU seconds from the beginning of the load until the restart."""
+    at: dict[str, float] = field(default_factory=dict)
+    """Moments by name, in seconds since 1970."""
+    cpu: dict[str, dict[str, float]] = field(default_factory=dict)
+    """CPU seconds since the start, by moment and process; those of dead predecessors count as the process's own."""
+    memory: dict[str, dict[str, float]] = field(default_factory=dict)
+    """MiB by moment and process, shared pages counted once, children included."""
+    sizes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Bytes of the two databases by moment."""
     _cpu: dict[tuple[str, int], float] = field(default_factory=dict)
     _metrics: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
-    _before_load: dict[str, float] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Note how much CPU each process has used."""
+    async def look(self) -> None:
+        """Note what each process has used and counted. A process takes that with it when it is killed."""
         for name in self.stack.family.names():
             pid = self.stack.family.pid(name)
             if (used := cpu_seconds(pid)) > 0:
                 self._cpu[name, pid] = used
         self._cpu[HARNESS, os.getpid()] = time.process_time()
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
+            for name in CORES:
+                worker = (name, self.stack.family.pid(name))
+                try:
+                    async with session.get(f"http://{self.stack.metrics[name]}/metrics") as answer:
+                        told = await answer.text()
+                except (aiohttp.ClientError, TimeoutError):
+                    self._metrics.pop(worker, None)  # what it told before may be wrong by now
+                    continue
+                self._metrics[worker] = defaultdict(float)
+                for metric, value in _SAMPLE.findall(told):
+                    self._metrics[worker][metric] += float(value)
 
-    def cpu(self) -> dict[str, float]:
-        """CPU seconds so far by process; those of its dead predecessors count as its own."""
+    async def mark(self, moment: str, at: float | None = None) -> None:
+        """Note everything under the name of this moment, which was `at` then, or is now."""
+        self.at[moment] = at or time.time()
+        await self.look()
         total = defaultdict[str, float](float)
         for (name, _), used in self._cpu.items():
             total[name] += used
-        return dict(total)
+        self.cpu[moment] = dict(total)
+        memory = {name: proportional_mib(self.stack.family.pid(name)) for name in self.stack.family.names()}
+        self.memory[moment] = memory | {HARNESS: resident_mib(os.getpid())}
+        async with self.stack.database.begin() as tx:
+            stored = int(await tx.scalar(_DATABASE) or 0)
+        files = (self.stack.home.root / "temporal").iterdir()
+        self.sizes[moment] = {"postgres": stored, "temporal": sum(each.stat().st_size for each in files)}
 
-    def cpu_since(self, before: Mapping[str, float], parts: int) -> dict[str, float]:
-        """Milliseconds of CPU for each of so many parts, by process."""
-        return {name: round(1e3 * (used - before.get(name, 0.0)) / parts, 2) for name, used in self.cpu().items()}
+    def used(self, begin: str, end: str, parts: float) -> dict[str, float]:
+        """Return the CPU seconds between two moments for each of so many parts, by process."""
+        before = self.cpu[begin]
+        return {name: (used - before.get(name, 0.0)) / parts for name, used in self.cpu[end].items()}
 
-    def begin_load(self) -> None:
-        self.look()
-        self._before_load = self.cpu()
-
-    def end_steady(self) -> None:
-        self.look()
-        self.steady_cpu = {name: used - self._before_load.get(name, 0.0) for name, used in self.cpu().items()}
-
-    def remember(self, when: str) -> None:
-        """Note the memory of each process."""
-        for name in self.stack.family.names():
-            self.memory[name][when] = round(proportional_mib(self.stack.family.pid(name)), 1)
-        self.memory[HARNESS][when] = round(resident_mib(os.getpid()), 1)
-
-    async def scrape(self) -> None:
-        """Note what the workers count of their caches."""
-        async with aiohttp.ClientSession() as session:
-            for name, address in self.stack.metrics.items():
-                try:
-                    async with session.get(f"http://{address}/metrics") as answer:
-                        told = await answer.text()
-                except aiohttp.ClientError:
-                    continue  # it is being restarted
-                values = defaultdict[str, float](float)
-                for metric, value in _SAMPLE.findall(told):
-                    values[metric] += float(value)
-                self._metrics[name, self.stack.family.pid(name)] = dict(values)
+    def is_scraped(self, name: str) -> bool:
+        """Return whether the worker of this name that runs now has told its metrics."""
+        return (name, self.stack.family.pid(name)) in self._metrics
 
     def caches(self) -> dict[str, dict[str, float]]:
-        """What `CACHE` names, by worker: the size now, and how often the others happened."""
-        found: dict[str, dict[str, float]] = {}
+        """Return what `CACHE` names, by core worker: the size now, and how often the others happened."""
+        found = {name: dict.fromkeys(CACHE, 0.0) for name in CORES}
         for (name, _), values in self._metrics.items():
-            if name in WORKERS and any(metric in values for metric in CACHE.values()):
-                before, now = found.get(name, {}), {key: values.get(metric, 0.0) for key, metric in CACHE.items()}
-                found[name] = {key: now[key] + (before.get(key, 0.0) if key != "cached" else 0.0) for key in CACHE}
+            for key, metric in CACHE.items():
+                before = found[name][key] if key != "cached" else 0.0
+                found[name][key] = before + values.get(metric, 0.0)
         return found
 
 
-async def statements(stack: ScaleStack, *, reset: bool = False) -> dict[int, Any]:
-    """What Postgres has counted of each statement, by its id; `reset`: count from now on."""
+async def gather(watch: Watch, cases: int, conversations: int) -> dict[str, Any]:
+    """Return all figures of a run that is at rest, with so many cases and conversations."""
+    stack, at = watch.stack, watch.at
     async with stack.database.begin() as tx:
-        rows = {row.queryid: row for row in await tx.execute(_STATEMENTS)}
-        if reset:
-            await tx.execute(_RESET)
-    return rows
-
-
-async def sizes(stack: ScaleStack) -> dict[str, int]:
-    """Bytes of the two databases."""
-    async with stack.database.begin() as tx:
-        stored = int(await tx.scalar(_DATABASE) or 0)
-    files = (stack.home.root / "temporal").iterdir()
-    return {"postgres": stored, "temporal": sum(each.stat().st_size for each in files)}
-
-
-async def gather(stack: ScaleStack, watch: Watch, times: Times, opening: Mapping[int, Any]) -> dict[str, Any]:
-    """Everything but what the opening and the oracle tell. `opening`: the statements of the opening."""
-    during = await statements(stack)
-    async with stack.database.begin() as tx:
-        rows = {
-            "case": list(await tx.execute(_CASE_TIMES, {"since": times.load_began})),
-            "conversation": list(await tx.execute(_CONVERSATION_TIMES, {"since": times.load_began})),
-        }
-        tables = [_rounded(dict(row._mapping)) for row in await tx.execute(_TABLES)]
-        indexes = [dict(row._mapping) for row in await tx.execute(_INDEXES, {"most": 2 * MOST_TABLES})]
-        due = int(await tx.scalar(_DUE) or 0)
-    answered = [row.answered for each in rows.values() for row in each if row.answered]
-    steadily = sum(moment <= times.restart_began for moment in answered)
+        rows = list(await tx.execute(_TIMES, {"since": at["opened"]}))
+        tables = [dict(row._mapping) for row in await tx.execute(_TABLES)]
+        statements = [dict(row._mapping) for row in await tx.execute(_STATEMENTS)]
     return {
-        "latency_ms": {kind: _latencies(each, times) for kind, each in rows.items()},
-        "answered": len(answered),
-        "answered_per_s": round(len(answered) / (max(answered) - times.load_began), 2) if answered else 0.0,
-        "restart_s": round(times.restart_ended - times.restart_began, 1),
-        "cpu_ms_a_message": {name: round(1e3 * s / steadily, 1) for name, s in watch.steady_cpu.items() if steadily},
-        "cpu_share": {
-            name: round(s / (times.restart_began - times.load_began), 3) for name, s in watch.steady_cpu.items()
-        },
+        "cases": cases,
+        "conversations": conversations,
+        "opened_per_s": (cases + conversations) / (at["opened"] - at["empty"]),
+        "messages": len(rows),
+        "answered": sum(row.answered is not None for row in rows),
+        "answered_per_s": len(rows) / (at["rest"] - at["opened"]),
+        "rested_after_s": at["rest"] - at["written"],
+        "restart_s": at["restarted"] - at["restart"],
+        "latency_s": latencies(rows, at["restart"]),
+        "cpu_s_a_thread": watch.used("empty", "opened", cases + conversations),
+        "cpu_s_a_message": watch.used("opened", "rest", len(rows)),
+        "cores_in_use": watch.used("opened", "restart", at["restart"] - at["opened"]),
         "memory_mib": watch.memory,
         "caches": watch.caches(),
-        "bytes": await sizes(stack),
+        "bytes": watch.sizes,
         "tables": tables,
-        "indexes": indexes,
         "sweeps_s": await _durations(stack, SWEEP_WORKFLOW),
         "catch_ups_s": await _durations(stack, CATCH_UP_WORKFLOW),
-        "catch_up_due": due,
         "workflows": (await stack.client.count_workflows("ExecutionStatus = 'Running'")).count,
-        "statements": _slowest(during, opening),
+        "statements": statements,
     }
 
 
 async def _durations(stack: ScaleStack, workflow: str) -> list[float]:
-    """Seconds that each run of a workflow took that has ended, the first first."""
+    """Return the seconds that each run of a workflow took that has ended."""
     runs = [run async for run in stack.client.list_workflows(f"WorkflowType = '{workflow}'")]
-    ended = sorted((run.start_time, run.close_time) for run in runs if run.close_time)
-    return [round((end - start).total_seconds(), 1) for start, end in ended]
+    return [(run.close_time - run.start_time).total_seconds() for run in runs if run.close_time]
 
 
-def _latencies(rows: Sequence[Any], times: Times) -> dict[str, dict[str, dict[str, float]]]:
-    """By part of the run, until stored and until answered: the percentiles in ms, and how many there were."""
-    until = times.restart_ended + AFTER_RESTART
-    parts = {
-        "steady": [row for row in rows if row.said < times.restart_began],
-        "after the restart": [row for row in rows if times.restart_began <= row.said < until],
-        "later": [row for row in rows if row.said >= until],
-    }
+def latencies(rows: Sequence[Any], restart: float) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the seconds until messages were stored and answered, by who was asked and before or after the restart."""
+    parts = defaultdict[str, list[Any]](list)
+    for row in sorted(rows, key=lambda row: (row.kind, row.said)):
+        parts[f"{row.kind}, {'before' if row.said < restart else 'after'} the restart"].append(row)
     return {
         part: {
             "stored": _percentiles([row.stored - row.said for row in mine]),
             "answered": _percentiles([row.answered - row.said for row in mine if row.answered]),
         }
         for part, mine in parts.items()
-        if mine
     }
 
 
 def _percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    shares = SHARES if seconds else {}
-    return {
-        "count": float(len(seconds)),
-        **{name: round(1e3 * percentile(seconds, share)) for name, share in shares.items()},
-    }
+    shares = {name: percentile(seconds, share) for name, share in SHARES.items()} if seconds else {}
+    return {"count": float(len(seconds)), **shares}
 
 
-def _slowest(during: Mapping[int, Any], opening: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """The statements that took the most time of the load together. `grown`: how many times as many blocks a call of it
-    reads as while the threads were opened."""
-    found = []
-    for row in sorted(during.values(), key=lambda row: -row.total)[:MOST_STATEMENTS]:
-        before = opening.get(row.queryid)
-        found.append(
-            {
-                "query": " ".join(row.query.split())[:160],
-                "calls": row.calls,
-                "total_ms": round(row.total),
-                "mean_ms": round(row.mean, 2),
-                "max_ms": round(row.max, 1),
-                "blocks": round(row.blocks, 1),
-                "grown": round(row.blocks / before.blocks, 2) if before and before.blocks else None,
-            }
-        )
-    return found
+# -- the table -------------------------------------------------------------------------------------------------------
 
 
-def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
+def markdown(told: Mapping[str, Any], faults: int, machine: Machine) -> str:
+    """Return the block of docs/performance.md."""
+    return "\n\n".join((_summary(told, faults, machine), _waits(told), _processes(told), _databases(told)))
 
 
-# ---- The table -------------------------------------------------------------------------------------------------------
-
-
-def markdown(told: Mapping[str, Any], machine: Machine) -> str:
-    """The table of docs/performance.md."""
-    rows = [*_rates(told), *_waits(told), *_uses(told), *_sizes(told), *_slow(told)]
-    faults = len(told["faults"])
-    rows.append(("lost or answered twice, by the oracle of the chaos", f"{faults} faults" if faults else "nothing"))
-    caption = (
+def _summary(told: Mapping[str, Any], faults: int, machine: Machine) -> str:
+    return (
         f"Measured {machine.measured} on {machine.cores} cores ({machine.processor}), {machine.memory_gib} GiB; load "
-        f"when it began: {machine.load}."
+        f"when it began: {machine.load}. {told['cases']:,} cases and {told['conversations']:,} conversations were "
+        f"opened at {told['opened_per_s']:.1f}/s. Then {told['messages']:,} messages came at {told['rate']:g}/s and "
+        f"were worked off at {told['answered_per_s']:.1f}/s; all was at rest {told['rested_after_s']:.0f} s after the "
+        f"last. Every worker was restarted within {told['restart_s']:.0f} s. The catch-up sent {told['caught_up']:,} "
+        f"messages again. Lost, mixed up, failed or answered twice: {f'{faults} faults' if faults else 'nothing'}."
     )
-    return "\n".join(
-        (caption, "", "| what | figure |", "|---|---|", *(f"| {what} | {figure} |" for what, figure in rows))
-    )
 
 
-Rows = Sequence[tuple[str, str]]
-
-
-def _rates(told: Mapping[str, Any]) -> Rows:
-    opening, load = told["opening"], told["load"]
-    return [
-        (
-            "opened through the gateway",
-            f"{opening['cases']:,} cases, {opening['conversations']:,} conversations in {opening['seconds']:,.0f} s: "
-            f"{opening['threads_per_s']:.1f}/s",
-        ),
-        ("CPU a thread that is opened", _by_process(opening["cpu_ms_a_thread"], "ms")),
-        (
-            "messages",
-            f"{load['messages']:,} at {load['rate']:g}/s; answered at {told['answered_per_s']:.1f}/s; at rest "
-            f"{load['rested_after_s']:.0f} s after the last; every worker restarted within {told['restart_s']:.0f} s",
-        ),
+def _waits(told: Mapping[str, Any]) -> str:
+    head = [f"{end}, {name}" for end in _ENDS for name in SHARES]
+    rows = [
+        [part, *(f"{waits[end][name]:.3g}" if waits[end]["count"] else "–" for end in _ENDS for name in SHARES)]
+        for part, waits in told["latency_s"].items()
     ]
+    return _table(["seconds until a message is", *head], rows)
 
 
-def _waits(told: Mapping[str, Any]) -> Rows:
-    return [
-        (
-            f"{kind}, {part}: a message until stored; answered, p50 / p95 / p99 / most",
-            "; ".join(
-                " / ".join(f"{values[name]:,.0f}" for name in SHARES) + " ms" if values["count"] else "–"
-                for values in (ways["stored"], ways["answered"])
-            ),
-        )
-        for kind, parts in told["latency_ms"].items()
-        for part, ways in parts.items()
-        if part != "later"
-    ]
+_ENDS = ("stored", "answered")
 
 
-def _uses(told: Mapping[str, Any]) -> Rows:
-    last = {name: next(reversed(by.values())) for name, by in told["memory_mib"].items()}
-    opened = {name: by.get("opened", 0.0) for name, by in told["memory_mib"].items()}
-    caches = "; ".join(
-        f"{name}: {each['cached']:,.0f} cached, {each['misses']:,.0f} misses, {each['evictions']:,.0f} evictions"
-        for name, each in told["caches"].items()
-        if name != "agents"
-    )
-    return [
-        ("CPU a message", _by_process(told["cpu_ms_a_message"], "ms")),
-        ("cores in use", _by_process(told["cpu_share"], "")),
-        ("memory once opened", _by_process(opened, "MiB")),
-        ("memory at the end", _by_process(last, "MiB")),
-        ("workflows", f"{told['workflows']:,} run; {caches}"),
-        (
-            "sweeps of what is open; catch-ups that have ended",
-            f"{_lasting(told['sweeps_s'])}; {_lasting(told['catch_ups_s'])}, "
-            f"{told['catch_up_due']:,} threads are still to be compared with Slack",
-        ),
-    ]
-
-
-def _sizes(told: Mapping[str, Any]) -> Rows:
-    threads = told["opening"]["cases"] + told["opening"]["conversations"]
-    shown_sizes = {
-        name: f"{_mib(size)} MiB, {(size - told['opening']['bytes_before'][name]) / threads / 1024:.1f} KiB a thread"
-        for name, size in told["bytes"].items()
+def _processes(told: Mapping[str, Any]) -> str:
+    """Return a row for each process, the busiest first, and their sum without the harness."""
+    columns: dict[str, tuple[Mapping[str, float], Callable[[float], str]]] = {
+        "CPU a thread opened, ms": (told["cpu_s_a_thread"], lambda seconds: f"{1e3 * seconds:,.1f}"),
+        "CPU a message (with the restart), ms": (told["cpu_s_a_message"], lambda seconds: f"{1e3 * seconds:,.1f}"),
+        "cores in use": (told["cores_in_use"], lambda cores: f"{cores:.2f}"),
+        "MiB, all open": (told["memory_mib"]["opened"], lambda mib: f"{mib:,.0f}"),
+        "MiB, at the end": (told["memory_mib"]["rest"], lambda mib: f"{mib:,.0f}"),
     }
-    largest = ", ".join(
-        f"{each['name']} {_mib(each['bytes'])} + {_mib(each['indexes'])}" for each in told["tables"][:4]
-    )
-    dead = sorted(told["tables"], key=lambda each: -each["dead"])[:3]
+    names = sorted(told["cpu_s_a_message"], key=lambda name: (name == HARNESS, -told["cpu_s_a_message"][name]))
+    rows = []
+    for name in names:
+        cache = told["caches"].get(name, {})
+        counts = [f"{cache[key]:,.0f}" if key in cache else "–" for key in _COUNTED]
+        rows.append([name, *(show(values.get(name, 0.0)) for values, show in columns.values()), *counts])
+    ours = [sum(value for name, value in values.items() if name != HARNESS) for values, _ in columns.values()]
+    total = [show(value) for value, (_, show) in zip(ours, columns.values(), strict=True)]
+    rows.append([f"all but the {HARNESS}", *total, *([f"{told['workflows']:,} run"] + ["–"] * (len(_COUNTED) - 1))])
+    return _table(["process", *columns, "workflows cached", "cache misses", "evictions"], rows)
+
+
+_COUNTED = ("cached", "misses", "evictions")
+
+
+def _databases(told: Mapping[str, Any]) -> str:
+    """Return five points: the databases with what is bloat in them, and the three slowest statements."""
+    tables, threads = told["tables"], told["cases"] + told["conversations"]
+    before, after = told["bytes"]["empty"], told["bytes"]["rest"]
+    sizes = {
+        name: f"{_mib(size)} MiB, {(size - before[name]) / threads / 1024:.1f} KiB a thread"
+        for name, size in after.items()
+    }
+    largest = ", ".join(f"{each['name']} {_mib(each['bytes'])} + {_mib(each['indexes'])}" for each in tables[:4])
+    dead = sorted(tables, key=lambda each: -each["dead"])[:3]
     shown = ", ".join(f"{each['name']} {each['dead']:,} of {each['live'] + each['dead']:,}" for each in dead)
-    return [
-        ("Postgres", shown_sizes["postgres"]),
-        ("largest tables + their indexes, MiB", largest),
-        ("dead rows", shown),
-        ("Temporal's database", shown_sizes["temporal"]),
+    unused, whole = (_mib(sum(each[name] for each in tables)) for name in ("unused", "bytes"))
+    points = [
+        f"Postgres: {sizes['postgres']}; the largest tables + their indexes: {largest} MiB. Bloat: {unused} MiB of the "
+        f"tables' {whole} are free or dead; most dead rows: {shown}.",
+        f"Temporal's database: {sizes['temporal']}. Sweeps: {_lasting(told['sweeps_s'])}; catch-ups: "
+        f"{_lasting(told['catch_ups_s'])}.",
     ]
-
-
-def _slow(told: Mapping[str, Any]) -> Rows:
-    return [
-        (
-            f"`{each['query'][:70].replace('|', '¦').replace('`', '')}…`",
-            f"{each['calls']:,} calls, {each['mean_ms']:.2f} ms (at most {each['max_ms']:.0f}), {each['blocks']:.0f} "
-            "blocks" + (f", {each['grown']:g}× of the opening's" if each["grown"] else ""),
-        )
+    points += [
+        f"`{each['query'][:70].replace('`', '')}…`: {each['calls']:,} calls, {each['mean_ms']:.2f} ms each, at most "
+        f"{each['max_ms']:.0f}; {each['blocks']:.0f} blocks."
         for each in told["statements"][:3]
     ]
+    return "\n".join(f"- {point}" for point in points)
 
 
-def _by_process(values: Mapping[str, float], unit: str) -> str:
-    shown = sorted(values.items(), key=lambda item: -item[1])
-    total = sum(value for name, value in shown if name != HARNESS)
-    parts = ", ".join(f"{name} {value:,.3g}" for name, value in shown if name != HARNESS and value)
-    aside = f"; {HARNESS} {values[HARNESS]:,.3g}" if HARNESS in values else ""
-    return f"{total:,.4g} {unit} ({parts}{aside})".replace("  ", " ")
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _lasting(seconds: Sequence[float]) -> str:
-    return f"{len(seconds)} of at most {max(seconds, default=0.0):,.0f} s"
+    return f"{len(seconds)} ended, the longest after {max(seconds, default=0.0):,.0f} s"
 
 
 def _mib(size: float) -> str:

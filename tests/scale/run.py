@@ -1,54 +1,60 @@
 """One run: threads are opened, people write in them at a steady rate, every worker is restarted in the middle."""
 
 import asyncio
+import shutil
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+import traceback
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
-from temporalio.service import RPCError
 
-from tests.chaos import evidence as evidences
-from tests.chaos import oracle
-from tests.chaos.faults import Faults
 from tests.chaos.oracle import Fault
 from tests.chaos.people import CALL, CLEAR, People, PlayedThread
-from tests.chaos.plan import Plan, seeded_random
+from tests.chaos.plan import seeded_random
+from tests.chaos.scripted import FaultRates
 from tests.chaos.stack import CORES
-from tests.scale import figures
+from tests.scale import figures, verdict
 from tests.scale.figures import Watch
 from tests.scale.stack import ScaleStack
+from threadline.errors import Transient
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
-SEED = 25
-OPENED = text("""
-SELECT /* scale */ (SELECT count(*) FROM cases WHERE turn > 0) + (SELECT count(*) FROM conversations WHERE turn > 0)
-""")
-LEFT = text("""
-SELECT /* scale */ (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
-     + (SELECT count(*) FROM conversation_messages) AS stored,
-       (SELECT count(*) FROM cases WHERE status NOT IN ('pending_verification', 'awaiting_reporter'))
-     + (SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL)
-     + (SELECT count(*) FROM agent_turns WHERE status = 'running')
-     + (SELECT count(*) FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
-        WHERE m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
-     + (SELECT count(*) FROM conversation_turns WHERE posted_at IS NULL AND answer <> '') AS unfinished,
-       (SELECT count(*) FROM posts) AS posts
-""")
-RESTING = ("was left pending_verification", "was left awaiting_reporter")
-"""The oracle wants each case to be at its end; here they are to stay open, each in one of these states."""
-SLACK = 300.0
-"""Seconds that a busy machine may take beyond what a form allows."""
-_LOOK = 2.0
+SLOWEST_OPENING, SLOWEST_ANSWERING = 3.0, 5.0
+"""Threads and messages a second below which a run has failed: half of what two cores manage."""
+PATIENCE = 780.0
+"""Seconds without any change after which nothing is to come.
+
+The catch-up, which finds what was lost, begins every 600 s and has as much time as most waits for a lost worker.
+"""
+LONGEST_TURN = 0.2
+"""Seconds that a turn of the scripted agent takes at most."""
 _STILL = 3.0
-"""Seconds without a new post after which none is to come."""
-_NOTHING_PLANNED = Plan(SEED, False, False, (), (), None, (), (), ())
+_OPENED = text("""
+SELECT (SELECT count(*) FROM cases WHERE turn > 0) + (SELECT count(*) FROM conversations WHERE turn > 0)
+""")
+_LEFT = text("""
+SELECT (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
+     + (SELECT count(*) FROM conversation_messages) AS stored,
+       (SELECT count(*) FROM posts) AS posts,
+       (SELECT count(*) FROM cases WHERE status IN ('new', 'investigating')) AS cases,
+       (SELECT count(*) FROM agent_turns WHERE status = 'running') AS turns,
+       (SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL)
+     + (SELECT count(*) FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+        WHERE m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)) AS unanswered,
+       (SELECT count(*) FROM conversation_turns WHERE posted_at IS NULL AND answer <> '') AS unposted,
+       (SELECT count(*) FROM posts WHERE ts IS NULL) AS unsent
+""")
 
 Say = Callable[[str], None]
+Look = Callable[[], Awaitable[tuple[Any, str]]]
+"""Returns what changes while something happens, and in words what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,7 @@ class Form:
     """How large a run is.
 
     `rate`: messages a second, for `seconds`. `conversations`: their share of the threads, the others are cases.
-    `at_once`: threads that are being opened at the same time. `each`: seconds that opening may take for each thread,
-    and the rest after the last message for each message, before the run has failed.
+    `at_once`: threads that are being opened at the same time.
     """
 
     threads: int
@@ -65,7 +70,6 @@ class Form:
     seconds: float
     conversations: float = 0.25
     at_once: int = 24
-    each: float = 1.0
 
 
 FULL, SHORT, TINY = Form(10_000, 20, 600), Form(1_000, 20, 120), Form(50, 5, 20)
@@ -74,20 +78,39 @@ FORMS = {"full": FULL, "short": SHORT, "tiny": TINY}
 
 @dataclass(frozen=True)
 class Outcome:
-    """Args: `figures`, whose keys are those of docs/performance.md's table, as `figures.markdown` reads them."""
+    """Args: `figures`, as `figures.markdown` reads them; empty when the run broke off before there were any."""
 
     figures: dict[str, Any]
     faults: tuple[Fault, ...]
 
 
+async def measure(form: Form, say: Say, **settings: str) -> Outcome:
+    """Run a form once on a stack of its own. Its folder, with the logs, stays after a run with a fault.
+
+    Args:
+        settings: of the product, where they are not its own defaults.
+    """
+    folder, clean = Path(tempfile.mkdtemp(prefix="threadline-scale-")), False
+    try:
+        async with ScaleStack.running(folder, **settings) as stack:
+            outcome = await Run(stack, form, say).play()
+        clean = not outcome.faults
+        return outcome
+    finally:
+        if clean:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        else:
+            say(f"Logs and data are in {folder}.")
+
+
 class Crowd(People):
-    """Opens threads and writes in them, and keeps what was written for the oracle."""
+    """Opens threads and writes in them, and keeps what was written for the oracle. No two messages share a word."""
 
     def __init__(self, stack: ScaleStack, form: Form) -> None:
-        super().__init__(_NOTHING_PLANNED, stack)
+        super().__init__(verdict.NO_PLAN, stack)
         self._form = form
-        self._random = seeded_random(f"scale:{SEED}")
-        self._said = Counter[str]()
+        self._random = seeded_random(f"scale:{verdict.SEED}")
+        self._said = Counter[int]()
         self.threads: list[PlayedThread] = []
 
     def open_next(self) -> None:
@@ -95,10 +118,10 @@ class Crowd(People):
         number, share = len(self.threads), self._form.conversations
         if int((number + 1) * share) > int(number * share):
             author = self._new_user(f"T{number}")
-            root = self._workspace.post(identity.GENERAL, author, f"{CALL} Who knows of t00r?")
+            root = self._workspace.post(identity.GENERAL, author, f"{CALL} Who knows of t{number:05d}r?")
             thread, kind, known = PlayedThread(root, author), MessageKind.MESSAGE, self.conversations
         else:
-            root = self._workspace.post(identity.REPORTS, identity.REPORTER, f"{CLEAR} w00r")
+            root = self._workspace.post(identity.REPORTS, identity.REPORTER, f"{CLEAR} w{number:05d}r")
             thread, kind, known = PlayedThread(root, identity.REPORTER), MessageKind.REPORT, self.cases
         self._keep(thread, root, kind)
         known.append(thread)
@@ -106,21 +129,11 @@ class Crowd(People):
 
     def write(self) -> None:
         """Say something new in any thread, as its author."""
-        thread = self._random.choice(self.threads)
-        self._said[thread.place] += 1
+        number = self._random.randrange(len(self.threads))
+        thread = self.threads[number]
+        self._said[number] += 1
         letter, words = ("w", "It is the cart total, {}.") if thread.is_case else ("t", "It is about {}.")
-        self._say(thread, thread.author, words.format(f"{letter}00m{self._said[thread.place]:02d}"))
-
-
-@dataclass
-class _Times:
-    """Moments of a run, in seconds since 1970."""
-
-    load_began: float = 0.0
-    restart_began: float = 0.0
-    restart_ended: float = 0.0
-    load_ended: float = 0.0
-    rest: float = 0.0
+        self._say(thread, thread.author, words.format(f"{letter}{number:05d}m{self._said[number]:02d}"))
 
 
 @dataclass
@@ -128,129 +141,145 @@ class Run:
     stack: ScaleStack
     form: Form
     say: Say
-    times: _Times = field(default_factory=_Times)
-    latest: float = 0.0
-    """Seconds by which the harness has sent a message too late at most."""
+    faults: list[Fault] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.crowd = Crowd(self.stack, self.form)
         self.watch = Watch(self.stack)
+        self._since = datetime.now(UTC) - timedelta(seconds=1)
+        self._changed, self._caught_up = 0.0, 0
 
     async def play(self) -> Outcome:
-        """Open, load, wait for rest, judge."""
-        since = datetime.now(UTC) - timedelta(seconds=1)
-        told: dict[str, Any] = {"opening": await self._open()}
-        opening = await figures.statements(self.stack, reset=True)
+        """Open, load, wait for rest, judge, and only then read the figures.
+
+        What breaks one of these off is a fault, and the verdict follows in any case.
+        """
+        opened = await self._step(self._open)
+        loaded = opened and await self._step(self._load)
+        if opened:
+            await self._step(self._rest)
+            await self._step(self._look)
+        await self._step(self._judge)
+        await self._step(self._replay)
+        self.say(f"The verdict: {len(self.faults) or 'no'} faults.")
+        if loaded:
+            await self._step(self._read_figures)
+        return Outcome(self.told, tuple(self.faults))
+
+    async def _step(self, step: Callable[[], Awaitable[list[Fault]]]) -> bool:
+        """Take a step, tell its faults, and return whether it had none."""
+        try:
+            found = await step()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep what was lost from being told
+            self.say("".join(traceback.format_exception(error)))
+            found = [Fault("", f"the run broke off ({step.__name__}): {error!r}")]
+        for fault in found[:100]:
+            self.say(str(fault))
+        self.faults += found
+        return not found
+
+    async def _open(self) -> list[Fault]:
+        self.stack.slack.deliveries.log = deque()  # keep them all
+        self.stack.set_rates(FaultRates(longest=LONGEST_TURN))
+        await self.stack.use(real=False, http=False)
+        await self.watch.mark("empty")
+        return await self._wait(self._opening, PATIENCE + self.form.threads / SLOWEST_OPENING, every=0.2)
+
+    async def _opening(self) -> tuple[int, str]:
+        async with self.stack.database.begin() as tx:
+            opened = int(await tx.scalar(_OPENED) or 0)
+        there, wanted = len(self.crowd.threads), self.form.threads
+        for _ in range(min(self.form.at_once - (there - opened), wanted - there)):
+            self.crowd.open_next()
+        return opened, f"{wanted - opened} of {wanted} threads are not open" if opened < wanted else ""
+
+    async def _load(self) -> list[Fault]:
+        await self.watch.mark("opened")
+        async with self.stack.database.begin() as tx:
+            await tx.execute(figures.RESET)
+        began, late = time.monotonic(), 0.0
         async with asyncio.TaskGroup() as together:
-            looking = together.create_task(self._look_again_and_again())
-            restart = together.create_task(self._restart())
-            told["load"] = await self._load()
-            await restart
-            looking.cancel()
-        found = await self._rest()
-        told["load"] |= {"rested_after_s": round(self.times.rest - self.times.load_ended, 1), "late_s": self.latest}
-        told |= await figures.gather(self.stack, self.watch, self.times, opening)
-        self.say("judging")
-        found += await self._judge(since)
-        told["faults"] = [str(fault) for fault in found]
-        return Outcome(told, tuple(found))
-
-    async def _open(self) -> dict[str, Any]:
-        empty = await figures.sizes(self.stack)
-        self.watch.look()
-        began, before, last = time.monotonic(), self.watch.cpu(), 0.0
-        while (opened := await self._number(OPENED)) < self.form.threads:
-            there = len(self.crowd.threads)
-            for _ in range(min(self.form.at_once - (there - opened), self.form.threads - there)):
-                self.crowd.open_next()
-            if (gone := time.monotonic() - began) > SLACK + self.form.each * self.form.threads:
-                raise TimeoutError(f"Only {opened} of {self.form.threads} threads were opened in {gone:.0f} s.")
-            if gone > last + 10:
-                last = gone
-                self.say(f"{opened} of {self.form.threads} threads are open after {gone:.0f} s")
-            await asyncio.sleep(0.2)
-        seconds = time.monotonic() - began
-        self.watch.look()
-        self.watch.remember("opened")
-        self.say(f"{opened} threads are open after {seconds:.0f} s, {opened / seconds:.1f} a second")
-        return {
-            "cases": len(self.crowd.cases),
-            "conversations": len(self.crowd.conversations),
-            "seconds": round(seconds, 1),
-            "threads_per_s": round(opened / seconds, 2),
-            "cpu_ms_a_thread": self.watch.cpu_since(before, opened),
-            "bytes_before": empty,
-        }
-
-    async def _load(self) -> dict[str, Any]:
-        self.watch.begin_load()
-        self.times.load_began, began = time.time(), time.monotonic()
-        count = int(self.form.rate * self.form.seconds)
-        for number in range(count):
-            due = began + number / self.form.rate
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            self.latest = max(self.latest, round(time.monotonic() - due, 2))
-            self.crowd.write()
-        self.times.load_ended = time.time()
-        return {"messages": count, "rate": self.form.rate, "seconds": round(time.monotonic() - began, 1)}
+            together.create_task(self._restart())
+            for number in range(int(self.form.rate * self.form.seconds)):
+                due = began + number / self.form.rate
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                late = max(late, time.monotonic() - due)
+                self.crowd.write()
+            self.watch.at["written"] = time.time()
+        self.say(f"Everything is written; the latest message came {late:.1f} s late.")
+        return []
 
     async def _restart(self) -> None:
         """Stop the gateway and the agents' worker as a deploy does, and kill the core workers, one after the other."""
         await asyncio.sleep(self.form.seconds / 2)
-        self.times.restart_began = time.time()
-        self.watch.end_steady()
-        self.watch.remember("before the restart")
+        await self.watch.mark("restart")
         for name in ("gateway", "agents", *CORES):
-            self.watch.look()
-            await self.watch.scrape()
+            await self.watch.look()
             await (self.stack.kill(name) if name in CORES else self.stack.stop(name))
-        self.times.restart_ended = time.time()
-        self.say(f"every worker was restarted within {self.times.restart_ended - self.times.restart_began:.1f} s")
-
-    async def _look_again_and_again(self) -> None:
-        while True:
-            self.watch.look()
-            await asyncio.sleep(_LOOK)
+        self.watch.at["restarted"] = time.time()
+        self.say(f"Every worker was restarted within {time.time() - self.watch.at['restart']:.0f} s.")
 
     async def _rest(self) -> list[Fault]:
         """Wait until everything that was said is stored and answered, and nothing is posted any more."""
-        until = time.monotonic() + SLACK + self.form.each * len(self.crowd.written)
-        posts, since, last = -1, 0.0, 0.0
-        while True:
-            async with self.stack.database.begin() as tx:
-                left = (await tx.execute(LEFT)).one()
-            if left.posts != posts:
-                posts, since, self.times.rest = left.posts, time.monotonic(), time.time()
-            missing = len(self.crowd.written) - left.stored
-            now = time.monotonic()
-            if missing <= 0 and not left.unfinished and now - since > _STILL:
-                self.watch.look()
-                await self.watch.scrape()
-                self.watch.remember("at the end")
-                return []
-            if now > until:
-                return [Fault("", f"{missing} messages are not stored, and {left.unfinished} things not finished")]
-            if now > last + 10:
-                last = now
-                self.say(f"{missing} messages are not stored yet, {left.unfinished} things not finished")
-            await asyncio.sleep(1.0)
+        longest = PATIENCE + self.form.rate * self.form.seconds / SLOWEST_ANSWERING
+        return await self._wait(self._resting, longest, every=1.0, still=_STILL)
 
-    async def _judge(self, since: datetime) -> list[Fault]:
-        """The oracle of the chaos, and no workflow that has failed."""
-        faults = Faults(self.stack, _NOTHING_PLANNED, self.crowd)
-        evidence = await evidences.gather(self.stack, self.crowd, faults, {}, since)
-        evidence.guards_opened = False  # nobody repeats words here: one turn answers each
-        found = [fault for fault in await asyncio.to_thread(oracle.judge, evidence) if fault.words not in RESTING]
-        for status in ("Failed", "TimedOut", "Terminated", "Canceled"):
-            try:
-                ended = (await self.stack.client.count_workflows(f"ExecutionStatus = '{status}'")).count
-            except RPCError as error:
-                found.append(Fault("", f"Temporal does not count its workflows: {error.message}"))
-                continue
-            if ended:
-                found.append(Fault("", f"{ended} workflows are {status}"))
-        return found
+    async def _look(self) -> list[Fault]:
+        await self.watch.mark("rest", self._changed)
+        return []
 
-    async def _number(self, query: Any) -> int:
+    async def _resting(self) -> tuple[Any, str]:
+        pending = sum(delivery.outcome == "pending" for delivery in self.stack.slack.deliveries.log)
         async with self.stack.database.begin() as tx:
-            return int(await tx.scalar(query) or 0)
+            left = (await tx.execute(_LEFT)).one()
+        return (tuple(left), pending), unrest(left, len(self.crowd.written), pending)
+
+    async def _wait(self, look: Look, longest: float, *, every: float, still: float = 0.0) -> list[Fault]:
+        """Look until nothing is left and nothing has changed for `still` seconds; return what is stuck."""
+        began = changed = told = time.monotonic()
+        before: Any = None
+        while True:
+            try:
+                state, left = await look()
+            except Transient as error:  # a busy machine; the bounds hold all the same
+                state, left = before, f"nobody knows what is left ({error})"
+            now = time.monotonic()
+            if state != before:
+                before, changed, self._changed = state, now, time.time()
+            if not left and now - changed >= still:
+                return []
+            if left and (now - began > longest or now - changed > PATIENCE):
+                waited = f"{now - began:.0f} s (of {longest:.0f}), {now - changed:.0f} of them without a change"
+                return [Fault("", f"{left} after {waited}")]
+            if left and now > told + 10:
+                told = now
+                self.say(f"{now - began:.0f} s: {left}.")
+            await asyncio.sleep(every)
+
+    async def _judge(self) -> list[Fault]:
+        findings = await verdict.gather(self.stack, self.crowd, self.watch, self._since)
+        self._caught_up = findings.evidence.counts["caught_up"]
+        return await asyncio.to_thread(verdict.judge, findings)
+
+    async def _replay(self) -> list[Fault]:
+        return await verdict.replay(self.stack, self._since)
+
+    async def _read_figures(self) -> list[Fault]:
+        told = await figures.gather(self.watch, len(self.crowd.cases), len(self.crowd.conversations))
+        self.told = told | {"rate": self.form.rate, "caught_up": self._caught_up}
+        return []
+
+
+def unrest(left: Any, written: int, pending: int) -> str:
+    """Return in words what is not at rest: of what people have `written`, of what Slack delivers, and in the rows."""
+    counts = {
+        "messages are not stored": written - left.stored,
+        "events are not acknowledged": pending,
+        "cases are being investigated": left.cases,
+        "turns of the agent run": left.turns,
+        "messages wait for their turn": left.unanswered,
+        "answers are not posted": left.unposted,
+        "posts are not sent": left.unsent,
+    }
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count > 0)
