@@ -561,7 +561,7 @@ CREATE TABLE catch_up_threads (
     error text NOT NULL DEFAULT '',
     PRIMARY KEY (team, channel, thread_ts)
 );
-CREATE INDEX catch_up_threads_due_idx ON catch_up_threads (team, active_at) WHERE is_due;
+CREATE INDEX catch_up_threads_due_idx ON catch_up_threads (team, active_at, channel, thread_ts) WHERE is_due;
 CREATE INDEX catch_up_threads_active_idx ON catch_up_threads (team, active_at, compared_at);
 
 CREATE TABLE catch_up_messages (

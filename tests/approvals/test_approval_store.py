@@ -99,7 +99,7 @@ async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
     assert await open_actions(database) == [action.action_id] * is_open
     key = outcome_key(action)
     async with database.begin() as tx:
-        await PostStore(tx).claim(key, "C1", None, now)
+        await PostStore(tx).claim(key, "C1", None)
     assert await open_actions(database) == [action.action_id] * is_open
     async with database.begin() as tx:
         await PostStore(tx).record_posted(key, "17.1")

@@ -30,6 +30,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
+from threadline.threads.sweep import WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.sweeps import open_approvals
 from threadline.wiring.temporal import workflow_runner
@@ -59,8 +60,8 @@ class ApprovalWorkflows:
 
     async def sweep(self) -> int:
         """Sweep all approvals once; returns how many had to be started again."""
-        sweep = open_approvals(self.desk.talk.database, WorkflowClient(self.environment.client))
-        return await repaired(self.desk.talk.database, sweep)
+        database, workflows = self.desk.talk.database, WorkflowClient(self.environment.client)
+        return await repaired(database, open_approvals(WorkflowSweeps(database, workflows)))
 
     async def proposed(self) -> SandboxMessage:
         """An action waits; returns the message with its buttons."""

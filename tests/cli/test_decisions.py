@@ -65,7 +65,7 @@ async def decided(
         await store.add_judgement(row.id, turn, 1, surely(confidence), told)
         await store.close(row.id, turn, outcome, 0.01)
         key, ts = f"conversation:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
-        await PostStore(tx).claim(key, THREAD.channel, THREAD.ts, 1.0)
+        await PostStore(tx).claim(key, THREAD.channel, THREAD.ts)
         await PostStore(tx).record_posted(key, ts)
     if thumb:
         about = message_id(THREAD.team, THREAD.channel, ts)

@@ -203,7 +203,7 @@ async def test_forgotten_conversation_is_reported(
 async def test_message_of_a_case_names_the_command_that_shows_it(database: Database, explain: Explain, ts: str) -> None:
     async with database.begin() as tx:
         await CaseMessageStore(tx).flush(CASE_THREAD, [REPORT])
-        claimed = await PostStore(tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts, 1.0)
+        claimed = await PostStore(tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts)
         assert claimed.state == "ours"
         await PostStore(tx).record_posted("BUG-1:ack", "1700000900.000100")
     done = explain(f"{REPORT.channel}/{ts}")

@@ -238,7 +238,7 @@ async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) ->
     await talk.turn(1)
     async with talk.database.begin() as tx:
         for key, at in ((f"conversation:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
-            await PostStore(tx).claim(key, THREAD.channel, THREAD.ts, 0.0)
+            await PostStore(tx).claim(key, THREAD.channel, THREAD.ts)
             await PostStore(tx).record_posted(key, ts(at))
     async with talk.database.begin() as tx:
         of = ConversationStore(tx).thread_of_message

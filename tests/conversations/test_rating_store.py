@@ -49,7 +49,7 @@ def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> 
 
 async def post(talk: StoredConversation, key: str, ts: str) -> None:
     async with talk.database.begin() as tx:
-        await PostStore(tx).claim(f"conversation:{THREAD.key}:{key}", THREAD.channel, THREAD.ts, 1.0)
+        await PostStore(tx).claim(f"conversation:{THREAD.key}:{key}", THREAD.channel, THREAD.ts)
         await PostStore(tx).record_posted(f"conversation:{THREAD.key}:{key}", ts)
 
 

@@ -24,7 +24,7 @@ async def found(database: Database, at: float, channel: str = CHANNEL) -> FoundM
 
 async def posted(database: Database, key: str, at: float) -> None:
     async with database.begin() as tx:
-        await PostStore(tx).claim(key, CHANNEL, THREAD.ts, 0.0)
+        await PostStore(tx).claim(key, CHANNEL, THREAD.ts)
         await PostStore(tx).record_posted(key, ts(at))
 
 

@@ -44,7 +44,7 @@ async def take(talk: StoredConversation, *, close: bool = False) -> None:
 async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
     key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
     async with talk.database.begin() as tx:
-        await PostStore(tx).claim(key, channel, thread_ts, 1.0)
+        await PostStore(tx).claim(key, channel, thread_ts)
         await PostStore(tx).record_posted(key, "1700000999.000100")
 
 

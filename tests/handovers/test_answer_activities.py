@@ -215,6 +215,6 @@ async def test_pruned_conversation_takes_all_posts_of_its_handover(taken: Handov
     await taken.talk.run(taken.activities.show_handover, taken.ref)
     other = f"handover:{taken.ref.key}5:card"
     async with taken.talk.database.begin() as tx:
-        await PostStore(tx).claim(other, ESCALATIONS, None, 0.0)
+        await PostStore(tx).claim(other, ESCALATIONS, None)
         assert await ConversationStore(tx).prune(time.time() + 100_000) == 1
     assert await taken.talk.rows("SELECT key FROM posts") == [{"key": other}]

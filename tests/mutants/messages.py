@@ -139,7 +139,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="outbox: what is not found at once is sent again at once",
         file="threadline/threads/outbox.py",
-        before="        if early:\n            raise self._too_early(post, claim)\n",
+        before="        elif early:\n            raise self._too_early(post, claim)\n",
         after="",
         tests=(f"{POSTS}::test_failure_before_storing_ends_in_one_message",),
     ),
@@ -153,8 +153,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="outbox: whoever loses the race for a key sends too",
         file="threadline/threads/store.py",
-        before='return await self._known(key) or PostClaim("pending", claimed_at=now)',
-        after='return PostClaim("ours", claimed_at=now)',
+        before="return await self._known(key) or await self.claim(key, channel, thread_ts)",
+        after='return PostClaim("ours")',
         tests=(f"{LEDGER}::test_of_many_claims_at_once_one_may_send",),
     ),
     Mutant(

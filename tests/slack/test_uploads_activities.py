@@ -1,6 +1,7 @@
 """A file in a thread, once for its key, whatever happens between showing and remembering."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.slack.client import SlackClient
+from threadline.slack.client import CALL_TIMEOUT, SlackClient
 from threadline.slack.files import FileUpload
 from threadline.threads.outbox import RESEND_AFTER, Outbox
 from threadline.threads.store import PostStore
@@ -68,6 +69,34 @@ async def test_file_that_did_not_arrive_is_shown_later(
         await outbox.share(upload)
     assert shown(sandbox) == []
     clock.now += RESEND_AFTER
+    await outbox.share(upload)
+    assert len(shown(sandbox)) == 1
+
+
+async def test_call_that_shows_a_file_has_the_whole_time_to_arrive(
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    outbox: Outbox,
+    clock: Clock,
+    upload: FileUpload,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = slack.client.files_getUploadURLExternal
+
+    async def slow(**given: Any) -> Any:
+        clock.now += 2 * CALL_TIMEOUT
+        return await begin(**given)
+
+    sandbox.faults.fail_before(COMPLETE)
+    with monkeypatch.context() as patched:
+        patched.setattr(slack.client, "files_getUploadURLExternal", slow)
+        with pytest.raises(Transient):
+            await outbox.share(upload)
+    clock.now += RESEND_AFTER - 1
+    with pytest.raises(Transient, match="may still arrive"):
+        await outbox.share(upload)
+    assert shown(sandbox) == []
+    clock.now += 1
     await outbox.share(upload)
     assert len(shown(sandbox)) == 1
 

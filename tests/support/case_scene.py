@@ -54,7 +54,7 @@ from threadline.threads.model import (
     message_id,
 )
 from threadline.threads.outbox import Outbox
-from threadline.threads.sweep import LiveSweepActivities
+from threadline.threads.sweep import LiveSweepActivities, WorkflowSweeps
 from threadline.wiring import sweeps
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.workers import CoreDeps, cases, thread_sources
@@ -282,14 +282,15 @@ def core_activities(
     deps = core_deps(database, temporal, slack, tiers)
     live, case_sweeps = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
+    made = WorkflowSweeps(database, deps.workflows)
     all_sweeps = [
         *case_sweeps,
-        sweeps.waiting_conversations(database, deps.workflows, CONVERSATION_IDLE_TIMEOUT),
-        sweeps.open_handovers(database, deps.workflows),
-        sweeps.open_approvals(database, deps.workflows),
+        sweeps.waiting_conversations(made, CONVERSATION_IDLE_TIMEOUT),
+        sweeps.open_handovers(made),
+        sweeps.open_approvals(made),
         sweeps.open_jobs(JobSchedules(temporal, database, deps.outbox)),
     ]
-    sweeping = LiveSweepActivities(database, all_sweeps)
+    sweeping = LiveSweepActivities(database, deps.workflows, all_sweeps)
     return activities_of(*live, threads, catch_up(database, slack, deps.router), sweeping)
 
 

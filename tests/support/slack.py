@@ -1,13 +1,16 @@
 """A Slack to write to, a clock to turn, and a door behind which a test puts any answer of its own."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aiohttp
 import pytest
 from aiohttp import web
+from sqlalchemy import Double, bindparam
 
 from tests.support.faulty_sandboxes import FaultySlack
 from threadline.slack.client import SlackClient, make_web_client
+from threadline.threads import store
 from threadline_devstack.slack.identity import BOT_TOKEN
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -15,18 +18,21 @@ Serve = Callable[[Handler], Awaitable[str]]
 
 
 class Clock:
-    """Seconds since 1970, for the product and the sandbox alike."""
+    """Seconds since 1970, for the product and the sandbox alike. What is turned here is added to Postgres's clock."""
 
     def __init__(self) -> None:
-        self.now = 1_800_000_000.0
+        self.began = self.now = float(int(time.time()))
 
     def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    turned = bindparam(None, callable_=lambda: clock.now - clock.began, type_=Double)
+    monkeypatch.setattr(store, "POSTGRES_CLOCK", store.POSTGRES_CLOCK + turned)
+    return clock
 
 
 @pytest.fixture

@@ -1,12 +1,19 @@
-"""CatchUpStore: the catch-ups of two workspaces in one database do not meet."""
+"""CatchUpStore: the catch-ups of two workspaces in one database do not meet, and a batch reads no more than itself."""
 
+import json
 import time
+from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import TextClause, text
 
 from threadline.cases.model import REPORT, case_owner
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.threads.catch_up_store import MAX_SENDS, CatchUpStore
+from threadline.threads import catch_up_store
+from threadline.threads.catch_up_store import COUNTED, MAX_SENDS, CatchUpStore
 from threadline.threads.contract import LookScope
 from threadline.threads.store import ThreadStore
 
@@ -64,3 +71,48 @@ async def test_owner_in_another_workspace_does_not_own_a_thread(database: Databa
         await ours.record_missing_roots(CHANNEL, "0", f"{began:.6f}", began)
         await ours.record_page(CHANNEL, [(root, Decimal(root), "1")], began, began - 1000)
         assert await ours.next_batch(CASES, 10, began) == [], "it is older than the installation"
+
+
+_MANY_DUE = """
+INSERT INTO catch_up_channels (team, channel, installed_at) VALUES ('T1', 'C1', 0);
+INSERT INTO threads (team, channel, thread_ts, workflow_id, kind)
+SELECT 'T1', 'C1', n::text, 'bug:' || n % 2000, 'case:report' FROM generate_series(1, 3000) n;
+INSERT INTO catch_up_threads (team, channel, thread_ts, active_at, root_state, seen_at, is_due)
+SELECT 'T1', 'C1', n::text, n, 'one', 0, true FROM generate_series(1, 3000) n;
+ANALYZE catch_up_channels, threads, catch_up_threads
+"""
+"""Of 3,000 due threads, two belong to the same workflow where there are so many."""
+
+
+def rows_read(node: dict[str, Any]) -> Iterator[float]:
+    """The rows of threads to compare that each scan of a plan has read, thrown away or not."""
+    if node.get("Relation Name") == "catch_up_threads":
+        removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck", "Join Filter"))
+        yield (node["Actual Rows"] + removed) * node["Actual Loops"]
+    for each in node.get("Plans", ()):
+        yield from rows_read(each)
+
+
+async def test_batch_is_the_first_threads_with_the_others_of_their_owners(database: Database) -> None:
+    async with database.begin() as tx:
+        for statement in _MANY_DUE.split(";"):
+            await tx.execute(text(statement))
+        store = CatchUpStore(tx, "T1", [CHANNEL])
+        batch = await store.next_batch(CASES, 10, 1.0)
+        assert [each.thread_ts for each in batch] == [str(n) for n in (*range(1, 11), *range(2001, 2011))]
+        assert await store.count_due(CASES, 1.0) == COUNTED
+        for each in batch:
+            await store.record_compared(each, 1.0)
+        assert [each.thread_ts for each in await store.next_batch(CASES, 1, 1.0)] == ["11", "2011"]
+
+
+@pytest.mark.parametrize(("asked", "most"), [(catch_up_store._NEXT_BATCH, 30), (catch_up_store._COUNT_DUE, COUNTED)])
+async def test_batch_reads_no_thread_that_is_not_in_it(database: Database, asked: TextClause, most: int) -> None:
+    """Else a pass of thousands of batches would read every due thread in each."""
+    async with database.begin() as tx:
+        for statement in _MANY_DUE.split(";"):
+            await tx.execute(text(statement))
+        given = CatchUpStore(tx, "T1", [CHANNEL])._scoped(CASES) | {"began": 1.0}
+        given |= {"count": 10} if ":count" in asked.text else {}
+        plan = (await tx.execute(text("EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text), given)).scalar_one()[0]
+    assert sum(rows_read(plan["Plan"])) <= most, json.dumps(plan, indent=1)

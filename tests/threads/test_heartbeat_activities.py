@@ -1,15 +1,21 @@
 """Heartbeats that a worker sends beside the work of an activity."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from temporalio import workflow
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
+from tests.support.temporal import real_time, worker
 from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import ActivityOptions, activities_of, activity_options, retry_policy
+from threadline.threads.calls import call
+from threadline.threads.model import CORE_QUEUE
 
 
 class Work(ActivityInboundInterceptor):
@@ -31,6 +37,32 @@ def environment(timeout: float | None) -> ActivityEnvironment:
     return env
 
 
+class WorkActivities(ABC):
+    @activity_options(ActivityOptions(start_to_close=30, heartbeat=1, retry=retry_policy(1, 1, attempts=1)))
+    @abstractmethod
+    async def work(self, seconds: float) -> str:
+        """Last longer than the heartbeat's time."""
+
+
+class LiveWorkActivities(WorkActivities):
+    async def work(self, seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "done"
+
+
+@workflow.defn(sandboxed=False)
+class WorkWorkflow:
+    @workflow.run
+    async def run(self) -> str:
+        return await call(WorkActivities.work, 2.5)
+
+
+async def test_work_that_lasts_longer_than_its_heartbeats_time_is_not_taken_for_lost() -> None:
+    async with real_time() as environment, worker(environment, [WorkWorkflow], activities_of(LiveWorkActivities())):
+        ran = environment.client.execute_workflow(WorkWorkflow.run, id="work", task_queue=CORE_QUEUE)
+        assert await ran == "done"
+
+
 async def run(env: ActivityEnvironment, work: Work) -> Any:
     given = ExecuteActivityInput(fn=work.execute_activity, args=(), executor=None, headers={})
     return await env.run(ErrorInterceptor({}).intercept_activity(work).execute_activity, given)
@@ -46,11 +78,13 @@ async def test_heartbeats_go_on_while_the_work_does_and_end_with_it(error: Excep
             thrice.set()
 
     env.on_heartbeat = on_heartbeat
-    if error:
-        with pytest.raises(Exception, match="LookupError"):
-            await run(env, Work(thrice, error))
-    else:
-        assert await run(env, Work(thrice)) == "done"
+    async with asyncio.timeout(10):
+        if error:
+            with pytest.raises(Exception, match="LookupError"):
+                await run(env, Work(thrice, error))
+        else:
+            assert await run(env, Work(thrice)) == "done"
+    assert len(beats) >= 3
     assert len(asyncio.all_tasks()) == 1, "nothing beats any more"
 
 

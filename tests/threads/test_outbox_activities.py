@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
@@ -12,9 +13,10 @@ from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import POST_EVENT, SlackClient
+from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.threads import store
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import CLAIM_GOOD_FOR, LOOK_AGAIN, RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
@@ -23,6 +25,8 @@ from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMM
 from threadline_devstack.slack.model import SandboxMessage
 
 SEND = "chat.postMessage"
+TABLE = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
+"""Slack takes one in a message."""
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ async def test_post_carries_its_key_and_is_not_sent_again(sandbox: FaultySlack, 
 
 
 async def test_failure_before_storing_ends_in_one_message(
-    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
@@ -81,9 +85,15 @@ async def test_failure_before_storing_ends_in_one_message(
 
 @pytest.mark.parametrize("ahead", [0, 240])
 async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
-    sandbox: FaultySlack, slack: SlackClient, database: Database, reply: Post, clock: Clock, ahead: float
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    database: Database,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+    ahead: float,
 ) -> None:
-    outbox = Outbox(slack, database, lambda: clock() + ahead)
+    monkeypatch.setattr(store, "POSTGRES_CLOCK", store.POSTGRES_CLOCK + ahead)
     sandbox.faults.fail_after(SEND)
     await _interrupted(outbox, reply)
     ts = await outbox.publish(reply)
@@ -92,12 +102,12 @@ async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
 
 
 async def test_store_that_is_slower_than_the_call_is_waited_for(
-    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
     clock.now += RESEND_AFTER - 5
-    assert (await _interrupted(outbox, reply)).retry_after == 5
+    assert (await _interrupted(outbox, reply)).retry_after == pytest.approx(5, abs=1)
     stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key}}
     late = sandbox.workspace.post(
         SUMMARIES, BOT_USER, "Found it.", thread_ts=reply.thread_ts or "", bot_id=BOT_ID, metadata=stored
@@ -107,7 +117,12 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 
 
 async def test_message_that_is_stored_during_the_last_early_search_is_not_sent_again(
-    sandbox: FaultySlack, slack: SlackClient, outbox: Outbox, reply: Post, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    outbox: Outbox,
+    clock: Clock,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The search sees Slack as it was before the time is over at which the message may be sent again."""
     sandbox.faults.fail_before(SEND)
@@ -157,7 +172,6 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
     outbox: Outbox,
     database: Database,
     opening: Post,
-    clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     remembered = list[str]()
@@ -187,7 +201,7 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
 
 @pytest.mark.parametrize("fault", [Transient("the database is away"), Permanent("refused"), RuntimeError("a bug")])
 async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
-    sandbox: FaultySlack, outbox: Outbox, database: Database, opening: Post, clock: Clock, fault: Exception
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, database: Database, opening: Post, fault: Exception
 ) -> None:
     """Somebody deletes the message meanwhile, so a search would not find it."""
     calls, service = list[str](), dict.fromkeys(("description", "owner", "channel", "repository"), "")
@@ -234,7 +248,7 @@ async def test_attempt_that_was_frozen_behind_its_claim_sends_nothing(
 
 
 async def test_search_that_slack_refuses_is_no_refusal_of_the_post(
-    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
@@ -245,7 +259,7 @@ async def test_search_that_slack_refuses_is_no_refusal_of_the_post(
 
 
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
-    sandbox: FaultySlack, outbox: Outbox, opening: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, opening: Post
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, opening)
@@ -258,7 +272,7 @@ async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-async def test_refused_post_is_not_sent(sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post) -> None:
+async def test_refused_post_is_not_sent(sandbox: FaultySlack, outbox: Outbox, reply: Post) -> None:
     async def never(tx: Transaction) -> bool:
         return False
 
@@ -291,13 +305,69 @@ async def test_parts_go_on_where_they_were_interrupted(
     assert _visible(sandbox)[0].ts == first
 
 
+def _slow_call(slack: SlackClient, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Each call that posts takes so long."""
+    post = slack.post
+
+    async def slow(*given: Any) -> str:
+        clock.now += seconds
+        return await post(*given)
+
+    monkeypatch.setattr(slack, "post", slow)
+
+
+async def test_second_call_of_a_post_has_the_whole_time_to_arrive(
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    outbox: Outbox,
+    clock: Clock,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one was refused late, for its blocks."""
+    refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),))
+    with monkeypatch.context() as patched:
+        _slow_call(slack, clock, patched, CLAIM_GOOD_FOR + CALL_TIMEOUT)
+        sandbox.faults.slow(SEND, 0)
+        sandbox.faults.fail_before(SEND)
+        await _interrupted(outbox, refused)
+    clock.now += RESEND_AFTER - CLAIM_GOOD_FOR - CALL_TIMEOUT - 1
+    await _interrupted(outbox, refused)
+    assert _visible(sandbox) == [], "it may still come"
+    clock.now += 1
+    ts = await outbox.publish(refused)
+    assert [message.ts for message in _visible(sandbox)] == [ts]
+
+
+async def test_attempt_that_was_overtaken_between_its_calls_does_not_make_the_second(
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    outbox: Outbox,
+    clock: Clock,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused, post = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),)), slack.post
+
+    async def overtaken(*given: Any) -> str:
+        monkeypatch.setattr(slack, "post", post)
+        clock.now += RESEND_AFTER
+        await outbox.publish(reply)
+        return await post(*given)
+
+    monkeypatch.setattr(slack, "post", overtaken)
+    await _interrupted(outbox, refused)
+    [message] = _visible(sandbox)
+    assert await outbox.publish(refused) == message.ts
+
+
 @pytest.mark.parametrize("abandoned", [False, True])
 async def test_of_several_attempts_at_once_one_posts(
-    sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post, clock: Clock, abandoned: bool
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, database: Database, reply: Post, abandoned: bool
 ) -> None:
     if abandoned:
         async with database.begin() as tx:
-            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock())
+            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts)
         clock.now += RESEND_AFTER
     results = await asyncio.gather(*(outbox.publish(reply) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, (str, Transient)) for result in results)
@@ -307,8 +377,7 @@ async def test_of_several_attempts_at_once_one_posts(
 async def test_message_whose_blocks_slack_refuses_is_posted_as_text(
     sandbox: FaultySlack, outbox: Outbox, reply: Post
 ) -> None:
-    table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
-    refused = Rendered("Found it.", (table, table))
+    refused = Rendered("Found it.", (TABLE, TABLE))
     ts = await outbox.publish(replace(reply, rendered=(refused,)))
     assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)

@@ -3,18 +3,23 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 
+from tests.support.slack import Clock
 from threadline.db.engine import Database, Transaction
 from threadline.threads.store import PostClaim, PostStore
 
-NOW = 1_700_000_000.25
-LATER = NOW + 90
 KEY = "BUG-1:1:findings"
 
 
-async def claim(database: Database, key: str = KEY, now: float = NOW) -> PostClaim:
+async def claim(database: Database, key: str = KEY) -> PostClaim:
     async with database.begin() as tx:
-        return await PostStore(tx).claim(key, "C1", None, now)
+        return await PostStore(tx).claim(key, "C1", None)
+
+
+async def claim_anew(database: Database, claimed_at: float) -> PostClaim:
+    async with database.begin() as tx:
+        return await PostStore(tx).claim_anew(KEY, claimed_at)
 
 
 async def posted(database: Database, ts: str) -> None:
@@ -27,56 +32,89 @@ async def release(database: Database, claimed_at: float) -> None:
         await PostStore(tx).release(KEY, claimed_at)
 
 
+async def never(tx: Transaction) -> bool:
+    return False
+
+
 async def test_of_many_claims_at_once_one_may_send(database: Database) -> None:
     for number in range(3):  # the first time connections are opened one after the other
         claims = await asyncio.gather(*(claim(database, f"BUG-1:{number}:findings") for _ in range(8)))
         assert sorted(claim.state for claim in claims) == ["ours"] + ["pending"] * 7
-        assert {claim.claimed_at for claim in claims} == {NOW}
+        assert len({claim.claimed_at for claim in claims}) == 1
 
 
-async def test_claim_that_was_left_keeps_its_moment(database: Database) -> None:
-    await claim(database)
-    assert await claim(database, now=LATER) == PostClaim("pending", claimed_at=NOW)
+async def test_claim_that_was_left_keeps_its_moment_and_grows_old_by_the_databases_clock(
+    database: Database, clock: Clock
+) -> None:
+    async with database.begin() as tx:
+        before = await tx.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8"))
+        claimed = await PostStore(tx).claim(KEY, "C1", None)
+        after = await tx.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8"))
+    assert before <= claimed.claimed_at <= after
+    clock.now += 90
+    left = await claim(database)
+    assert left == PostClaim("pending", claimed_at=claimed.claimed_at)
+    assert left.age == pytest.approx(90, abs=5)
 
 
-async def test_of_two_who_searched_one_sends(database: Database) -> None:
-    await claim(database)
-    await release(database, NOW)
-    assert (await claim(database, now=LATER)).state == "ours"
-    await release(database, NOW)
-    assert (await claim(database, now=LATER + 1)).state == "pending"
+async def test_of_many_who_searched_at_once_one_sends(database: Database) -> None:
+    before = await claim(database)
+    claims = await asyncio.gather(*(claim_anew(database, before.claimed_at) for _ in range(8)))
+    assert sorted(claim.state for claim in claims) == ["ours"] + ["pending"] * 7
+    [claimed_at] = {claim.claimed_at for claim in claims}
+    assert claimed_at > before.claimed_at
+    await release(database, before.claimed_at)
+    assert (await claim(database)).state == "pending", "it was another's by then"
+
+
+async def test_claim_that_was_released_or_posted_meanwhile_is_not_taken_over(database: Database) -> None:
+    first = await claim(database)
+    await release(database, first.claimed_at)
+    assert (await claim_anew(database, first.claimed_at)).state == "pending"
+    second = await claim(database)
+    await posted(database, "17.1")
+    assert await claim_anew(database, second.claimed_at) == PostClaim("posted", "17.1", second.claimed_at)
 
 
 async def test_what_was_posted_stays_posted(database: Database) -> None:
-    await claim(database)
+    claimed = await claim(database)
     await posted(database, "17.1")
     await posted(database, "17.2")
-    await release(database, NOW)
-    assert await claim(database, now=NOW + 1000) == PostClaim("posted", "17.1", NOW)
+    await release(database, claimed.claimed_at)
+    assert await claim(database) == PostClaim("posted", "17.1", claimed.claimed_at)
 
 
 async def test_post_is_unrecorded_until_the_record_is_made(database: Database) -> None:
-    await claim(database)
+    at = (await claim(database)).claimed_at
     for _ in range(2):
         async with database.begin() as tx:
             await PostStore(tx).record_unfinished(KEY, "17.1")
-        assert await claim(database, now=LATER) == PostClaim("unrecorded", "17.1", NOW)
+        assert await claim(database) == PostClaim("unrecorded", "17.1", at)
     await posted(database, "17.2")
     async with database.begin() as tx:
         await PostStore(tx).record_unfinished(KEY, "17.3")
-    assert await claim(database, now=LATER) == PostClaim("posted", "17.1", NOW), "the first word stands"
+    assert await claim(database) == PostClaim("posted", "17.1", at), "the first word stands"
 
 
 @pytest.mark.parametrize("already", [False, True])
 async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
     database: Database, already: bool
 ) -> None:
-    async def never(tx: Transaction) -> bool:
-        return False
-
+    at = 0.0
     if already:
-        await claim(database)
+        at = (await claim(database)).claimed_at
         await posted(database, "17.1")
     async with database.begin() as tx:
-        known = await PostStore(tx).claim(KEY, "C1", None, NOW, never)
-    assert known == (PostClaim("posted", "17.1", NOW) if already else PostClaim("invalid"))
+        known = await PostStore(tx).claim(KEY, "C1", None, never)
+    assert known == (PostClaim("posted", "17.1", at) if already else PostClaim("invalid"))
+
+
+@pytest.mark.parametrize("already", [False, True])
+async def test_post_that_says_nothing_any_more_is_not_claimed_anew(database: Database, already: bool) -> None:
+    at = (await claim(database)).claimed_at
+    if already:
+        await posted(database, "17.1")
+    async with database.begin() as tx:
+        known = await PostStore(tx).claim_anew(KEY, at, never)
+    assert known == (PostClaim("posted", "17.1", at) if already else PostClaim("invalid"))
+    assert (await claim(database)).state == ("posted" if already else "ours")

@@ -1,16 +1,22 @@
 """One page of a sweep: what is repaired, what is passed over, and where the next page begins."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
+from tests.support.temporal import connect
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.threads.contract import SweepPage
-from threadline.threads.sweep import LiveSweepActivities, Sweep
+from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+from threadline_devstack.processes import poll
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class Rows:
 async def run(database: Database, rows: Rows, after: int = 0, attempt_seconds: float = 60) -> SweepPage | None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, start_to_close_timeout=timedelta(seconds=attempt_seconds))
-    activities = LiveSweepActivities(database, [Sweep("rows", rows.find, rows.repair)])
+    sweep = Sweep("rows", rows.find, rows.repair)
+    activities = LiveSweepActivities(database, WorkflowClient(await connect()), [sweep])
     return await environment.run(activities.sweep, SweepPage("rows", after))
 
 
@@ -66,5 +73,84 @@ async def test_page_whose_time_is_up_ends_early_and_goes_on_behind(database: Dat
 
 
 async def test_unknown_sweep_has_no_pages(database: Database) -> None:
-    activities = LiveSweepActivities(database, [])
+    activities = LiveSweepActivities(database, WorkflowClient(await connect()), [])
     assert await ActivityEnvironment().run(activities.sweep, SweepPage("rows")) is None
+
+
+def start_of(row: Row) -> WorkflowStart:
+    """It runs: no worker is there to end it."""
+    return WorkflowStart("Waiting", f"waiting:{row.id}", None)
+
+
+async def swept(database: Database, client: Client) -> None:
+    workflows = WorkflowClient(client)
+    sweep = WorkflowSweeps(database, workflows).sweep("rows", Rows().find, start_of)
+    assert await ActivityEnvironment().run(
+        LiveSweepActivities(database, workflows, [sweep]).sweep, SweepPage("rows")
+    ) == SweepPage("rows", 5)
+
+
+async def run_ids(client: Client) -> list[str]:
+    described = [await client.get_workflow_handle(f"waiting:{each}").describe() for each in range(1, 6)]
+    return [each.run_id for each in described]
+
+
+@pytest.fixture
+async def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Four of the workflows run, and a page has five rows."""
+    monkeypatch.setattr("threadline.threads.sweep.PAGE", 5)
+    client = await connect()
+    for each in range(1, 5):
+        await WorkflowClient(client).start(start_of(Row(each)))
+    async for _ in poll(30):
+        if (await client.count_workflows("ExecutionStatus = 'Running'")).count == 4:
+            break
+    return client
+
+
+async def test_temporals_list_is_asked_for_once_a_page_and_what_it_shows_is_not_described(
+    database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[str]()
+
+    def count(name: str) -> None:
+        call = getattr(client.workflow_service, name)
+
+        async def counted(*given: Any, **options: Any) -> Any:
+            calls.append(name)
+            return await call(*given, **options)
+
+        monkeypatch.setattr(client.workflow_service, name, counted)
+
+    for name in ("list_workflow_executions", "describe_workflow_execution", "start_workflow_execution"):
+        count(name)
+    await swept(database, client)
+    assert calls == ["list_workflow_executions", "describe_workflow_execution", "start_workflow_execution"]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_workflow_that_the_list_does_not_show_is_not_started_again_while_it_runs(
+    database: Database, client: Client, monkeypatch: pytest.MonkeyPatch, is_away: bool
+) -> None:
+    """The list is late, or cannot be had."""
+    await swept(database, client)
+    before = await run_ids(client)
+    started = list[WorkflowStart]()
+
+    async def start(self: WorkflowClient, start: WorkflowStart) -> None:
+        started.append(start)
+
+    async def nothing() -> AsyncIterator[Any]:
+        return
+        yield
+
+    def empty(*_: object, **__: object) -> AsyncIterator[Any]:
+        if is_away:
+            raise RPCError("the list is away", RPCStatusCode.UNAVAILABLE, b"")
+        return nothing()
+
+    monkeypatch.setattr(WorkflowClient, "start", start)
+    monkeypatch.setattr(client, "list_workflows", empty)
+    await swept(database, client)
+    assert started == []
+    assert await run_ids(client) == before

@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.temporal import connect
 from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
@@ -24,7 +25,7 @@ from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
 from threadline.wiring import workers
-from threadline.wiring.temporal import CONTRACTS
+from threadline.wiring.temporal import CONTRACTS, temporal_client
 from threadline.wiring.workers import (
     CoreParts,
     CoreSettings,
@@ -159,3 +160,14 @@ async def test_pruned_thread_begins_again_without_memory(talk: ConversationActiv
     await talk.answer(2)
     assert "any news there" not in str(talk.sent())
     assert len(talk.posted()) == 2
+
+
+async def test_broken_connection_to_temporal_is_missed_within_twenty_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporal allows a ping every ten seconds; one that comes a moment early, for the network, must not end it all."""
+    server = await connect()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", server.service_client.config.target_host)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", server.namespace)
+    kept = (await temporal_client()).service_client.config.keep_alive_config
+    assert kept is not None
+    assert kept.interval_millis >= 12_000
+    assert kept.interval_millis + kept.timeout_millis <= 20_000

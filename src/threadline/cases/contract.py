@@ -32,12 +32,11 @@ from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MES
 from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
-FORGE = ActivityOptions(start_to_close=660, retry=retry_policy(2, 120), schedule_to_close=3600)
+FORGE = replace(POST, start_to_close=660, retry=retry_policy(2, 120), schedule_to_close=3600)
 """After an hour without the code host people are told, and may ask again."""
-FETCH_FILES = ActivityOptions(start_to_close=300, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
-CLEANUP = ActivityOptions(
-    start_to_close=120, retry=retry_policy(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900
-)
+FORGE_STATE = ActivityOptions(start_to_close=660, heartbeat=30, retry=retry_policy(2, 60, attempts=5))
+FETCH_FILES = ActivityOptions(start_to_close=300, heartbeat=10, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
+CLEANUP = ActivityOptions(120, retry_policy(5, 60, attempts=5), AGENTS_QUEUE, schedule_to_close=900, heartbeat=30)
 TURN_GRACE = 120.0
 """Seconds beyond the turn's own limit: laying the workspace, taking the diff, committing the outcome."""
 AGENT_TURN = ActivityOptions(
@@ -196,7 +195,7 @@ class CaseActivities(ABC):
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
         """Bring the turn's fix to the code host, and say so in the summary thread."""
 
-    @activity_options(ActivityOptions(start_to_close=660, retry=retry_policy(2, 60, attempts=5)))
+    @activity_options(FORGE_STATE)
     @abstractmethod
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
         """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""

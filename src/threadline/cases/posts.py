@@ -85,14 +85,12 @@ class LiveCasePostActivities(CasePostActivities):
         await self._notify(case, case.thread, key, notice)
 
     async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
-        words = blocks.notice_text(notice.kind, notice.bug_id, detail)
-        await self._post(case, where, key, formatting.notice(words))
+        await self._post(case, where, key, formatting.notice(blocks.notice_text(notice.kind, notice.bug_id, detail)))
 
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
-        asked = told.outcome.clarification_question
+        asked, key = told.outcome.clarification_question, f"turn:{turn.turn}:question"
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
-        key = f"turn:{turn.turn}:question"
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
         self.outbox.add_reactions(_USED, told.used)
 
@@ -114,10 +112,8 @@ class LiveCasePostActivities(CasePostActivities):
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
         self.outbox.add_reactions(_USED, told.used)
-        if told.action is not Action.POST_FINDINGS:
-            return  # an escalation and an end have posts of their own
         text = told.reporter_text
-        if not text:
+        if not text or told.action is not Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             return
         rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
         try:
@@ -232,18 +228,17 @@ class LiveCasePostActivities(CasePostActivities):
     async def _post(
         self,
         case: CaseRecord,
-        thread: Thread,
+        at: Thread,
         key: str,
         rendered: tuple[Rendered, ...],
-        *,
         kind: str = "notice",
         words: str = "",
     ) -> None:
         """Post in one of the case's threads; `words` are kept in the conversation, where the agent reads them."""
 
         async def record(tx: Transaction, ts: str) -> None:
-            await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(thread, ts=ts))
+            await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(at, ts=ts))
 
-        post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, on_posted=record if words else None)
+        post = Post(f"{case.bug_id}:{key}", at.channel, at.ts, rendered, on_posted=record if words else None)
         await self.outbox.publish(post)
         _log.info("message_posted", case=case.bug_id, key=post.key)

@@ -274,7 +274,7 @@ class ConversationActivities(ABC):
 
         Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
         the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
-        The first try goes on to end the turn with an answer that calls no tool.
+        The first try goes on to say an answer that calls no tool, and so ends the turn.
         Raises Permanent, with a sentence for the person, where there is no reply to be had; Transient: later, maybe.
         """
 

@@ -7,7 +7,7 @@ See https://docs.slack.dev/messaging/working-with-files#upload.
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -151,9 +151,10 @@ class FileUpload:
     content: bytes
 
 
-async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
+async def upload_file(slack: SlackClient, upload: FileUpload, before_showing: Callable[[], Awaitable[None]]) -> str:
     """Show a file in its thread; returns Slack's id of it. Raises `Permanent` when Slack refuses it and nothing is
-    shown, `NotDone` when nothing is shown for certain, and `Transient` when it may be shown, or come to be."""
+    shown, `NotDone` when nothing is shown for certain, and `Transient` when it may be shown, or come to be.
+    `before_showing` is awaited before the one call that shows it."""
     client, where = slack.client, f"channel {upload.channel}"
     with before_a_change():  # nothing is shown before the last step
         async with translated(where):
@@ -164,6 +165,7 @@ async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
                 if answer.status != 200:
                     raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
     file_id = str(place["file_id"])
+    await before_showing()
     async with translated(where):
         await client.files_completeUploadExternal(
             files=[{"id": file_id, "title": upload.title}],

@@ -154,9 +154,8 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def select_threads(self, plan: CatchUpPlan) -> int:
         since = plan.began - contract.LOOK_BACK
-        count: int | None = MAX_UNCHANGED
-        if plan.deep:
-            count = None if plan.scope is LookScope.CASES else MAX_CONVERSATIONS
+        deep = None if plan.scope is LookScope.CASES else MAX_CONVERSATIONS
+        count = deep if plan.deep else MAX_UNCHANGED
         async with self.database.begin() as tx:
             store = self._store(tx)
             for source in self.sources:

@@ -18,6 +18,8 @@ GONE = "gone"
 
 MAX_SENDS = 3
 """A message that was signalled so often and is not stored will not be by the next time: people must look."""
+COUNTED = 1000
+"""So many due threads are counted at most: after each batch, the others are."""
 
 _RECORD_PAGE = text("""
 INSERT INTO catch_up_threads AS f (team, channel, thread_ts, active_at, root_state, compared_state, seen_at, is_due)
@@ -54,9 +56,9 @@ FROM (SELECT o.team, o.channel, o.thread_ts
 WHERE f.team = chosen.team AND f.channel = chosen.channel AND f.thread_ts = chosen.thread_ts
 """)
 _DUE = """
-SELECT f.team, f.channel, f.thread_ts, f.root_state, f.active_at, c.installed_at,
-       t.workflow_id, t.kind, coalesce(t.author_id, '') AS author_id,
-       least(c.installed_at, t.compare_from) AS compare_from, t.first_message_at
+SELECT f.team, f.channel, f.thread_ts, f.root_state, f.active_at, t.workflow_id, t.kind,
+       coalesce(t.author_id, '') AS author_id, least(c.installed_at, t.compare_from) AS compare_from,
+       t.first_message_at
 FROM catch_up_threads f
 LEFT JOIN catch_up_channels c USING (team, channel)
 LEFT JOIN threads t USING (team, channel, thread_ts)
@@ -65,18 +67,16 @@ WHERE f.team = :team AND f.is_due AND f.compared_at <> :began
   AND (f.channel = ANY(:case_channels)) = :of_cases
 """
 _NEXT_BATCH = text(f"""
-WITH due AS ({_DUE}),
-     first AS (SELECT channel, thread_ts, workflow_id FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
-SELECT team, channel, thread_ts, root_state, workflow_id, kind, author_id, compare_from, first_message_at FROM due
-WHERE (channel, thread_ts) IN (SELECT channel, thread_ts FROM first)
-   OR workflow_id IN (SELECT workflow_id FROM first)
+WITH first AS MATERIALIZED ({_DUE} ORDER BY f.active_at, f.channel, f.thread_ts LIMIT :count)
+SELECT * FROM first UNION ({_DUE} AND t.workflow_id = ANY(ARRAY(SELECT workflow_id FROM first)))
 ORDER BY active_at, channel, thread_ts
 """)  # noqa: S608 - both parts are written here
-"""The threads of one workflow come together, so that what was said in them is signalled in its order.
+"""The threads of one workflow come together, so that what was said in them is signalled in its order. Of the others
+that are due none is read: there may be thousands of batches.
 
 Older than `compare_from` is what was said before the channel was followed, and before its owner began.
 """
-_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE}) due")  # noqa: S608 - as above
+_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE} LIMIT {COUNTED}) due")  # noqa: S608 - as above
 _UNFOLLOW_THREADS = text("""
 DELETE FROM catch_up_threads f
 WHERE f.team = :team AND f.channel <> ALL(:channels) AND NOT EXISTS (
@@ -232,12 +232,12 @@ class CatchUpStore(Store):
         found = []
         for row in rows.mappings():
             values = dict(row)
-            workflow_id, kind = values.pop("workflow_id"), values.pop("kind")
+            workflow_id, kind, _ = values.pop("workflow_id"), values.pop("kind"), values.pop("active_at")
             found.append(CatchUpThread(owner=ThreadOwner(workflow_id, kind) if workflow_id else None, **values))
         return found
 
     async def count_due(self, scope: LookScope, began: float) -> int:
-        """How many threads the pass that began then has before it, in channels that can be read; see `next_batch`."""
+        """How many threads the pass that began then has before it, up to `COUNTED`, in channels that can be read."""
         return int((await self._tx.execute(_COUNT_DUE, self._scoped(scope) | {"began": began})).scalar_one())
 
     async def record_compared(self, thread: CatchUpThread, began: float, *, again: bool = False) -> None:
@@ -253,18 +253,16 @@ class CatchUpStore(Store):
     async def failed_threads(self, since: float, limit: int = 10) -> list[tuple[str, str, str]]:
         """Threads that the last pass over them had to leave out: channel, root and why."""
         row = catch_up_threads.c
-        query = select(row.channel, row.thread_ts, row.error).where(
-            row.team == self._team, row.error != "", row.active_at > since
-        )
+        left_out = (row.team == self._team, row.error != "", row.active_at > since)
+        query = select(row.channel, row.thread_ts, row.error).where(*left_out)
         found = await self._tx.execute(query.order_by(row.active_at.desc()).limit(limit))
         return [(channel, root, error) for channel, root, error in found]
 
     async def send_state(self, ids: Collection[str]) -> tuple[set[str], set[str]]:
         """Which of these messages were signalled so often that once more would not help, and whose were refused."""
         row = catch_up_messages.c
-        query = select(row.message_id, row.sends, row.refused).where(
-            row.team == self._team, row.message_id.in_(list(ids))
-        )
+        these = (row.team == self._team, row.message_id.in_(list(ids)))
+        query = select(row.message_id, row.sends, row.refused).where(*these)
         known = list(await self._tx.execute(query))
         often = {each.message_id for each in known if each.sends >= MAX_SENDS}
         return often, {each.message_id for each in known if each.refused}
@@ -291,12 +289,8 @@ class CatchUpStore(Store):
         await self._tx.execute(_FORGET_THREADS, {"team": self._team, "before": before})
 
     def _scoped(self, scope: LookScope) -> dict[str, Any]:
-        return {
-            "team": self._team,
-            "case_channels": self._case_channels,
-            "of_cases": scope is LookScope.CASES,
-            "everywhere": self._everywhere,
-        }
+        channels = {"case_channels": self._case_channels, "everywhere": self._everywhere}
+        return {"team": self._team, "of_cases": scope is LookScope.CASES, **channels}
 
 
 def _row_of(thread: CatchUpThread) -> Update:

@@ -111,38 +111,25 @@ def edited_at(message: RawMessage) -> Decimal:
 
 def posted_event(team: str, channel: str, message: RawMessage, parent_user: str) -> MissedEvent:
     """`parent_user`: who wrote the thread's root; it counts for replies alone."""
-    event = {**_with_parent(message, parent_user), "type": "message", **_channel(channel)}
     ts = str(message["ts"])
-    return MissedEvent(message_id(team, channel, ts), (ts, ""), _body(team, event))
+    event = _event(team, channel, _with_parent(message, parent_user))
+    return MissedEvent(message_id(team, channel, ts), (ts, ""), event)
 
 
 def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
     """`before` is the message as it is stored: the rules ignore a change that left its words alone."""
-    version = str(message["edited"]["ts"])
-    event = {
-        "type": "message",
-        "subtype": "message_changed",
-        **_channel(channel),
-        "ts": version,
-        "message": _with_parent(message, parent_user),
-        "previous_message": {"text": before.message_text, "ts": before.slack_ts},
-    }
-    identity = edit_id(team, channel, str(message["ts"]), version)
-    return MissedEvent(identity, (version, version), _body(team, event))
+    version, previous = str(message["edited"]["ts"]), {"text": before.message_text, "ts": before.slack_ts}
+    told = {"ts": version, "message": _with_parent(message, parent_user), "previous_message": previous}
+    event = _event(team, channel, {"subtype": "message_changed", **told})
+    return MissedEvent(edit_id(team, channel, str(message["ts"]), version), (version, version), event)
 
 
 def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -> MissedEvent:
     """Nobody knows when it was deleted: it is told after everything that was said."""
     previous = {"ts": gone.slack_ts, "user": gone.sender_id, "thread_ts": root, "parent_user_id": parent_user}
-    event = {
-        "type": "message",
-        "subtype": "message_deleted",
-        **_channel(gone.channel),
-        "deleted_ts": gone.slack_ts,
-        "previous_message": previous,
-    }
+    told = {"subtype": "message_deleted", "deleted_ts": gone.slack_ts, "previous_message": previous}
     identity = deletion_id(team, gone.channel, gone.slack_ts)
-    return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
+    return MissedEvent(identity, ("deleted", gone.slack_ts), _event(team, gone.channel, told))
 
 
 def is_direct(channel: str) -> bool:
@@ -155,15 +142,12 @@ def mentions_user(user: str, message: RawMessage) -> bool:
     return user in mentions_in(words_of(message))
 
 
-def _channel(channel: str) -> Mapping[str, str]:
-    return {"channel": channel, **({"channel_type": "im"} if is_direct(channel) else {})}
-
-
 def _with_parent(message: RawMessage, parent_user: str) -> dict[str, Any]:
     if message.get("thread_ts") in (None, "", message.get("ts")):
         return dict(message)
     return {**message, "parent_user_id": parent_user}
 
 
-def _body(team: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "event_callback", "team_id": team, "event": event}
+def _event(team: str, channel: str, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    place = {"channel": channel, **({"channel_type": "im"} if is_direct(channel) else {})}
+    return {"type": "event_callback", "team_id": team, "event": {**told, "type": "message", **place}}

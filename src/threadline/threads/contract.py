@@ -130,7 +130,7 @@ class ChannelRead:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """`left`: threads that are still to be compared; `sent`: events that were signalled now."""
+    """`left`: threads that are still to be compared, at most a thousand; `sent`: events that were signalled now."""
 
     left: int
     sent: int = 0
@@ -146,7 +146,7 @@ class CatchUpActivities(ABC):
     @activity_options(PLAN)
     @abstractmethod
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
-        """Start to follow channels that are new here, and say what to read."""
+        """Start to follow channels that are new here, and plan what to read."""
 
     @activity_options(SCAN)
     @abstractmethod

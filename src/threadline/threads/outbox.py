@@ -4,12 +4,12 @@ A key is claimed in the database, sent with the message's metadata, and then mar
 of another attempt searches Slack for the key at once. What is found is recorded: a worker that is killed in its call
 costs people the seconds of its heartbeat. What is not found may still come, even from a worker that is certainly dead:
 nobody knows whether Slack has got the call, and how slow it is. So it is sent again only when the slowest send could
-have arrived. The times depend on each other: one call ends within `CALL_TIMEOUT` (10 s), an activity's attempt within
-its start-to-close (30 s), and nobody sends again within `RESEND_AFTER` (45 s).
+have arrived. A claim is good for one call, and a further call claims anew. So the times add up: a call begins within
+`CLAIM_GOOD_FOR` (5 s) of its claim, ends within `CALL_TIMEOUT` (10 s), and Slack may store it 30 s later, before
+anybody sends again after `RESEND_AFTER` (45 s); outside a thread two minutes later, before `RESEND_ROOT_AFTER` (135 s).
 
-A message is still posted twice when Slack stores it more than 30 s after the call was given up (2 minutes outside a
-thread), when somebody deletes it before the search, or when an attempt freezes for as long in the very moment of its
-call.
+A message is still posted twice when Slack stores it later than that after the call was given up, when somebody deletes
+it before the search, or when an attempt freezes for as long in the very moment of its call.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ from functools import partial
 import structlog
 
 from threadline.db.engine import Database, Transaction
-from threadline.errors import NotDone, Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient, before_a_change
 from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
 from threadline.threads.activity import run_to_end
 from threadline.threads.model import ThreadOwner
-from threadline.threads.store import PostClaim, PostStore, ThreadStore
+from threadline.threads.store import PostClaim, PostStore, ThreadStore, ValidIf
 
 CLAIM_GOOD_FOR = 5.0
 """Seconds after a claim in which its call may begin: a process that was frozen in between claims anew."""
 RESEND_AFTER = 45.0
-"""Seconds after a claim in which nobody else sends. Slack may store a message 30 s after its call was given up."""
+"""Seconds after a claim in which nobody else sends."""
 LOOK_AGAIN = 10.0
 """Seconds until Slack is searched again for what another attempt may have sent."""
-RESEND_ROOT_AFTER = 130.0
+RESEND_ROOT_AFTER = 135.0
 """The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
 CLOCK_SKEW = 300.0
 """Seconds before the claim from which Slack is searched: its clock and the database's are two."""
@@ -45,6 +45,8 @@ REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
 """Seconds before an emoji is tried again, and after which those of one call are left out."""
 MAX_REACTION_TASKS = 20
 """Calls of `add_reactions` that are under way; one more is left out, so that posts find connections to Slack."""
+
+ClaimAnew = Callable[[], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
 
@@ -71,24 +73,30 @@ class Post:
     thread_ts: str | None
     rendered: tuple[Rendered, ...]
     opens: ThreadOwner | None = None
-    valid_if: Callable[[Transaction], Awaitable[bool]] | None = None
+    valid_if: ValidIf | None = None
     on_posted: Callable[[Transaction, str], Awaitable[None]] | None = None
     correlation_id: str = ""
     claim: PostClaim | None = None
 
 
 class Outbox:
-    """Posts each message once; used wherever a retry must not post twice. `clock`: seconds since 1970."""
+    """Posts each message once; used wherever a retry must not post twice. `clock`: rising seconds."""
 
-    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._slack = slack
         self._database = database
         self._clock = clock
         self._reacting = set[asyncio.Task[None]]()
 
-    async def claim(self, tx: Transaction, post: Post) -> PostClaim:
-        """Claim the first part of a post in the caller's transaction. It is to be published right behind it."""
-        return await PostStore(tx).claim(post.key, post.channel, post.thread_ts, self._clock(), post.valid_if)
+    async def claim(self, tx: Transaction, post: Post, before: PostClaim | None = None) -> PostClaim:
+        """Claim the first part of a post in the caller's transaction, anew where it was claimed `before`. It is to be
+        published right behind it."""
+        asked_at, store = self._clock(), PostStore(tx)
+        if before:
+            claim = await store.claim_anew(post.key, before.claimed_at, post.valid_if)
+        else:
+            claim = await store.claim(post.key, post.channel, post.thread_ts, post.valid_if)
+        return replace(claim, asked_at=asked_at)
 
     async def publish(self, post: Post) -> str:
         """Post every part that is not posted yet, in order. Returns the `ts` of the first; empty when `valid_if` said
@@ -113,18 +121,17 @@ class Outbox:
         return await self.once(post, partial(upload_file, self._slack, upload), partial(find_file, self._slack, upload))
 
     async def once(
-        self, post: Post, send: Callable[[], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
+        self, post: Post, send: Callable[[ClaimAnew], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
     ) -> str:
         """Send under a key that nobody has used, however often this is called. Returns Slack's id of what was sent;
         empty when `valid_if` said that the post says nothing any more. `send` returns the id; `Permanent` and `NotDone`
-        mean that Slack did nothing. `find` searches for it from a moment on (seconds since 1970)."""
+        mean that Slack did nothing. It is called with what it awaits before a further call that Slack may store. `find`
+        searches for it from a moment on (seconds since 1970)."""
         claim = post.claim or await self._claim(post)
         if claim.state == "pending":
             if found := await self._find(post, claim, find):
                 return found
-            # Given up and claimed anew: of two who searched one sends, and the next search counts from this send.
-            await self._release(post, claim.claimed_at)
-            claim = await self._claim(post)
+            claim = await self._claim(post, claim)  # of two who searched one sends; the next wait counts from this send
         if claim.state == "ours":
             return await run_to_end(self._deliver(post, claim, send))
         if claim.state == "pending":
@@ -133,39 +140,48 @@ class Outbox:
             await self._record(post, claim.ts)
         return claim.ts
 
-    async def _deliver(self, post: Post, claim: PostClaim, send: Callable[[], Awaitable[str]]) -> str:
+    async def _deliver(self, post: Post, claim: PostClaim, send: Callable[[ClaimAnew], Awaitable[str]]) -> str:
         """Send and record. An attempt that Temporal cancels meanwhile does so too, else nobody would know the end."""
-        if self._clock() - claim.claimed_at > CLAIM_GOOD_FOR:
-            await self._release(post, claim.claimed_at)
-            raise Transient(f"{post.key} was claimed too long ago to be sent now.")
+
+        async def claim_anew() -> None:
+            nonlocal claim
+            with before_a_change():
+                again = await self._claim(post, claim)
+            self._check(post, again)
+            claim = again
+
         try:
-            sent = await send()
+            self._check(post, claim)
+            sent = await send(claim_anew)
         except (Permanent, NotDone):
-            await self._release(post, claim.claimed_at)
+            async with self._database.begin() as tx:
+                await PostStore(tx).release(post.key, claim.claimed_at)
             raise
         await self._record(post, sent)
         return sent
 
+    def _check(self, post: Post, claim: PostClaim) -> None:
+        if claim.state != "ours" or self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
+            raise NotDone(f"{post.key} was claimed too long ago to be sent now.")
+
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
         """Search for what another attempt has sent. Raises `Transient` where it may still come; returns "" where it is
         to be sent again."""
-        early = self._clock() < self._resend_at(post, claim)  # asked first: the search must see all until then
+        early = self._wait(post, claim) > 0  # by the age when the claim was read: the search must see all until then
+        found: str | None = None
         try:
             found = await find(claim.claimed_at - CLOCK_SKEW)
-        except Permanent as error:  # who may not search may post, and the other attempt may have
-            if early:
-                raise self._too_early(post, claim) from error
-            raise
+        except Permanent:
+            if not early:  # who may not search may post, and the other attempt may have
+                raise
         if found:
             await self._record(post, found)
-            return found
-        if early:
+        elif early:
             raise self._too_early(post, claim)
-        return ""
+        return found or ""
 
-    async def _send(self, part: Post, rendered: Rendered) -> str:
-        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing. That
-        is a second call, given up ten seconds later than the first."""
+    async def _send(self, part: Post, rendered: Rendered, claim_anew: ClaimAnew) -> str:
+        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing."""
         payload = {"key": part.key}
         if part.opens:
             payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
@@ -176,11 +192,12 @@ class Outbox:
             return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
         except BlocksRefused:
             _log.exception("blocks_refused", key=part.key)
+            await claim_anew()
             return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
 
-    async def _claim(self, post: Post) -> PostClaim:
+    async def _claim(self, post: Post, before: PostClaim | None = None) -> PostClaim:
         async with self._database.begin() as tx:
-            return await self.claim(tx, post)
+            return await self.claim(tx, post, before)
 
     async def _record(self, post: Post, ts: str) -> None:
         try:
@@ -196,17 +213,12 @@ class Outbox:
                 await PostStore(tx).record_unfinished(post.key, ts)
             raise
 
-    async def _release(self, post: Post, claimed_at: float) -> None:
-        async with self._database.begin() as tx:
-            await PostStore(tx).release(post.key, claimed_at)
-
-    def _resend_at(self, post: Post, claim: PostClaim) -> float:
-        return claim.claimed_at + (RESEND_AFTER if post.thread_ts else RESEND_ROOT_AFTER)
+    def _wait(self, post: Post, claim: PostClaim) -> float:
+        return (RESEND_AFTER if post.thread_ts else RESEND_ROOT_AFTER) - claim.age
 
     def _too_early(self, post: Post, claim: PostClaim) -> Transient:
-        rest = max(self._resend_at(post, claim) - self._clock(), 1.0)
         said = f"An earlier attempt at {post.key} may still arrive in Slack."
-        return Transient(said, retry_after=min(rest, LOOK_AGAIN))
+        return Transient(said, retry_after=min(max(self._wait(post, claim), 1.0), LOOK_AGAIN))
 
     def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
         """Put one emoji on messages, (channel, ts) each, beside whatever asks for it: nothing waits for an emoji.

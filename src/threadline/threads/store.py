@@ -2,12 +2,12 @@
 nobody could read or store."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Table, delete, func, select, update
+from sqlalchemy import ColumnElement, Double, Table, cast, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store, Transaction
@@ -47,20 +47,12 @@ class ThreadStore(Store):
         `compare_from`: seconds since 1970; what was said before is not the owner's. `first_message_at`: of what is
         stored of a conversation.
         """
-        row = {
-            "team": owner.thread.team,
-            "channel": channel,
-            "thread_ts": thread_ts,
-            "workflow_id": owner.workflow_id,
-            "kind": owner.kind,
-            "author_id": author_id,
-            "compare_from": compare_from,
-            "first_message_at": first_message_at,
-        }
+        place = {"team": owner.thread.team, "channel": channel, "thread_ts": thread_ts}
+        more = {"author_id": author_id, "compare_from": compare_from, "first_message_at": first_message_at}
+        row = {**place, **vars(owner), **more}
         new = insert(threads).values(row)
         if owner.kind == "conversation":
-            place = ("team", "channel", "thread_ts")
-            new = new.on_conflict_do_update(index_elements=place, set_=row, where=threads.c.kind != owner.kind)
+            new = new.on_conflict_do_update(index_elements=[*place], set_=row, where=threads.c.kind != owner.kind)
         else:
             new = new.on_conflict_do_nothing()
         await self._tx.execute(new)
@@ -76,11 +68,13 @@ class PostClaim:
     """What is known of a key when somebody claims it. `ours`: nobody has tried; it is ours, since `claimed_at`.
     `pending`: somebody else's since `claimed_at`, without an end so far, so it may be in Slack. `posted`: it is in
     Slack, as `ts`. `unrecorded`: it is in Slack, as `ts`, and recording what goes with it failed. `invalid`: it says
-    nothing any more."""
+    nothing any more. `age`: seconds since `claimed_at`. `asked_at`: of the process that claims, by its rising clock."""
 
     state: Literal["ours", "pending", "posted", "unrecorded", "invalid"]
     ts: str = ""
     claimed_at: float = 0.0
+    age: float = field(default=0.0, compare=False)
+    asked_at: float = field(default=0.0, compare=False)
 
 
 class ThreadBindingStore(Store):
@@ -124,28 +118,38 @@ class ThreadBindingStore(Store):
         return (await self._tx.execute(new.returning(thread_bindings.c.kind))).first() is not None
 
 
-class PostStore(Store):
-    """The table of posts. Times are seconds since 1970, by the clock of whoever claims."""
+ValidIf = Callable[[Transaction], Awaitable[bool]]
+POSTGRES_CLOCK = cast(func.extract("epoch", func.clock_timestamp()), Double)
 
-    async def claim(
-        self,
-        key: str,
-        channel: str,
-        thread_ts: str | None,
-        now: float,
-        valid_if: Callable[[Transaction], Awaitable[bool]] | None = None,
-    ) -> PostClaim:
+
+class PostStore(Store):
+    """The table of posts. Times are seconds since 1970 by Postgres's clock alone, since those of workers differ."""
+
+    async def claim(self, key: str, channel: str, thread_ts: str | None, valid_if: ValidIf | None = None) -> PostClaim:
         """Take the right to send a post, if nobody has it. What is posted is never invalid."""
         if valid_if:
             if known := await self._known(key):
                 return known
             if not await valid_if(self._tx):
                 return PostClaim("invalid")
-        row = {"key": key, "channel": channel, "thread_ts": thread_ts, "claimed_at": now}
-        new = insert(posts).values(row).on_conflict_do_nothing().returning(posts.c.key)
-        if (await self._tx.execute(new)).first():
+        row = {"key": key, "channel": channel, "thread_ts": thread_ts, "claimed_at": POSTGRES_CLOCK}
+        new = insert(posts).values(row).on_conflict_do_nothing().returning(posts.c.claimed_at)
+        claimed_at = (await self._tx.execute(new)).scalar()
+        if claimed_at is not None:
+            return PostClaim("ours", claimed_at=claimed_at)
+        return await self._known(key) or await self.claim(key, channel, thread_ts)  # it was released in between
+
+    async def claim_anew(self, key: str, claimed_at: float, valid_if: ValidIf | None = None) -> PostClaim:
+        """Take over the claim of that moment, or go on with one's own, in one statement: of several, one may send."""
+        if valid_if and not await valid_if(self._tx):
+            await self.release(key, claimed_at)
+            return await self._known(key) or PostClaim("invalid")
+        anew = (
+            update(posts).where(*_open(key, claimed_at)).values(claimed_at=POSTGRES_CLOCK).returning(posts.c.claimed_at)
+        )
+        if (now := (await self._tx.execute(anew)).scalar()) is not None:
             return PostClaim("ours", claimed_at=now)
-        return await self._known(key) or PostClaim("pending", claimed_at=now)
+        return await self._known(key) or PostClaim("pending", claimed_at=claimed_at)
 
     async def record_posted(self, key: str, ts: str) -> None:
         """The post is in Slack, as `ts`, whoever sent it; the first such word stands. What goes with it is recorded in
@@ -161,8 +165,7 @@ class PostStore(Store):
 
     async def release(self, key: str, claimed_at: float) -> None:
         """Give up the claim of that moment; nothing happens when it is another's by now, or posted."""
-        mine = (posts.c.key == key, posts.c.ts.is_(None), posts.c.claimed_at == claimed_at)
-        await self._tx.execute(delete(posts).where(*mine))
+        await self._tx.execute(delete(posts).where(*_open(key, claimed_at)))
 
     async def ts_of(self, key: str) -> str | None:
         """Where a post is; None when it was not sent."""
@@ -176,13 +179,19 @@ class PostStore(Store):
         return parts
 
     async def _known(self, key: str) -> PostClaim | None:
-        query = select(posts.c.ts, posts.c.record_due, posts.c.claimed_at).where(posts.c.key == key)
+        row = posts.c
+        query = select(row.ts, row.record_due, row.claimed_at, POSTGRES_CLOCK - row.claimed_at).where(row.key == key)
         known = (await self._tx.execute(query)).one_or_none()
         if known is None:
             return None
-        if known.ts is None:
-            return PostClaim("pending", claimed_at=known.claimed_at)
-        return PostClaim("unrecorded" if known.record_due else "posted", known.ts, known.claimed_at)
+        ts, record_due, claimed_at, age = known
+        if ts is None:
+            return PostClaim("pending", claimed_at=claimed_at, age=age)
+        return PostClaim("unrecorded" if record_due else "posted", ts, claimed_at, age)
+
+
+def _open(key: str, claimed_at: float) -> tuple[ColumnElement[bool], ...]:
+    return posts.c.key == key, posts.c.ts.is_(None), posts.c.claimed_at == claimed_at
 
 
 @dataclass(frozen=True)

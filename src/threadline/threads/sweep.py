@@ -16,7 +16,7 @@ from threadline.threads.contract import SweepActivities, SweepPage
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 PAGE = 100
-"""Items that one activity looks at."""
+"""Items that one activity looks at, and so workflows that it asks Temporal's list for in one call."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,55 +39,53 @@ class Sweep(Generic[Item]):
 
     `name` is in the schedule's input, the activity's summary and the log. `find` finds rows of which it must hold, or
     for which it does not. `repair` makes it hold for one; returns whether it did not. It is safe to repeat; an item for
-    which it raises is passed over, and found again by the next sweep. One that `waits_for_slack` runs last: the others
-    do not wait for Slack.
+    which it raises is passed over, and found again by the next sweep. `workflow_id`: of the workflow that must run; an
+    item whose one Temporal lists as running is left alone. A sweep that `waits_for_slack` runs last: the others do not
+    wait for Slack.
     """
 
     name: str
     find: Find[Item]
     repair: Callable[[Item], Awaitable[bool]]
     _: KW_ONLY
+    workflow_id: Callable[[Item], str] | None = None
     waits_for_slack: bool = False
 
 
-class WorkflowSweep(Sweep[Item]):
-    """Rows that must have a running workflow, which `start_of` describes. `restart_completed`: also one that has ended
-    by itself."""
+@dataclass(frozen=True)
+class WorkflowSweeps:
+    """Makes sweeps of rows that must have a running workflow."""
 
-    def __init__(
-        self,
-        name: str,
-        find: Find[Item],
-        start_of: Callable[[Item], WorkflowStart],
-        database: Database,
-        workflows: WorkflowClient,
-        *,
-        restart_completed: bool = True,
-    ) -> None:
-        super().__init__(name, find, self._restart)
-        self._database, self._workflows, self._start_of = database, workflows, start_of
-        self._restart_completed = restart_completed
+    database: Database
+    workflows: WorkflowClient
 
-    async def _restart(self, item: Item) -> bool:
-        """Start the workflow unless it runs. The row may have changed since the page was read: it is read again."""
-        status = await self._workflows.status(self._start_of(item).workflow_id)
-        if status is WorkflowExecutionStatus.RUNNING:
-            return False
-        if status is WorkflowExecutionStatus.COMPLETED and not self._restart_completed:
-            return False
-        async with self._database.begin() as tx:
-            current = await self.find(tx, item.id - 1, 1)
-        if [each.id for each in current] != [item.id]:
-            return False  # it ended, and its workflow with it
-        start = self._start_of(current[0])
-        await self._workflows.start(start)
-        _log.warning("workflow_restarted", sweep=self.name, workflow_id=start.workflow_id)
-        return True
+    def sweep(
+        self, name: str, find: Find[Item], start_of: Callable[[Item], WorkflowStart], *, restart_completed: bool = True
+    ) -> Sweep[Item]:
+        """`start_of` describes a row's workflow. `restart_completed`: also one that has ended by itself."""
+
+        async def restart(item: Item) -> bool:
+            """Start the workflow unless it runs. The row may have changed since the page was read: it is read again."""
+            status = await self.workflows.status(start_of(item).workflow_id)
+            if status is WorkflowExecutionStatus.RUNNING:
+                return False  # Temporal's list did not show it yet
+            if status is WorkflowExecutionStatus.COMPLETED and not restart_completed:
+                return False
+            async with self.database.begin() as tx:
+                current = await find(tx, item.id - 1, 1)
+            if [each.id for each in current] != [item.id]:
+                return False  # it ended, and its workflow with it
+            start = start_of(current[0])
+            await self.workflows.start(start)
+            _log.warning("workflow_restarted", sweep=name, workflow_id=start.workflow_id)
+            return True
+
+        return Sweep(name, find, restart, workflow_id=lambda item: start_of(item).workflow_id)
 
 
 class LiveSweepActivities(SweepActivities):
-    def __init__(self, database: Database, sweeps: Sequence[Sweep[Any]]) -> None:
-        self._database = database
+    def __init__(self, database: Database, workflows: WorkflowClient, sweeps: Sequence[Sweep[Any]]) -> None:
+        self._database, self._workflows = database, workflows
         self._sweeps = {each.name: each for each in sweeps}
 
     async def sweep(self, page: SweepPage) -> SweepPage | None:
@@ -97,12 +95,25 @@ class LiveSweepActivities(SweepActivities):
             return None
         async with self._database.begin() as tx:
             items = await sweep.find(tx, page.after, PAGE)
-        return await _repair(sweep, items)
+        is_last = len(items) < PAGE
+        suspects = await self._not_listed(sweep, items)
+        return await _repair(sweep, suspects) or (None if is_last else SweepPage(sweep.name, items[-1].id))
+
+    async def _not_listed(self, sweep: Sweep[Any], items: Sequence[Any]) -> Sequence[Any]:
+        """Those whose workflow Temporal does not list as running, or all where the list cannot be had."""
+        if not items or not sweep.workflow_id:
+            return items
+        try:
+            running = await self._workflows.listed_as_running([sweep.workflow_id(item) for item in items])
+        except Transient as error:
+            _log.warning("workflows_not_listed", sweep=sweep.name, reason=str(error))
+            return items
+        return [item for item in items if sweep.workflow_id(item) not in running]
 
 
 async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
-    """Repair what has to be; returns the next page. The page ends early when half of the attempt's time is over: Slack
-    may be away, and each item waits for it."""
+    """Repair what has to be. The page ends early, and the next one is returned, when half of the attempt's time is
+    over: Slack may be away, and each item waits for it."""
     limit = activity.info().start_to_close_timeout
     stop_at = float("inf") if limit is None else time.monotonic() + limit.total_seconds() / 2
     for number, item in enumerate(items, 1):
@@ -114,4 +125,4 @@ async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
             _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))
         if number < len(items) and time.monotonic() >= stop_at:
             return SweepPage(sweep.name, item.id)
-    return SweepPage(sweep.name, items[-1].id) if len(items) == PAGE else None
+    return None

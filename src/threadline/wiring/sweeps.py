@@ -10,42 +10,30 @@ from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.lists import CaseLists, MissingAnswer, OpenCase, OpenEscalation
 from threadline.conversations.contract import conversation_start
 from threadline.conversations.store.conversation import ConversationStore, WaitingConversation
-from threadline.db.engine import Database
 from threadline.handovers.contract import handover_start
 from threadline.handovers.model import Handover
 from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import AgentJob, JobRunner
 from threadline.jobs.store import JobStore
-from threadline.threads.sweep import Sweep, WorkflowSweep
-from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+from threadline.threads.sweep import Sweep, WorkflowSweeps
+from threadline.threads.workflow_client import WorkflowStart
 
 _log = structlog.get_logger(__name__)
 
 
-def open_cases(database: Database, workflows: WorkflowClient) -> Sweep[OpenCase]:
-    return WorkflowSweep(
-        "cases",
-        lambda tx, after, limit: CaseLists(tx).open_cases(after, limit),
-        lambda case: case_start(case.thread),
-        database,
-        workflows,
-    )
+def open_cases(made: WorkflowSweeps) -> Sweep[OpenCase]:
+    return made.sweep("cases", lambda tx, *page: CaseLists(tx).open_cases(*page), lambda case: case_start(case.thread))
 
 
-def sla_clocks(database: Database, workflows: WorkflowClient, channels: CaseChannels) -> Sweep[OpenEscalation]:
+def sla_clocks(made: WorkflowSweeps, channels: CaseChannels) -> Sweep[OpenEscalation]:
     """A clock counts from the moment when people were called; its posts have keys, so it repeats none."""
 
     def start_of(item: OpenEscalation) -> WorkflowStart:
         escalation = channels.escalation(item.bug_id, item.number, item.severity, item.started)
         return clock_start(escalation, acknowledged=item.acknowledged)
 
-    return WorkflowSweep(
-        "SLA clocks",
-        lambda tx, after, limit: CaseLists(tx).open_escalations(after, limit),
-        start_of,
-        database,
-        workflows,
-        restart_completed=False,
+    return made.sweep(
+        "SLA clocks", lambda tx, *page: CaseLists(tx).open_escalations(*page), start_of, restart_completed=False
     )
 
 
@@ -54,44 +42,35 @@ def missing_answers(posts: LiveCasePostActivities) -> Sweep[MissingAnswer]:
     return Sweep("missing answers", posts.find_missing, posts.post_missing, waits_for_slack=True)
 
 
-def waiting_conversations(
-    database: Database, workflows: WorkflowClient, idle_timeout: float
-) -> Sweep[WaitingConversation]:
+def waiting_conversations(made: WorkflowSweeps, idle_timeout: float) -> Sweep[WaitingConversation]:
     """Those in which something waits. `idle_timeout`: seconds of silence after which a run ends."""
-    return WorkflowSweep(
+    return made.sweep(
         "conversations",
         lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, idle_timeout),
         lambda conversation: conversation_start(conversation.thread),
-        database,
-        workflows,
     )
 
 
-def open_handovers(database: Database, workflows: WorkflowClient) -> Sweep[Handover]:
-    return WorkflowSweep(
-        "handovers",
-        lambda tx, after, limit: HandoverStore(tx).open_page(after, limit),
-        lambda handover: handover_start(handover.ref),
-        database,
-        workflows,
+def open_handovers(made: WorkflowSweeps) -> Sweep[Handover]:
+    return made.sweep(
+        "handovers", lambda tx, *page: HandoverStore(tx).open_page(*page), lambda it: handover_start(it.ref)
     )
 
 
-def open_approvals(database: Database, workflows: WorkflowClient) -> Sweep[ProposedAction]:
+def open_approvals(made: WorkflowSweeps) -> Sweep[ProposedAction]:
     """Actions that are not decided, or that were approved and whose outcome is not posted. Otherwise only a click
     starts such a workflow again. The record of executions keeps the action from being executed twice. An outcome that
     Slack refuses is tried again for a day."""
-    return WorkflowSweep(
+    return made.sweep(
         "approvals",
-        lambda tx, after, limit: ApprovalStore(tx).unfinished_after(after, limit),
+        lambda tx, *page: ApprovalStore(tx).unfinished_after(*page),
         lambda action: approval_start(action.team, action.action_id),
-        database,
-        workflows,
     )
 
 
 def open_jobs(runner: JobRunner) -> Sweep[AgentJob]:
-    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started."""
+    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started. Temporal's list shows workflows
+    alone."""
 
     async def start(job: AgentJob) -> bool:
         """The workflow of a job that is over by now finds that out, and ends."""
@@ -101,4 +80,6 @@ def open_jobs(runner: JobRunner) -> Sweep[AgentJob]:
         _log.warning("workflow_restarted", sweep="jobs", workflow_id=job.workflow_id)
         return True
 
-    return Sweep("jobs", lambda tx, after, limit: JobStore(tx).open_jobs(after, limit), start)
+    return Sweep(
+        "jobs", lambda tx, *page: JobStore(tx).open_jobs(*page), start, workflow_id=lambda job: job.workflow_id
+    )

@@ -24,7 +24,7 @@ from temporalio.client import (
 from temporalio.converter import DataConverter, DefaultFailureConverter, DefaultFailureConverterWithEncodedAttributes
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
-from temporalio.service import RetryConfig, RPCError
+from temporalio.service import KeepAliveConfig, RetryConfig, RPCError
 from temporalio.worker import Replayer, WorkflowInstance, WorkflowInstanceDetails
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -86,6 +86,8 @@ SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
+_KEEP_ALIVE = KeepAliveConfig(interval_millis=15_000, timeout_millis=5_000)
+"""A broken connection is missed after 20 s. Temporal hangs up on a client that asks more often than every ten."""
 
 _log = structlog.get_logger(__name__)
 
@@ -112,7 +114,8 @@ async def temporal_client(
 
 
 async def _connect(retry_config: RetryConfig | None, tries: int) -> Client:
-    config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
+    given = ClientConfig.load_client_connect_config()
+    config: dict[str, Any] = {"target_host": "localhost:7233", "keep_alive_config": _KEEP_ALIVE, **given}
     converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):
         try:

@@ -95,7 +95,7 @@ from threadline.threads.comparison import ThreadSource
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
-from threadline.threads.sweep import LiveSweepActivities, Sweep
+from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
@@ -270,11 +270,12 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     )
     relays = {HANDOVER: handovers.relay_to_asker}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
+    made = WorkflowSweeps(database, workflows)
     all_sweeps: list[Sweep[Any]] = [
         *case_sweeps,
-        sweeps.waiting_conversations(database, workflows, given.conversation.conversation_idle_timeout),
-        sweeps.open_handovers(database, workflows),
-        sweeps.open_approvals(database, workflows),
+        sweeps.waiting_conversations(made, given.conversation.conversation_idle_timeout),
+        sweeps.open_handovers(made),
+        sweeps.open_approvals(made),
         sweeps.open_jobs(runner),
     ]
     all_sweeps.sort(key=lambda sweep: sweep.waits_for_slack)
@@ -286,7 +287,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
             approvals,
             LiveJobActivities(database, deps.outbox, access, deps.router, runner),
             catch_up,
-            LiveSweepActivities(database, all_sweeps),
+            LiveSweepActivities(database, workflows, all_sweeps),
             LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relays),
         )
         yield CoreParts(activities, all_sweeps, prunes(given.conversation))
@@ -365,12 +366,12 @@ def cases(
     deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests
 ) -> tuple[Sequence[object], Sequence[Sweep[Any]]]:
     """The activities of bug cases, and their sweeps."""
-    database, workflows, channels = deps.database, deps.workflows, deps.case_channels
+    database, channels, made = deps.database, deps.case_channels, WorkflowSweeps(deps.database, deps.workflows)
     posts = LiveCasePostActivities(database, deps.outbox, channels)
     live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
     return (live, posts), (
-        sweeps.open_cases(database, workflows),
-        sweeps.sla_clocks(database, workflows, channels),
+        sweeps.open_cases(made),
+        sweeps.sla_clocks(made, channels),
         sweeps.missing_answers(posts),
     )
 
