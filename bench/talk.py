@@ -41,7 +41,7 @@ OPERATE = "Please set the status of {rfp} to proposal submitted, and write into 
 each, and once before them, for what the request means."""
 LOOKED_UP = "What does the Starter plan cost?"
 """Decided, looked up in the documents and weighed, and then one call of the model."""
-PAUSE = 0.1
+PAUSE = 0.5
 """Seconds after an answer until the next message: nothing waits for anything else."""
 
 _APART = 61

@@ -8,7 +8,7 @@ from statistics import median
 
 from sqlalchemy import text
 
-from bench.figures import Figure, Row, pair, percentile
+from bench.figures import Figure, Goal, Row, pair, percentile
 from bench.ground import Ground
 from bench.path import PATIENCE
 from bench.rows import latency
@@ -21,7 +21,7 @@ from threadline.conversations.model.conversation import ConversationTurn
 from threadline.gateway.routes import Route, RouteTarget
 from threadline.handovers.store import HandoverStore
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import Document, SearchQuery
+from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 from threadline.slack.model import Thread
@@ -33,11 +33,23 @@ TURN = "a turn that is answered from the documents"
 STEPS = ("begin_turn",)
 BARE = "`websearch_to_tsquery` over the same passages with any of the words, ranked by `ts_rank`"
 CLAIM = "I want a refund for the night of the outage."
-PASSAGES = 10_000
+WITHIN = Goal("ratio at most", 1.5)
+PASSAGES = (10_000, 200_000)
 _WORDS, _EACH, _IN_A_DOCUMENT = 5_000, 150, 20
 """Words that there are, in a passage, and passages in a document."""
 _ASKED = 6
 _TEAM = "T0SEARCHED"
+_INDEX = text("SELECT pg_get_indexdef('knowledge_passages_search_vector_idx'::regclass)")
+_LETTERS = text("INSERT INTO knowledge_words SELECT :team, unnest(CAST(:words AS text[])) ON CONFLICT DO NOTHING")
+_DOCUMENT = text("""
+WITH document AS (
+    INSERT INTO knowledge_documents (team, title, source, body)
+    VALUES (:team, 'Document ' || CAST(:number AS text), CAST(:number AS text) || '.md', '-') RETURNING id
+)
+INSERT INTO knowledge_passages (document_id, position, title, section, body, model)
+SELECT id, place, 'Document ' || CAST(:number AS text), CAST(place AS text), body, ''
+FROM document CROSS JOIN unnest(CAST(:bodies AS text[])) WITH ORDINALITY AS given (body, place)
+""")
 _BARE = text("""
 SELECT document_id, position FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
 CROSS JOIN websearch_to_tsquery('english', :question) asked
@@ -56,7 +68,7 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
             yield row
         await all_were_answered(ground)
         yield await _relayed(ours)
-    for row in await _search(ground):
+    async for row in _search(ground):
         yield row
 
 
@@ -119,37 +131,46 @@ async def _relay(ours: Talks, card: Thread) -> float:
 # -- the search --------------------------------------------------------------------------------------------------------
 
 
-async def _search(ground: Ground) -> list[Row]:
+async def _search(ground: Ground) -> AsyncGenerator[Row, None]:
     """By words, and with two that are mistyped."""
-    passages = ground.scale.of(PASSAGES, least=_IN_A_DOCUMENT)
     dice = Random(1)  # noqa: S311 - no secret depends on it
     words = ["".join(dice.choices("abcdefghilmnoprstuw", k=dice.randint(4, 9))) for _ in range(_WORDS)]
-    await _lay(ground, passages, words, dice)
     usual = [" ".join(dice.choices(words[:60], k=_ASKED)) for _ in range(ground.scale.of(40, least=4))]
     odd = [f"{each} {words[0][1::-1]}{words[0][2:]} {words[1][:-2]}{words[1][:-3:-1]}" for each in usual]
-    rows = []
-    for what, questions in (("", usual), (", two words of it mistyped", odd)):
+    laid = 0
+    for size in PASSAGES:
+        passages = ground.scale.of(size, least=2 * _IN_A_DOCUMENT)
+        await _lay(ground, range(laid // _IN_A_DOCUMENT, passages // _IN_A_DOCUMENT), words, dice)
+        laid = passages
+        for what, questions in (("", usual), (", two words of it mistyped", odd)):
 
-        async def ours(questions: Sequence[str] = questions) -> float:
-            return await _seconds(questions, lambda question: _by_words(ground, question))
+            async def ours(questions: Sequence[str] = questions) -> float:
+                return await _seconds(questions, lambda question: _by_words(ground, question))
 
-        mine, bare = await by_turns(
-            ground.scale.rounds, ours, lambda: _seconds(usual, lambda question: _bare(ground, question))
-        )
-        times = pair((run * 1000 for run in mine), (run * 1000 for run in bare), "ms")
-        rows.append(Row("decision", f"a question{what}, in {passages:,} passages, p50", *times, BARE))
-    return rows
+            async def floor() -> float:
+                return await _seconds(usual, lambda question: _bare(ground, question))
+
+            mine, bare = await by_turns(ground.scale.rounds, ours, floor)
+            times = pair((run * 1000 for run in mine), (run * 1000 for run in bare), "ms")
+            goal = None if what else WITHIN
+            yield Row("decision", f"a question{what}, in {passages:,} passages, p50", *times, BARE, goal)
 
 
-async def _lay(ground: Ground, passages: int, words: Sequence[str], dice: Random) -> None:
-    """As in a language, the second word is half as frequent as the first, and the third a third as much."""
+async def _lay(ground: Ground, documents: range, words: Sequence[str], dice: Random) -> None:
+    """As in a language, the second word is half as frequent as the first, and the third a third as much. The index is
+    built once all passages are there, which takes a third of the time."""
     weights = [1 / place for place in range(1, len(words) + 1)]
-    for number in range(passages // _IN_A_DOCUMENT):
-        sections = (" ".join(dice.choices(words, weights, k=_EACH)) for _ in range(_IN_A_DOCUMENT))
-        body = "\n\n".join(f"## {place}\n\n{section}" for place, section in enumerate(sections))
-        document = Document(f"Document {number}", f"{number}.md", body)
+    async with ground.database.begin() as tx:
+        index = await tx.scalar(_INDEX)
+        await tx.execute(text("DROP INDEX knowledge_passages_search_vector_idx"))
+    for number in documents:
+        bodies = [" ".join(dice.choices(words, weights, k=_EACH)) for _ in range(_IN_A_DOCUMENT)]
         async with ground.database.begin() as tx:
-            await KnowledgeStore(tx).save(_TEAM, document, split_document(document))
+            await tx.execute(_DOCUMENT, {"team": _TEAM, "number": str(number), "bodies": bodies})
+    async with ground.database.begin() as tx:
+        await tx.execute(text("SET LOCAL statement_timeout = 0"))
+        await tx.execute(text(index))
+        await tx.execute(_LETTERS, {"team": _TEAM, "words": sorted(set(words))})
     async with ground.database.begin() as tx:
         await tx.execute(text("ANALYZE"))
 

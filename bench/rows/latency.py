@@ -18,7 +18,7 @@ from bench.scale import by_turns
 FLOOR = "a workflow with one activity that does nothing, on a queue of its own"
 TWO = "a workflow with two activities that do nothing, as storing and the turn are two, on a queue of its own"
 REPLY, REPORT = Goal("ratio at most", 2), Goal("ratio at most", 2.5)
-PAUSE = 0.1
+PAUSE = 0.5
 """Seconds between two messages: nothing waits for anything else."""
 TURNS = ("run_agent_investigation", "run_continuation_investigation")
 

@@ -124,7 +124,8 @@ class LiveConversationActivities(ConversationActivities):
         attempt = activity.info().attempt
         async with showing_status(self.deps.slack, request.thread, request.status):
             thought = await think(self.deps, request, attempt)
-        if attempt > 1 or request.finish is None or thought.reply.calls or not thought.reply.text:
+        is_answer = bool(thought.reply.text) and not thought.reply.calls and thought.snapshot.turn < request.turn
+        if attempt > 1 or request.finish is None or not is_answer:
             return thought
         try:
             ending = replace(request.finish, answer_step=thought.step)

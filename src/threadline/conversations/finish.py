@@ -166,6 +166,8 @@ class _Ending:
         row = await ConversationStore(tx).lock(thread)
         stored = await turns.read(thread, turn)
         self._plan = stored.plan
+        if stored.end:
+            return await self._read_end(stored.end)
         await self._obey_stop()
         if self._request.escalate:
             await escalate_turn(self._deps, tx, self._request, self._request.escalate)
@@ -187,8 +189,8 @@ class _Ending:
         detail = any(map(answers.wants_detail, said))
         text = fit_answer("\n".join(notes), answer, end, detail=detail)
         spent = await turns.usage(thread, turn)
-        handover = await self._close_decision(row.id, user, spent, left=left)
-        result, summary = self._result(self._plan, spent, answer) if self._plan else (None, "")
+        await self._close_decision(row.id, user, spent, left=left)
+        result, summary = self._result(spent, answer)
         question = closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
         ended, snapshot = await turns.settle(
             *(thread, turn, request.kind, text, user),
@@ -199,20 +201,31 @@ class _Ending:
         )
         # A run that begins anew posts the answer and looks at nothing else.
         await append_unread(self._deps, tx, request, fit_answer("", answer, end, detail=detail) if own else "")
-        to_post = await answer_with_records(tx, request, ended)
+        return await self._settled(ended, FinishedTurn(snapshot, summary, left_to_person=left), spent, result)
+
+    async def _read_end(self, end: SettledTurn) -> _Settled:
+        """The turn has ended before, maybe in another way: of an attempt that was lost or broken off."""
+        left = end.kind is OutcomeKind.SILENT and self._request.kind is not OutcomeKind.SILENT
+        self._request = replace(self._request, kind=end.kind)
+        spent = await TurnStore(self._tx).usage(self._request.thread, self._request.turn)
+        snapshot = await ConversationStore(self._tx).snapshot(self._request.thread)
+        finished = FinishedTurn(snapshot, self._result(spent, end.answer)[1], left_to_person=left)
+        return await self._settled(end, finished, spent, None)
+
+    async def _settled(
+        self, end: SettledTurn, finished: FinishedTurn, spent: TurnUsage, result: Mapping[str, Any] | None
+    ) -> _Settled:
+        tx, request, plan = self._tx, self._request, self._plan
+        waits_for = await HandoverStore(tx).open_for(request.thread)
+        handover = waits_for is not None and waits_for.ref.turn == request.turn
+        to_post = await answer_with_records(tx, request, end)
         posts = request.post and not handover and to_post.is_due
+        posted = to_post.settled.posted_at is not None
         return _Settled(
-            FinishedTurn(
-                snapshot,
-                summary,
-                posted=to_post.settled.posted_at is not None,
-                handover=handover,
-                left_to_person=left,
-                approvals=spent.approvals,
-            ),
+            replace(finished, posted=posted, handover=handover, approvals=spent.approvals),
             answer=to_post,
-            has_fact_to_remember=self._plan is not None
-            and (self._plan.route.agent is Agent.OPERATOR or self._plan.route.has_fact_to_remember),
+            has_fact_to_remember=plan is not None
+            and (plan.route.agent is Agent.OPERATOR or plan.route.has_fact_to_remember),
             claim=await self._deps.outbox.claim(tx, to_post.post()) if posts else None,
             result=result,
         )
@@ -243,11 +256,8 @@ class _Ending:
         request, thread, turn = self._request, self._request.thread, self._request.turn
         if request.kind not in _THEIRS or request.changed_something:
             return False
-        if before := await TurnStore(self._tx).settled(thread, turn):
-            theirs = before.kind is OutcomeKind.SILENT  # the first word stands
-        else:
-            handover = await HandoverStore(self._tx).open_for(thread)
-            theirs = handover is not None and bool(handover.taken_by) and handover.ref.turn != turn
+        handover = await HandoverStore(self._tx).open_for(thread)
+        theirs = handover is not None and bool(handover.taken_by) and handover.ref.turn != turn
         if theirs:
             if request.answer_step:
                 await TranscriptStore(self._tx).rewrite(thread, f"a:{turn}:{request.answer_step}", _LEFT)
@@ -278,21 +288,18 @@ class _Ending:
         sources = list_sources(reply.content, shown, found)
         return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
-    async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> bool:
-        """Write down what came of the turn's decision; one that ends with a person waits for them from now on. Returns
-        whether it is this turn that waits for a person."""
-        request, made, handovers = self._request, self._made, HandoverStore(self._tx)
+    async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> None:
+        """Write down what came of the turn's decision; one that ends with a person waits for them from now on."""
+        request, made = self._request, self._made
         if made is None:
-            return False
+            return
         result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
         if left:
             result = DecisionOutcome.TAKEN_OVER
         elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
             result = DecisionOutcome.ESCALATED
-            await handovers.open(request.thread, request.turn, user)
-        handover = await handovers.open_for(request.thread)
+            await HandoverStore(self._tx).open(request.thread, request.turn, user)
         await DecisionStore(self._tx).close(conversation_id, request.turn, result, spent.cost_usd)
-        return handover is not None and handover.ref.turn == request.turn
 
     async def _journal(self, user: str, answer: str, end: str) -> str:
         """An operator's last words go into the journal before they are said, unless the turn has written by itself;
@@ -330,9 +337,12 @@ class _Ending:
                 notes.append(questions.truncation_notice())
         return tuple(dict.fromkeys(notes))
 
-    def _result(self, plan: TurnPlan, spent: TurnUsage, answer: str) -> tuple[Mapping[str, Any], str]:
+    def _result(self, spent: TurnUsage, answer: str) -> tuple[Mapping[str, Any] | None, str]:
         """What the turn came to, in figures, and in words for Temporal's UI, where nobody's words are to be."""
-        request, route = self._request, plan.route
+        request = self._request
+        if self._plan is None:
+            return None, ""
+        route = self._plan.route
         took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
         summary = f"turn {request.turn}: {request.kind}, {route.summary}; {took}"
         figures = {

@@ -522,7 +522,10 @@ class Turn:
             where = (self._thread, self._number, self._step)
             ran = tuple(self._executions[self._before_loop :])
             ending = self._ending(ConversationOutcome(OutcomeKind.ANSWERED, "", self._step, self._model_calls, ran))
-            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since, ending)
+            finish = (
+                None if ending.escalate else ending
+            )  # else a person is asked for, which may be called off meanwhile
+            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since, finish)
             conversation.show_activity(f"thinking (step {self._step})")
             try:
                 # A stop breaks it off: at once when the model is away already, or an operator wants the run to end.
