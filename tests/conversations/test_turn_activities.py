@@ -6,13 +6,21 @@ import time
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
-from threadline.conversations.model.conversation import ConversationOutcome, ExecutionStatus, OutcomeKind
+from threadline.conversations.contract import FinishRequest, ThinkRequest, Thought, ThreadNotice
+from threadline.conversations.model.conversation import (
+    ConversationOutcome,
+    ExecutionStatus,
+    NoticeReason,
+    OutcomeKind,
+)
 from threadline.errors import Permanent, Transient
 from threadline.estimates.store import EstimateStore
+from threadline.models.model import ToolChoice
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Operation, ToolResult
@@ -232,3 +240,86 @@ async def test_call_that_the_model_did_not_ask_for_is_refused(talk: Conversation
     with pytest.raises(Permanent):
         await talk.act(call, step=7)
     assert RAN == []
+
+
+# -- an answer ends the turn with the activity that has asked for it ---------------------------------------------------
+
+
+async def answering(talk: ConversationActivityScene, *, attempt: int = 1) -> Thought:
+    ending = FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1, model_calls=1)
+    request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, finish=ending)
+    return await talk.run(talk.activities.think, request, attempt=attempt)
+
+
+def stopping(talk: ConversationActivityScene) -> FinishRequest:
+    return FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, "I have stopped.")
+
+
+async def asked(talk: ConversationActivityScene) -> None:
+    talk.replies("There are two.")
+    await talk.said("How many lamps are there?")
+    await talk.begin()
+
+
+async def test_answer_is_said_with_the_reply_and_once(talk: ConversationActivityScene) -> None:
+    await asked(talk)
+    thought = await answering(talk)
+    assert thought.finished
+    assert thought.finished.posted
+    assert [each.text for each in talk.posted()] == ["There are two."]
+    again = await answering(talk, attempt=2)
+    assert (again.reply, again.finished) == (thought.reply, None), "its result was lost: the workflow ends the turn"
+    finished = await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, "", 1))
+    assert finished.posted
+    assert finished.summary.startswith("turn 1: answered")
+    assert len(talk.posted()) == len(talk.model.log) == 1
+
+
+async def test_reply_that_asks_for_a_tool_ends_nothing(talk: ConversationActivityScene) -> None:
+    await talk.said("List the lamps.")
+    await talk.begin()
+    thought = await answering(talk)
+    assert thought.reply.calls
+    assert thought.finished is None
+
+
+async def test_answer_that_cannot_be_said_at_once_is_said_by_the_next_activity(talk: ConversationActivityScene) -> None:
+    await asked(talk)
+    talk.slack.faults.rate_limit("chat.postMessage", retry_after=600)
+    with capture_logs() as logged:
+        thought = await answering(talk)
+    assert (thought.reply.text, thought.finished) == ("There are two.", None)
+    assert "answer_not_said" in [each["event"] for each in logged]
+    finished = await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, "", 1))
+    assert finished.posted
+    assert [each.text for each in talk.posted()] == ["There are two."]
+
+
+async def test_turn_that_was_answered_is_not_stopped_behind_it(talk: ConversationActivityScene) -> None:
+    """A stop has broken the activity off, whose answer was said."""
+    await asked(talk)
+    await answering(talk)
+    finished = await talk.run(talk.activities.finish_turn, stopping(talk))
+    assert finished.summary.startswith("turn 1: answered")
+    assert [each.text for each in talk.posted()] == ["There are two."]
+    assert "I have stopped." not in str(await talk.transcript())
+
+
+async def test_reply_that_comes_once_the_turn_was_stopped_is_not_said(talk: ConversationActivityScene) -> None:
+    async def late(turn: ScriptTurn) -> None:
+        await talk.run(talk.activities.finish_turn, stopping(talk))
+        await turn.text_only("There are two.")
+
+    talk.model.script(late)
+    await talk.said("How many lamps are there?")
+    await talk.begin()
+    assert (await answering(talk)).finished is None
+    assert [each.text for each in talk.posted()] == ["I have stopped."]
+
+
+async def test_nobody_hears_that_the_model_is_away_below_its_answer(talk: ConversationActivityScene) -> None:
+    away = ThreadNotice(talk.thread, NoticeReason.MODEL_AWAY, about="1", until=1.0)
+    await asked(talk)
+    await answering(talk)
+    await talk.run(talk.activities.post_thread_notice, away)
+    assert [each.text for each in talk.posted()] == ["There are two."]

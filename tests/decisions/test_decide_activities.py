@@ -179,6 +179,8 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
         assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
             await HandoverStore(tx).close(ConversationTurn(engine.talk.thread, 1), DEVELOPER)
+    stopped = replace(answered, kind=OutcomeKind.STOPPED, text="I have stopped.", answer_step=0)
+    assert (await engine.talk.run(engine.talk.activities.finish_turn, stopped)).left_to_person is not changed
     await engine.talk.post(2)
     assert len(engine.talk.posted()) - before == changed
     (row,) = await engine.talk.rows("SELECT kind, answer FROM conversation_turns WHERE turn = 2")

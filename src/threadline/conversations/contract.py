@@ -30,7 +30,7 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
-    start_to_close=740, retry=retry_policy(2, 60, attempts=5), heartbeat=POST.heartbeat, long_wait_in_workflow=True
+    start_to_close=740, retry=retry_policy(2, 60, attempts=4), heartbeat=POST.heartbeat, long_wait_in_workflow=True
 )
 """Longer than two calls of the model (150 s each) behind a summary and the operator's context (260 s), before an answer
 is posted; an error's `retry_after` counts. After these the workflow waits."""

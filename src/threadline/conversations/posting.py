@@ -9,7 +9,7 @@ import structlog
 from threadline.conversations.blocks import answer_of, notice_text
 from threadline.conversations.contract import ThreadNotice
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn
+from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, NoticeReason
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Transaction
@@ -35,9 +35,14 @@ async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> Convers
 
 
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
+    async def is_open(tx: Transaction) -> bool:
+        """The answer may have come from an attempt whose result was lost."""
+        return await TurnStore(tx).settled(word.thread, int(word.about)) is None
+
     rendered = formatting.notice(notice_text(word.kind, word.until))
     key = f"conversation:{word.thread.key}:{word.kind}:{word.about}"
-    await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered))
+    valid_if = is_open if word.kind is NoticeReason.MODEL_AWAY else None
+    await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered, valid_if=valid_if))
 
 
 @dataclass(frozen=True)
