@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.converter import WorkflowSerializationContext
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.conversations.call_input import LONGEST_SUMMARY
@@ -28,6 +29,7 @@ from threadline.settings import (
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
+from threadline.wiring.temporal import data_converter
 from threadline.wiring.toolsets import TOOLS, configured_embedder
 from threadline.wiring.workers import ConversationFeatureSettings
 
@@ -236,3 +238,10 @@ def test_unnamed_target_keeps_its_default() -> None:
 def test_invalid_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="target"):
         parse_targets(text)
+
+
+def test_no_converter_looks_at_the_context_that_the_workers_leave_out() -> None:
+    """What the workers encode without one, clients would read with one."""
+    converter = data_converter(None)
+    assert converter.with_context(WorkflowSerializationContext("default", "conversation:T1")) is converter
+    assert converter.external_storage is None

@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from threadline.db.errors import first_line, translate_errors
-from threadline.errors import Permanent
+from threadline.errors import InternalError, Permanent
 
 Query = Select[Any]
 """A query that a store runs, where another module has made it."""
@@ -137,7 +137,7 @@ def _connect(dialect: Any, _record: object, arguments: list[Any], options: dict[
 
 @contextmanager
 def _usable_url() -> Iterator[None]:
-    """Raises `Permanent`, without the URL's password, for a part of the URL that the driver does not know or take."""
+    """Raises `InternalError`, without the URL's password, for a part of the URL that the driver cannot take."""
     try:
         yield
     except Exception as error:
@@ -145,7 +145,7 @@ def _usable_url() -> Iterator[None]:
         # A certificate that cannot be verified is both, and may be renewed.
         if isinstance(cause, OSError) or not isinstance(cause, TypeError | ValueError | OverflowError | ArgumentError):
             raise
-        raise Permanent(f"The URL of the database cannot be used ({first_line(cause)}): {_FORM}; {_TLS}") from None
+        raise InternalError(f"The URL of the database cannot be used ({first_line(cause)}): {_FORM}; {_TLS}") from None
 
 
 def driver_url(url: str, driver: str) -> URL:
