@@ -85,8 +85,7 @@ class LiveCasePostActivities(CasePostActivities):
         await self._notify(case, case.thread, key, notice)
 
     async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
-        words = blocks.notice_text(notice.kind, notice.bug_id, detail)
-        await self._post(case, where, key, formatting.notice(words))
+        await self._post(case, where, key, formatting.notice(blocks.notice_text(notice.kind, notice.bug_id, detail)))
 
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
@@ -147,9 +146,8 @@ class LiveCasePostActivities(CasePostActivities):
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
-        why = told.outcome.summary or told.failure
         root = formatting.notice(
-            blocks.escalation_text(why),
+            blocks.escalation_text(told.outcome.summary or told.failure),
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )

@@ -127,8 +127,7 @@ def edited_event(team: str, channel: str, message: RawMessage, parent_user: str,
         "message": _with_parent(message, parent_user),
         "previous_message": {"text": before.message_text, "ts": before.slack_ts},
     }
-    identity = edit_id(team, channel, str(message["ts"]), version)
-    return MissedEvent(identity, (version, version), _body(team, event))
+    return MissedEvent(edit_id(team, channel, str(message["ts"]), version), (version, version), _body(team, event))
 
 
 def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -> MissedEvent:
@@ -141,8 +140,7 @@ def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -
         "deleted_ts": gone.slack_ts,
         "previous_message": previous,
     }
-    identity = deletion_id(team, gone.channel, gone.slack_ts)
-    return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
+    return MissedEvent(deletion_id(team, gone.channel, gone.slack_ts), ("deleted", gone.slack_ts), _body(team, event))
 
 
 def is_direct(channel: str) -> bool:
