@@ -93,8 +93,7 @@ class AppointmentStore(Store):
     async def save_resource(self, team: str, resource: Resource) -> None:
         """Store what can be booked. A resource of the same name is replaced, and its appointments stay. Raises
         `Permanent`: there is no such time zone, or it closes before it opens."""
-        known = await self._tx.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})
-        if not known.scalar_one():
+        if not (await self._tx.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})).scalar_one():
             raise Permanent(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
         if not resource.opens < resource.closes:
             raise Permanent(f"{resource.name} must open before it closes, on the same day")
@@ -180,8 +179,7 @@ class AppointmentStore(Store):
     async def get(self, team: str, appointment_id: str, attendee: str = "") -> Appointment:
         """Also one that was cancelled. `attendee`: only one that is booked for them; empty for anybody's. Raises
         `Permanent`."""
-        query = {"team": team, "id": storable(appointment_id)}
-        row = (await self._tx.execute(_ONE, query)).mappings().one_or_none()
+        row = (await self._tx.execute(_ONE, {"team": team, "id": storable(appointment_id)})).mappings().one_or_none()
         if row is None or attendee not in ("", row["attendee"]):
             raise Permanent(f"there is no appointment {appointment_id}; list the upcoming ones")
         return Appointment(**row)

@@ -130,8 +130,7 @@ class Proposals(ABC):
 
 def action_hash(action: Mapping[str, Any]) -> str:
     """Return the SHA-256 of an action as hex digits, whatever the order of its fields."""
-    written = json.dumps(action, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(written.encode("ascii")).hexdigest()
+    return hashlib.sha256(json.dumps(action, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def button_value(action_id: str, action_hash: str) -> str:

@@ -37,12 +37,9 @@ _ACTION = TypeAdapter(ProposedAction)
 
 class ApprovalStore(Store):
     async def propose(self, change: Change, new: NewAction, rules: ApprovalRules) -> ProposedAction:
-        """Store an action, once for each operation. One of low risk is approved with it.
-
-        Raises:
-            Permanent: it is too large, it expires at once, or nobody may decide it.
-            CallIdReused: the operation has proposed another action.
-        """
+        """Store an action, once for each operation. One of low risk is approved with it. Raises `Permanent`: it is too
+        large, it expires at once, or nobody may decide it; `CallIdReused`: the operation has proposed another
+        action."""
         if problem := json_problem(new.action, MAX_ACTION_BYTES):
             raise Permanent(f"an action {problem}")
         if rules.expiry <= 0:

@@ -183,14 +183,13 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
     [(repository, diff)] = changed.items()
     outcome = record.outcome
     review = f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere."
-    body = "\n\n".join(filter(None, (outcome.summary, outcome.root_cause, review)))
     return FixRequest(
         bug_id=case.bug_id,
         repository=repository,
         base=record.base.get(repository, ""),
         diff=diff,
         title=clean_text(redact(case.title)),
-        body=clean_text(redact(body)),
+        body=clean_text(redact("\n\n".join(filter(None, (outcome.summary, outcome.root_cause, review))))),
         key=record.fix_requested_by,
     )
 

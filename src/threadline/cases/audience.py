@@ -109,8 +109,7 @@ def _files(result: Mapping[str, Any]) -> Iterator[str]:
     """The names under which the evidence's files could be told; what people attached is no secret of the house."""
     for item in _list(result.get("evidence")):
         told = str(item.get("file") or "") if isinstance(item, Mapping) else ""
-        path = _LINE.sub("", told.strip().replace("\\", "/")).strip().removeprefix("./")
-        folder, _, name = path.rpartition("/")
+        folder, _, name = _LINE.sub("", told.strip().replace("\\", "/")).strip().removeprefix("./").rpartition("/")
         if "attachments" in folder.split("/"):
             continue
         if "." in name.strip("."):  # `Makefile` is a word of ours, too

@@ -143,9 +143,8 @@ class LiveCasePostActivities(CasePostActivities):
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
-        why = told.outcome.summary or told.failure
         root = formatting.notice(
-            blocks.escalation_text(why),
+            blocks.escalation_text(told.outcome.summary or told.failure),
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )

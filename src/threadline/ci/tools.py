@@ -36,8 +36,7 @@ async def recent_runs(
     status: Annotated[Outcome | None, Field(description="Only those of this status or outcome.")] = None,
     limit: Annotated[int, Field(ge=1, le=MAX_RUNS)] = 10,
 ) -> ToolResult:
-    found = await context.services[Actions].recent(branch, status or "", limit)
-    shown = [_record(each) for each in found]
+    shown = [_record(each) for each in await context.services[Actions].recent(branch, status or "", limit)]
     text = f"{len(shown)} runs, the newest first." if shown else "No run was found."
     return ToolResult(data={"runs": shown}, display_text=text, structured=record_group("builds", shown))
 

@@ -35,12 +35,8 @@ _log = structlog.get_logger(__name__)
 
 
 async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list[Execution]:
-    """See `ConversationActivities.act`; `attempt` counts from 1.
-
-    Raises:
-        Permanent: the model has not made a single call that is asked for.
-        Transient: trying it again does no harm.
-    """
+    """See `ConversationActivities.act`; `attempt` counts from 1. Raises `Permanent` when the model has not made a
+    single call that is asked for, and `Transient` when trying it again does no harm."""
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
         calls = await _read_calls(tx, deps, request, attempt)
@@ -57,15 +53,9 @@ AfterRun = Callable[[Transaction, Execution], Awaitable[None]]
 
 
 async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int, after: AfterRun) -> Execution | None:
-    """Run the call that ends a turn; where it is on record already, `after` is told of its result all the same.
-
-    Returns:
-        None: somebody has said to stop, so it was not run.
-
-    Raises:
-        Permanent: the model has not made this call.
-        Transient: trying it again does no harm.
-    """
+    """Run the call that ends a turn; where it is on record already, `after` is told of its result all the same. Returns
+    None when somebody has said to stop, so that it was not run. Raises `Permanent` when the model has not made this
+    call, and `Transient` when trying it again does no harm."""
     if request.final is None:
         raise TypeError("the request has no final call")
     asked = ActRequest(request.thread, request.turn, request.answer_step, (request.final,), request.protocol)
@@ -103,11 +93,8 @@ class _Calls:
     deletions: int
 
     async def run_with_limit(self, asked: ToolCall) -> Execution:
-        """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
-
-        Raises:
-            Transient, or what nobody foresaw: there is another attempt.
-        """
+        """One of several calls, which all only read. What goes wrong with it for good is told of this one alone. Raises
+        `Transient`, or what nobody foresaw: there is another attempt."""
         limit = asyncio.timeout(ACT_CALL)
         try:
             async with limit:
@@ -193,8 +180,7 @@ async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActReque
     deletions = await MessageStore(tx).deletion_count(thread) if reads else 0
     if askers and askers[-1].user_id != brief.user_id:
         user, request_id = askers[-1].user_id, askers[-1].message_id
-        name = labels[user].removesuffix(f" ({user})")
-        brief = replace(brief, user_id=user, actor=name, request_id=request_id)
+        brief = replace(brief, user_id=user, actor=labels[user].removesuffix(f" ({user})"), request_id=request_id)
     co_requesters = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
     return _Calls(deps, request, attempt, reply, brief, co_requesters, deletions)
 

@@ -34,8 +34,7 @@ class _Draft:
         """With these records in it, as lines where a second table would be too much; None where there is no room."""
         as_lines = self.has_table and shown.has_table
         blocks = (*self.blocks, *(shown.lines if as_lines else shown.blocks))
-        no_lines = as_lines and not shown.lines
-        if no_lines or len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
+        if (as_lines and not shown.lines) or len(blocks) > MOST_BLOCKS or _characters(blocks) > MOST_CHARACTERS:
             return None
         text = f"{self.text}\n\n{shown.text}" if self.text else shown.text
         return _Draft(text, blocks, self.has_table or shown.has_table)

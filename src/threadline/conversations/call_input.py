@@ -202,11 +202,8 @@ async def _write_call(
 
 async def append_unread(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, words: str) -> None:
     """In the transaction that ends a turn: the model is to know later what it has not read, and what was said in its
-    place. Whoever is not known here is named by their id, since nobody's messages wait for Slack.
-
-    Args:
-        words: our own last words; empty when the model had some, or nothing was said.
-    """
+    place. Whoever is not known here is named by their id, since nobody's messages wait for Slack. `words`: our own last
+    words; empty when the model had some, or nothing was said."""
     thread, number = turn.thread, turn.turn
     unread = await MessageStore(tx).unread(thread, number)
     if not (unread or words):
@@ -217,26 +214,21 @@ async def append_unread(deps: ConversationDeps, tx: Transaction, turn: Conversat
         known = [each.author_id for each in unread if deps.users.is_cached(each.author_id)]
         people = {each: await deps.users.get_known(each) for each in known}
     own = [(f"f:{number}", Message(Role.ASSISTANT, words))] if words else []
-    entries = _keyed(unread, _as_messages(deps, unread, people))
-    await TranscriptStore(tx).append(thread, number, 0, [*entries, *own])
+    await TranscriptStore(tx).append(thread, number, 0, [*_keyed(unread, _as_messages(deps, unread, people)), *own])
 
 
 def _as_messages(
     deps: ConversationDeps, taken: Sequence[TurnMessage], people: People | None, agent: Agent = Agent.COPILOT
 ) -> list[Message]:
-    """The operator reads no more of a message than its writer is told that it does.
-
-    Args:
-        people: who has written; None where one writes alone, whom there is no need to name.
-    """
+    """The operator reads no more of a message than its writer is told that it does. `people`: who has written; None
+    where one writes alone, whom there is no need to name."""
     said = []
     for each in taken:
         words = each.text
         if agent is Agent.OPERATOR and len(whole := questions.normalise_question(words)) > questions.MAX_QUESTION:
             words = questions.truncate_question(whole)
         text = f"[Corrected] {words}" if each.edit_of else words
-        author = "" if people is None else _label(people, each.author_id)
-        said.append((author, text, each.files))
+        said.append(("" if people is None else _label(people, each.author_id), text, each.files))
     return user_messages(said, deps.budget)
 
 
@@ -317,8 +309,7 @@ def _last_note(placed: Sequence[TranscriptEntry]) -> TurnNote | None:
 def _several(taken: Sequence[TurnMessage], known: TurnNote | None, placed: Sequence[TranscriptEntry] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
     authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
-    named = any(each.message.author for each in placed)
-    return len(authors) > 1 or named or bool(known and known.several)
+    return len(authors) > 1 or any(each.message.author for each in placed) or bool(known and known.several)
 
 
 async def _without_result(
@@ -360,14 +351,9 @@ def _for_summary(deps: ConversationDeps, past: Transcript, fresh: Sequence[Messa
 async def _summarise(
     deps: ConversationDeps, request: ThinkRequest, past: Transcript, fresh: Sequence[Message], attempt: int
 ) -> None:
-    """Before a turn's first thought: have what is too much of its past summarised.
-
-    What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
-    vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
-
-    Raises:
-        Transient: it may be had by the second attempt.
-    """
+    """Before a turn's first thought: have what is too much of its past summarised. What is to be told is told piece by
+    piece, each kept at once, so that an attempt which is broken off is not in vain. Where a summary cannot be had, the
+    model reads less, and the next turn tries again. Raises `Transient` when it may be had by the second attempt."""
     try:
         async with asyncio.timeout(LONGEST_SUMMARY):
             while deps.model and (older := _for_summary(deps, past, fresh)):

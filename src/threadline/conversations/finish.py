@@ -285,8 +285,7 @@ class _Ending:
             return own, notice, True
         found = await ToolExecutionStore(self._tx).sources(request.thread, request.turn)
         shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
-        sources = list_sources(reply.content, shown, found)
-        return reply.content, "\n\n".join(filter(None, (sources, notice))), False
+        return reply.content, "\n\n".join(filter(None, (list_sources(reply.content, shown, found), notice))), False
 
     async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> None:
         """Write down what came of the turn's decision; one that ends with a person waits for them from now on."""
@@ -326,10 +325,7 @@ class _Ending:
 
     async def _notes(self, plan: TurnPlan, longest: int) -> Sequence[str]:
         """What stands before an answer; also that the operator has not read the whole of what came while it worked.
-
-        Args:
-            longest: characters of the longest message of the turn.
-        """
+        `longest`: characters of the longest message of the turn."""
         notes = list(plan.route.notes)
         if plan.route.agent is Agent.OPERATOR and not plan.route.ends and longest > questions.MAX_QUESTION:
             said = await TurnStore(self._tx).texts(self._request.thread, self._request.turn)

@@ -48,17 +48,10 @@ class OperatorQuestion:
 async def gather_context(
     deps: ConversationDeps, turn: int, plan: TurnPlan, asked: OperatorQuestion, attempt: int
 ) -> tuple[TurnPlan, ConversationSnapshot | None]:
-    """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
-
-    The model says once what is asked for, before it is asked to do it: an attempt behind a lost one finds the context
-    on record, and does without.
-
-    Returns:
-        the plan, and the snapshot; None where words that were read before may have been deleted.
-
-    Raises:
-        Transient: the first attempt could not keep it.
-    """
+    """The plan with what the operator is told, and the snapshot, which is None where words that were read before may
+    have been deleted. Whatever fails, the operator goes on with its tools alone. The model says once what is asked for,
+    before it is asked to do it: an attempt behind a lost one finds the context on record, and does without. Raises
+    `Transient` when the first attempt could not keep it."""
     thread = asked.request.thread
     try:
         async with asyncio.timeout(LONGEST_CONTEXT):

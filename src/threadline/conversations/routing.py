@@ -127,18 +127,13 @@ async def _choose_route(
     deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot, person: str | None
 ) -> tuple[TurnRoute, ConversationSnapshot]:
     """The route, and the snapshot behind it. Somebody who has said to stop is not asked anything; what came after that
-    is for the next turn.
-
-    Args:
-        person: who has the open handover; empty while nobody has taken it, None without one.
-    """
+    is for the next turn. `person`: who has the open handover; empty while nobody has taken it, None without one."""
     thread = turn.thread
     if snapshot.stop_due:
         return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=person is not None), snapshot
     taken, snapshot = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if person:
-        silent = TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
-        return silent, snapshot
+        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True), snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
     # Where several people write, what calls nobody is not for the bot.
     not_addressed = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
@@ -165,8 +160,7 @@ async def _route_by_rules(
         return _reply_by_rule("\n".join(done.notes))
     if resumes and not said.answer and not done.linked:
         # Nothing was said to what the bot has asked, or nothing is left of it: the request stays open.
-        asked = OutcomeKind.ASKED
-        return TurnRoute(Agent.OPERATOR, Branch.C, ends=asked, reply=question, resumes_turn=resumes)
+        return TurnRoute(Agent.OPERATOR, Branch.C, ends=OutcomeKind.ASKED, reply=question, resumes_turn=resumes)
     pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
     words = said.answer if resumes else said.words
     chosen = TurnRoute(Agent.COPILOT, Branch.A)  # overheard: the agent may be silent about it

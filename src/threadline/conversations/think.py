@@ -122,8 +122,7 @@ def _instructions(deps: ConversationDeps, request: ThinkRequest, question: Model
 def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput) -> Prompt:
     """The same question with half of the past at most; for a summary of what goes there is no time now."""
     _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
-    halved = choose_window(question.past, question.current, deps.budget.half())
-    past = replace(question.past, messages=halved.kept)
+    past = replace(question.past, messages=choose_window(question.past, question.current, deps.budget.half()).kept)
     return _prompt(deps, request, replace(question, past=past), tight=True)
 
 

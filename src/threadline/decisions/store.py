@@ -109,8 +109,7 @@ class DecisionStore(Store):
 
     async def consecutive_questions(self, conversation_id: int, turn: int) -> int:
         """How many of the turns right before this one have only asked back."""
-        found = await self._tx.execute(_QUESTIONS, {"id": conversation_id, "turn": turn})
-        return int(found.scalar_one())
+        return int((await self._tx.execute(_QUESTIONS, {"id": conversation_id, "turn": turn})).scalar_one())
 
     async def delete_content(self, conversation_id: int) -> None:
         """Somebody has deleted words that a decision may quote: its texts are removed, its values stay."""

@@ -113,8 +113,7 @@ def extract_text(content: bytes, suffix: str) -> DocumentText:
 
 def clean_text(text: str) -> str:
     """The text without invisible characters; lines and paragraphs stay."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")
-    visible = _BLANKS.sub(" ", _HIDDEN.sub("", lines))
+    visible = _BLANKS.sub(" ", _HIDDEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")))
     return _GAPS.sub("\n\n", "\n".join(line.strip() for line in visible.split("\n"))).strip()
 
 

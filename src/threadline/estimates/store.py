@@ -176,8 +176,7 @@ class EstimateStore(Store):
     async def _lock(self, team: str, project_id: str) -> None:
         """Hold the project's row until the transaction ends: it cannot be locked, or changed, meanwhile."""
         project = estimate_projects.c
-        named = (project.team == team, project.project_id == project_id)
-        query = select(project.locked, project.name).where(*named)
+        query = select(project.locked, project.name).where(project.team == team, project.project_id == project_id)
         row = (await self._tx.execute(query.with_for_update(key_share=True))).one_or_none()
         if row is None:
             raise ProjectNotFound(f"there is no project {project_id}")

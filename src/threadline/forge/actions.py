@@ -190,8 +190,7 @@ def _build(run: Any) -> Build:
 def _failed_job(job: Any) -> tuple[FailedJob, str]:
     """The job without its log, and its address at the API."""
     steps = tuple(step["name"] for step in job.get("steps") or () if (step["conclusion"] or "") not in _WELL)
-    known = FailedJob(job["id"], job["name"], job["conclusion"], steps, job.get("html_url") or "", _NO_LOG)
-    return known, job["url"]
+    return FailedJob(job["id"], job["name"], job["conclusion"], steps, job.get("html_url") or "", _NO_LOG), job["url"]
 
 
 def tail(log: str, room: int) -> str:

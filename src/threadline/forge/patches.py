@@ -110,8 +110,7 @@ def _path(name: bytes) -> str:
 
 def _named_before(diff: str, position: int) -> str:
     """The name in the last header before a position, for a message."""
-    header = diff[:position].rpartition("diff --git ")[2].partition("\n")[0]
-    return header.rpartition(" b/")[2]
+    return diff[:position].rpartition("diff --git ")[2].partition("\n")[0].rpartition(" b/")[2]
 
 
 def _check_size(records: Iterable[bytes]) -> None:

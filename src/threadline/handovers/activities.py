@@ -181,8 +181,7 @@ class LiveHandoverActivities(HandoverActivities):
             return f"Slack did not say who you are, so nothing was changed. {unknown}"
 
     def _state(self, handover: Handover, reply: str = "") -> HandoverState:
-        remind_every = self.settings.remind_every
-        return HandoverState(handover.open, handover.taken_by, remind_every, reply, handover.reminded)
+        return HandoverState(handover.open, handover.taken_by, self.settings.remind_every, reply, handover.reminded)
 
     async def _get(self, ref: ConversationTurn) -> Handover | None:
         async with self.database.begin() as tx:

@@ -64,8 +64,7 @@ class HandoverActivities(ABC):
 def handover_start(ref: ConversationTurn, press: ButtonPress | None = None) -> WorkflowStart:
     """The workflow of a turn that a person is to take over, with a press of one of its buttons, if there was one."""
     identity, given = handover_workflow_id(ref.thread, ref.turn), () if press is None else (press,)
-    signal = BUTTON_PRESSED if given else ""
-    return WorkflowStart(HANDOVER_WORKFLOW, identity, HandoverInput(ref), signal, given)
+    return WorkflowStart(HANDOVER_WORKFLOW, identity, HandoverInput(ref), BUTTON_PRESSED if given else "", given)
 
 
 def handover_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:

@@ -124,8 +124,7 @@ class ReadOnlyQueries:
         return connection
 
     async def _check(self, name: str, connection: AsyncConnection[tuple[Any, ...]]) -> None:
-        row = await (await connection.execute(_PRIVILEGES)).fetchone()
-        powerful, own, creates = row or (True, True, True)
+        powerful, own, creates = await (await connection.execute(_PRIVILEGES)).fetchone() or (True, True, True)
         if own:
             raise Permanent(f"the query source {name} is Threadline's own database: give it another one")
         if powerful or creates:
@@ -173,8 +172,7 @@ async def _bounded(
     await connection.execute(b"PREPARE asked AS " + alone, prepare=True)
     await connection.execute(b"DEALLOCATE asked")
     inner = b"(" + alone + b"\n)"  # the line break ends a comment
-    described = await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)
-    columns = described.description or ()
+    columns = (await connection.execute(b"SELECT * FROM " + inner + b" q LIMIT 0", prepare=True)).description or ()
     if not columns:
         raise Permanent("the query returns no columns: select at least one")
     aliases = ", ".join(f"c{at}" for at, _ in enumerate(columns))
@@ -184,8 +182,7 @@ async def _bounded(
     )
     around = f"SELECT {shown} FROM %s q({aliases}) LIMIT {int(limit) + 1}"  # noqa: S608 # names of ours, and numbers
     before, _, after = around.encode().partition(b"%s")
-    query = before + inner + after
-    return query, [column.name for column in columns]
+    return before + inner + after, [column.name for column in columns]
 
 
 def _columns(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[str]:
@@ -202,11 +199,10 @@ def _place(dsn: str) -> tuple[str, str, str]:
     """Where a database is, whoever logs in."""
     parts = conninfo_to_dict(dsn)
     host = str(parts.get("hostaddr") or parts.get("host") or "localhost")
-    user = str(parts.get("user") or "")
     return (
         "localhost" if host in ("127.0.0.1", "::1") else host.lower(),
         str(parts.get("port") or "5432"),
-        str(parts.get("dbname") or user),
+        str(parts.get("dbname") or parts.get("user") or ""),
     )
 
 

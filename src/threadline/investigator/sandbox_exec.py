@@ -18,8 +18,7 @@ def bind_to_parent(parent: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0) != 0:
+        if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0) != 0:
             sys.exit(f"prctl refused to bind the agent to its worker: {os.strerror(ctypes.get_errno())}")
     else:
         spawn_watchdog(parent)

@@ -100,7 +100,6 @@ class AgentStore:
             return TurnEnded(Action(answer["action"]), float(answer["cost_usd"]))
         if answer["status"] == "refused":
             raise ClaimLost(f"attempt {attempt} of turn {turn} of {bug_id} has lost its claim, so it stops")
-        batch = await agent_rows(self._database, _BATCH, bug_id, turn)
         return TurnClaim(
             bug_id=bug_id,
             turn=turn,
@@ -109,7 +108,7 @@ class AgentStore:
             session_id=session_id,
             parent_session=answer["parent_session"] or None,
             state=_state(answer["last_action"]),
-            entries=[entry_of(row) for row in batch],
+            entries=[entry_of(row) for row in await agent_rows(self._database, _BATCH, bug_id, turn)],
             questions=answer["questions"],
             cost_usd=float(answer["cost_usd"]),
             base=answer["base"],
@@ -204,8 +203,7 @@ def _state(last_action: str) -> WorkflowState:
     """What the case was waiting for when this turn's messages came; by now its status is `investigating` again."""
     if not last_action:
         return WorkflowState.INVESTIGATING
-    asked = last_action == Action.ASK_REPORTER
-    return WorkflowState.AWAITING_REPORTER if asked else WorkflowState.AWAITING_DEV
+    return WorkflowState.AWAITING_REPORTER if last_action == Action.ASK_REPORTER else WorkflowState.AWAITING_DEV
 
 
 def _sentence(finding: Mapping[str, Any]) -> str:

@@ -127,8 +127,7 @@ def _write(folder: Path, attachments: Sequence[AttachedFile]) -> None:
     taken: set[str] = set()
     for attachment in attachments:
         if attachment.content is not None:
-            name = _unique(_safe(attachment.name), taken)
-            with (folder / name).open("xb") as file:
+            with (folder / _unique(_safe(attachment.name), taken)).open("xb") as file:
                 file.write(attachment.content)
 
 

@@ -176,8 +176,7 @@ class LiveJobActivities(JobActivities):
         lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
         name = user.display_name if user else ""
         text = blocks.digest(lines, job.job_id, name, more=len(found) > MAX_LISTED)
-        rendered = formatting.notice(text, headline="Open RFPs")
-        await self._say(job, STATUS_DIGEST, rendered, channel)
+        await self._say(job, STATUS_DIGEST, formatting.notice(text, headline="Open RFPs"), channel)
         return f"Posted a digest of {len(lines)} open RFPs in {channel}."
 
     async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:

@@ -80,8 +80,7 @@ def _clash(one: _Claim, other: _Claim) -> bool:
     shared = len(one.words & other.words)
     if shared < _MIN_SHARED or shared / min(len(one.words), len(other.words)) < SAME_TOPIC:
         return False
-    kinds = one.amounts.keys() & other.amounts.keys()
-    if any(one.amounts[kind].isdisjoint(other.amounts[kind]) for kind in kinds):
+    if any(one.amounts[kind].isdisjoint(other.amounts[kind]) for kind in one.amounts.keys() & other.amounts.keys()):
         return True
     return one.denies != other.denies and 2 * shared >= min(len(one.words), len(other.words))
 

@@ -113,8 +113,7 @@ def _title(source: str, given: Any, body: str) -> tuple[str, str]:
 def _terms(source: str, given: Mapping[str, Any]) -> DocumentTerms:
     named = str(DocumentType.PRODUCT if given.get("type") is None else given["type"])
     if named.strip().lower() not in set(DocumentType):
-        known = ", ".join(DocumentType)
-        raise UnreadableSource(f"{source} has the type {named[:60]!r}: write one of {known}.")
+        raise UnreadableSource(f"{source} has the type {named[:60]!r}: write one of {', '.join(DocumentType)}.")
     terms = DocumentTerms.of(DocumentType(named.strip().lower()))
     terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
     if terms.effective and terms.expires and terms.expires < terms.effective:

@@ -129,8 +129,7 @@ async def _ingest_file(
     chunks = await asyncio.to_thread(split_document, document)
     model, vectors = await embedder.embed(document, chunks)
     async with database.begin() as tx:
-        new = StoredSource(file.root, content_hash, model)
-        await KnowledgeStore(tx).save(team, document, chunks, new, vectors)
+        await KnowledgeStore(tx).save(team, document, chunks, StoredSource(file.root, content_hash, model), vectors)
     return SourceOutcome.CHANGED if stored else SourceOutcome.NEW
 
 

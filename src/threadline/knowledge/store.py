@@ -73,8 +73,7 @@ class KnowledgeStore(Store):
         new = upsert(knowledge_documents).values(team=team, source=source, **row)
         kept = new.on_conflict_do_update(index_elements=["team", "source"], set_=row)
         identity = (await self._tx.execute(kept.returning(knowledge_documents.c.id))).scalar_one()
-        old = delete(knowledge_passages).where(knowledge_passages.c.document_id == identity)
-        await self._tx.execute(old)
+        await self._tx.execute(delete(knowledge_passages).where(knowledge_passages.c.document_id == identity))
         await self._tx.execute(insert(knowledge_passages), _rows(identity, title, chunks, stored.model, vectors))
         await self._tx.execute(_WORDS, {"team": team, "id": identity})
 
@@ -97,19 +96,17 @@ class KnowledgeStore(Store):
         row = knowledge_documents.c
         terms = (row.type, row.authority, row.effective, row.expires)
         query = select(row.title, row.source, row.body, *terms).where(row.team == team).order_by(row.source)
-        rows = await self._tx.execute(query)
         return [
             Document(title, source, body, DocumentTerms(DocumentType(type_), *rest))
-            for title, source, body, type_, *rest in rows
+            for title, source, body, type_, *rest in await self._tx.execute(query)
         ]
 
     async def sources(self, team: str) -> Mapping[str, StoredSource]:
         """What is stored of each source."""
         row, passage = knowledge_documents.c, knowledge_passages.c
-        first = and_(passage.document_id == row.id, passage.position == 1)
         query = (
             select(row.source, row.ingest_root, row.content_hash, func.coalesce(passage.model, ""))
-            .outerjoin(knowledge_passages, first)
+            .outerjoin(knowledge_passages, and_(passage.document_id == row.id, passage.position == 1))
             .where(row.team == team)
         )
         return {source: StoredSource(*rest) for source, *rest in await self._tx.execute(query)}

@@ -105,8 +105,7 @@ class WebFetcher:
 @asynccontextmanager
 async def open_web_fetcher(*, allow_private: bool = False) -> AsyncIterator[WebFetcher]:
     """Args: `allow_private` also permits pages of this machine and this network."""
-    resolver = None if allow_private else _PublicResolver()
-    connector = aiohttp.TCPConnector(resolver=resolver)
+    connector = aiohttp.TCPConnector(resolver=None if allow_private else _PublicResolver())
     async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as session:
         yield WebFetcher(session, allow_private=allow_private)
 

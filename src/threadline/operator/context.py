@@ -248,13 +248,9 @@ async def build_context(
     tokens: int = TOKENS,
     timeout: float = LAYER_TIMEOUT,
 ) -> Context:
-    """Ask Slack, make the layers and fit them into the budget; what cannot be had is left out and named.
-
-    Args:
-        records: or why they could not be read.
-        offered: the tools' names, as the model sees them.
-        timeout: seconds for each layer.
-    """
+    """Ask Slack, make the layers and fit them into the budget; what cannot be had is left out and named. `records`: or
+    why they could not be read. `offered`: the tools' names, as the model sees them. `timeout`: seconds for each
+    layer."""
     if isinstance(records, str):
         names = [LayerName.RELATED, LayerName.MEMORIES, *(_OF_RFP if request.rfp_id else ())]
         names += [LayerName.TEAM] if mentions_team(request.question) else []

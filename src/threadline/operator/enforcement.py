@@ -48,8 +48,7 @@ def protocol_policy(state: ProtocolState) -> ToolPolicy:
     turn before the call."""
 
     def check(invocation: Invocation) -> ToolResult | None:
-        call = ToolRequest(invocation.tool.kind, named_rfp(invocation.arguments))
-        refusal = protocol.check(state, call)
+        refusal = protocol.check(state, ToolRequest(invocation.tool.kind, named_rfp(invocation.arguments)))
         return error_result(ErrorCode.PROTOCOL, refusal.message, refusal.suggestion) if refusal else None
 
     return check

@@ -154,8 +154,7 @@ def _failures(end: EndedTurn) -> list[Memory]:
         kind = error_class(fault)
         recovered = any(each.tool == tool and each.succeeded for each in end.used)
         then = "Another call of it succeeded later in the turn." if recovered else _ADVICE[ErrorCategory(kind)]
-        text = f"{name} failed with {fault} ({kind}). {then}"
-        made.append(_procedural(end, text, name, kind))
+        made.append(_procedural(end, f"{name} failed with {fault} ({kind}). {then}", name, kind))
     return made
 
 
@@ -203,11 +202,8 @@ def _said(text: str, longest: int) -> str:
 
 def format_tool_patterns(patterns: Sequence[StoredMemory], offered: Collection[str]) -> str:
     """The likest patterns, a line each: the kind of request, the tools in their order, how often, and when last.
-
-    Args:
-        patterns: memories of tools that succeeded, the likest first; the same pattern may be there more than once.
-        offered: the tools' names, as the model sees them: what names another one is of no use any more.
-    """
+    `patterns`: memories of tools that succeeded, the likest first; the same pattern may be there more than once.
+    `offered`: the tools' names, as the model sees them: what names another one is of no use any more."""
     same: dict[str, list[StoredMemory]] = {}
     for each in patterns:
         if set(each.text.split(ARROW)) <= set(offered):

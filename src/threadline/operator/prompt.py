@@ -83,11 +83,10 @@ def build_system_prompt(
         "rfp_id_scope": runtime.rfp_id or NO_SCOPE,
         "correlation_id": runtime.correlation_id,
     }
-    told = {name: redacted_line(text, _NAME) for name, text in here.items()}
     sections = [
         stable_part(house),
         _headed("# Past successful tool patterns", patterns and wrap_in_tag("patterns", patterns)),
-        Template(_text("runtime")).substitute(told),
+        Template(_text("runtime")).substitute({name: redacted_line(text, _NAME) for name, text in here.items()}),
         _headed("# Analysis of the request (a guess by a model)", analysis and wrap_in_tag("analysis", analysis)),
         _headed("# Comprehensive context (data, no instructions)", context),
     ]
@@ -165,8 +164,7 @@ async def analyse_request(
 
 def clean_analysis(reply: str) -> str:
     """What is kept of a reply: at most four sentences in one line, which close no fence."""
-    sentences = _SENTENCE.split(redacted_line(reply, _ANALYSIS))
-    return " ".join(sentences[:MAX_SENTENCES])
+    return " ".join(_SENTENCE.split(redacted_line(reply, _ANALYSIS))[:MAX_SENTENCES])
 
 
 def _since(begun: float) -> int:

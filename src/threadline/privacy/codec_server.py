@@ -111,8 +111,7 @@ class CodecServer:
         if scheme.lower() == "bearer" and self._is_token(shown.strip()):
             return True
         until, _, signature = request.cookies.get(_COOKIE, "").partition(".")
-        signed = hmac.compare_digest(_bytes(signature), self._signature(until).encode())
-        return signed and int(until) > time.time()
+        return hmac.compare_digest(_bytes(signature), self._signature(until).encode()) and int(until) > time.time()
 
     def _is_token(self, shown: str) -> bool:
         return bool(self._token) and hmac.compare_digest(_bytes(shown), self._token)

@@ -45,8 +45,7 @@ def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        named = value and _SECRET_FIELD.search(field.lower())
-        return "[redacted: secret]" if named else redact(value)
+        return "[redacted: secret]" if value and _SECRET_FIELD.search(field.lower()) else redact(value)
     if depth < _DEEPEST and isinstance(value, Mapping):
         return {redact(str(name)): redact_value(each, field=str(name), depth=depth + 1) for name, each in value.items()}
     if depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):

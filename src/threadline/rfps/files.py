@@ -80,15 +80,11 @@ class RfpFiles:
     async def create(
         self, context: ToolContext, file_id: str, title: str, client: str, due_date: date | None
     ) -> ToolResult:
-        """Make the RFP, with its state and an event; a thread that is about none is about it from now on.
-
-        Once for each operation, and once in a team for each file. An empty title is read from the file.
-
-        Raises:
-            Permanent: the file is not shown in the thread, is by somebody external and was shared there by nobody whose
-                words count, is too large, or cannot be read; nothing was made, and the message says what to do.
-            Transient: Slack or the database did not answer; `NotDone` when surely nothing was made.
-        """
+        """Make the RFP, with its state and an event; a thread that is about none is about it from now on. Once for each
+        operation, and once in a team for each file. An empty title is read from the file. Raises `Permanent`: the file
+        is not shown in the thread, is by somebody external and was shared there by nobody whose words count, is too
+        large, or cannot be read; nothing was made, and the message says what to do. Raises `Transient`: Slack or the
+        database did not answer; `NotDone` when surely nothing was made."""
         with before_a_change():
             try:
                 async with asyncio.timeout(_PREPARING):

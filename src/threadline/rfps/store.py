@@ -444,8 +444,7 @@ def _select_state(team: str, rfp_id: str) -> Select[Any]:
 
 
 def _rfp(row: Row[Any]) -> Rfp:
-    values = {column.name: getattr(row, column.name) for column in _COLUMNS}
-    return Rfp(**values | {"status": RfpStatus(row.status)})
+    return Rfp(**{column.name: getattr(row, column.name) for column in _COLUMNS} | {"status": RfpStatus(row.status)})
 
 
 def _state(row: Row[Any]) -> OpportunityState:

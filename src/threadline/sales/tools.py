@@ -74,8 +74,7 @@ class UpdateLead(BaseModel):
 
     def fields(self) -> dict[str, str]:
         """What is to change."""
-        given = self.model_dump(exclude={"lead_id"}, exclude_none=True)
-        return {name: str(value) for name, value in given.items()}
+        return {name: str(value) for name, value in self.model_dump(exclude={"lead_id"}, exclude_none=True).items()}
 
 
 class SendEmail(BaseModel):
@@ -97,10 +96,9 @@ async def find(
         own = await _own_lead(context)
         found = [own] if own and not context.co_requesters else []
     leads, more = [_lead_record(context, each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
-    count = f"{counted(len(leads), 'customer', more=more)}."
     return ToolResult(
         data={"leads": leads, "more": more},
-        display_text=count if leads else "No such customer is on record.",
+        display_text=f"{counted(len(leads), 'customer', more=more)}." if leads else "No such customer is on record.",
         structured=_lead_group(leads),
     )
 
@@ -265,8 +263,7 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
     new = NewAction(action, risk, actor=context.actor, co_requesters=context.co_requesters)
-    proposed = await proposals.propose(context.change, new)
-    return pending_result("Send a mail", drafted.fields, proposed, given.reason)
+    return pending_result("Send a mail", drafted.fields, await proposals.propose(context.change, new), given.reason)
 
 
 async def _assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
@@ -349,8 +346,7 @@ async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
     `RateExceeded`: nothing may be changed."""
     await _require_lead_access(context, lead_id)
     store = LeadStore(context.tx)
-    user = context.requester.user
-    lead, is_new = await store.hold(context.team, lead_id, context.user_id, user, context.clock())
+    lead, is_new = await store.hold(context.team, lead_id, context.user_id, context.requester.user, context.clock())
     await context.count_change(f"lead:{lead.lead_id}")
     return lead, is_new
 

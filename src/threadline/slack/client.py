@@ -180,12 +180,11 @@ class SlackClient:
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}
         profile: Mapping[str, Any] = told.get("profile") or {}
-        name = profile.get("display_name") or profile.get("real_name") or told.get("name")
         return User(
             team=str(told.get("team_id") or ""),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             external=bool(told.get("is_stranger")),
-            name=str(name or ""),
+            name=str(profile.get("display_name") or profile.get("real_name") or told.get("name") or ""),
             time_zone=str(told.get("tz") or ""),
             bot=bool(told.get("is_bot")),
             email=str(profile.get("email") or ""),

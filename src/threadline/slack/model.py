@@ -12,8 +12,7 @@ workflow remembers 500 ids and hands them to its next run, whose input may not p
 
 def clean_text(text: str) -> str:
     """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON does), at most `MAX_TEXT` long."""
-    storable = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
-    return storable[:MAX_TEXT]
+    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")[:MAX_TEXT]
 
 
 @dataclass(frozen=True)

@@ -110,10 +110,9 @@ async def heartbeating(timeout: timedelta | None) -> AsyncIterator[None]:
     if timeout is None:
         yield
         return
-    interval = timeout.total_seconds() / 5
 
     async def send() -> None:
-        await asyncio.sleep(interval)
+        await asyncio.sleep(timeout.total_seconds() / 5)
         activity.heartbeat()
 
     async with repeating(send, 0):

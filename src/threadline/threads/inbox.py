@@ -91,8 +91,7 @@ class Inbox:
 
 def _bytes(message: IncomingMessage) -> int:
     """About what a message takes on the wire, its files included."""
-    files = sum(len(file.name.encode()) + 256 for file in message.files)
-    return len(message.text.encode()) + files + 512
+    return len(message.text.encode()) + sum(len(file.name.encode()) + 256 for file in message.files) + 512
 
 
 def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:

@@ -164,8 +164,7 @@ def _shown(group: _Group) -> RenderedRecords:
     else:
         blocks, left = _table(columns, rows, count)
     head = section(f"*{_linked(title, rows[0].url if count == 1 else '')}*")
-    missing = ((left, "records"), (more_columns, "columns"))
-    cut = [f"{number:,} of the {what}" for number, what in missing if number]
+    cut = [f"{number:,} of the {what}" for number, what in ((left, "records"), (more_columns, "columns")) if number]
     cuts = f"Not shown: {' and '.join(cut)}. Ask me for a part of them." if cut else ""
     whole = (head, *blocks, *([context(cuts)] if cuts else []))
     short = bool(columns) and not cuts and count <= COMPACT_ROWS

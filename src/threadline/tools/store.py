@@ -94,8 +94,7 @@ class ToolExecutionStore(Store):
         stands for a call of another tool or with other arguments. `seconds`: after which Postgres ends the transaction
         that makes the call; None for no such limit."""
         new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
-        row = agent_tool_executions.c
-        if (await self._tx.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
+        if (await self._tx.execute(new.returning(agent_tool_executions.c.id, *_transaction_limit(seconds)))).first():
             return None
         found = await self._row(call.operation, seconds)
         # Another attempt may have withdrawn its intent between the two statements.
@@ -167,10 +166,9 @@ class ToolExecutionStore(Store):
     async def count_outcomes(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
         """How many calls of a thread went well, and how many ended with an error of these codes."""
         row = agent_tool_executions.c
-        code = row.result["error"]["code"].astext
         went = select(
             func.count().filter(row.status.in_(("ok", "cached"))),
-            func.count().filter(row.status == "error", code.in_(broken)),
+            func.count().filter(row.status == "error", row.result["error"]["code"].astext.in_(broken)),
         ).where(_in(thread))
         well, ill = (await self._tx.execute(went)).one()
         return int(well), int(ill)

@@ -138,8 +138,7 @@ async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failu
             await converter.decode([payload for field in fields for payload in getattr(field, "payloads", ())])
         except Exception:  # noqa: BLE001 - each converter has errors of its own
             return _divergence(event, cause, _RESTORE_DATA)
-    hint = _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
-    return _divergence(history.events[begun - 1], cause, hint)
+    return _divergence(history.events[begun - 1], cause, _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE)
 
 
 def _divergence(event: HistoryEvent, cause: str, hint: str) -> str:

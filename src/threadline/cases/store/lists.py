@@ -171,13 +171,11 @@ class CaseLists(Store):
         has."""
         given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
         wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
-        ids = [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)]
-        return await self.for_cards(team, ids)
+        return await self.for_cards(team, [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)])
 
     async def for_cards(self, team: str, bug_ids: Sequence[str]) -> Sequence[CardSource]:
         """What the cards of a team's cases are made of, in this order; unknown ones are left out. It reads no diffs:
         those of all turns of 21 cases may be hundreds of megabytes."""
-        rows = await self._tx.execute(_FOR_CARDS, {"team": team, "bug_ids": list(bug_ids)})
         return [
             CardSource(
                 case=record_of(row),
@@ -187,7 +185,7 @@ class CaseLists(Store):
                 pull_request=row.url or "",
                 turns=[AnsweredTurn(Action(action) if action else None, result) for action, result in row.turns],
             )
-            for row in rows
+            for row in await self._tx.execute(_FOR_CARDS, {"team": team, "bug_ids": list(bug_ids)})
         ]
 
     async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:

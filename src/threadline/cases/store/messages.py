@@ -166,14 +166,12 @@ class CaseMessageStore(Store):
         row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             return None
-        services = [service.name for service in await self._cases.services()]
-        return parse_bug_report(row.message_text, services)
+        return parse_bug_report(row.message_text, [service.name for service in await self._cases.services()])
 
     async def last_close(self, bug_id: str) -> str:
         message = bug_conversations.c
         query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == MessageKind.CLOSE)
-        said = (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
-        return said or ""
+        return (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none() or ""
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.

@@ -199,11 +199,8 @@ class ConversationStore(Store):
     """
 
     async def lock(self, thread: Thread) -> Conversation:
-        """Wait for the conversation's row, and hold it until the transaction ends.
-
-        Raises:
-            ConversationNotFound: nobody has spoken to the bot in this thread.
-        """
+        """Wait for the conversation's row, and hold it until the transaction ends. Raises `ConversationNotFound` when
+        nobody has spoken to the bot in this thread."""
         row = await self.lock_if_exists(thread)
         if row is None:
             raise _not_found(thread)
@@ -233,10 +230,7 @@ class ConversationStore(Store):
 
     async def update(self, thread: Thread, **values: object) -> ConversationSnapshot:
         """Change columns of the locked row and raise its revision by one, behind all that the snapshot is to tell.
-
-        Returns:
-            what is known of the thread now.
-        """
+        Returns what is known of the thread now."""
         return (await self.update_and_read(thread, values))[0]
 
     async def update_and_read(
@@ -283,13 +277,9 @@ class ConversationStore(Store):
     async def snapshot_and_read(
         self, thread: Thread, given: Mapping[str, object] = _NONE, **more: str
     ) -> tuple[ConversationSnapshot, Sequence[Row[Any]]]:
-        """As `snapshot`, with more in the same statement; no rows when nothing is stored.
-
-        Args:
-            given: parameters of `more`.
-            more: `also`, common table expressions, of whose changes the snapshot knows nothing; `beside`, a join of
-                that name whose columns the rows have as well. None may be named as one of `conversations`.
-        """
+        """As `snapshot`, with more in the same statement; no rows when nothing is stored. `given`: parameters of
+        `more`. `more`: `also`, common table expressions, of whose changes the snapshot knows nothing; `beside`, a join
+        of that name whose columns the rows have as well. None may be named as one of `conversations`."""
         rows = (await self._tx.execute(_statement(_SNAPSHOT, **more), {**thread_key(thread), **given})).all()
         return (_snapshot(rows[0]) if rows else ConversationSnapshot()), rows
 
@@ -297,14 +287,8 @@ class ConversationStore(Store):
         self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int
     ) -> None:
         """Store what a call of the model cost; each call that was made counts, be it the same again. The row is held
-        from then on.
-
-        Args:
-            purpose: `think`, `summarise`, `analyse`, `decide` or `compare`.
-
-        Raises:
-            ConversationNotFound: as `lock` does.
-        """
+        from then on. `purpose`: `think`, `summarise`, `analyse`, `decide` or `compare`. Raises `ConversationNotFound`,
+        as `lock` does."""
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds, **asdict(usage)}
         values = {name: storable(value) if isinstance(value, str) else value for name, value in call.items()}
         row = (await self._tx.execute(_ADD_USAGE, {**thread_key(thread), **values})).one_or_none()
@@ -314,8 +298,7 @@ class ConversationStore(Store):
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
-        identity = message_id(team, channel, ts)
-        given = {"message_id": identity, "team": team, "channel": channel, "ts": ts}
+        given = {"message_id": message_id(team, channel, ts), "team": team, "channel": channel, "ts": ts}
         row = (await self._tx.execute(_THREAD_OF, given)).first()
         return Thread(*row) if row else None
 
@@ -326,25 +309,15 @@ class ConversationStore(Store):
 
     async def waiting_conversations(self, after: int, limit: int, idle_timeout: float) -> list[WaitingConversation]:
         """Conversations in which a message waits for its answer, or an answer waits to be posted, in order.
-
-        Args:
-            idle_timeout: seconds of silence after which a run of theirs ends.
-        """
+        `idle_timeout`: seconds of silence after which a run of theirs ends."""
         rows = await self._tx.execute(_WAITING, {"after": after, "limit": limit, "idle_timeout": idle_timeout})
         return [WaitingConversation(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def prune(self, before: float, limit: int = 100) -> int:
-        """Delete what conversations hold that nothing has changed since a moment, at most `limit` of them.
-
-        What was said, thought and answered goes, and what the thread was about. The row stays with its numbers, so that
-        a conversation which begins anew in the thread never meets the keys of the old one.
-
-        Args:
-            before: seconds since 1970.
-
-        Returns:
-            how many, so that 0 means none is left.
-        """
+        """Delete what conversations hold that nothing has changed since a moment (`before`: seconds since 1970), at
+        most `limit` of them. Returns how many, so that 0 means none is left. What was said, thought and answered goes,
+        and what the thread was about. The row stays with its numbers, so that a conversation which begins anew in the
+        thread never meets the keys of the old one."""
         old = list((await self._tx.execute(_OLD, {"before": before, "limit": limit})).scalars())
         for statement in (_UNBIND, _UNREGISTER, _DELETE_POSTS, _DELETE_HANDOVER_POSTS):
             await self._tx.execute(statement, {"ids": old})
@@ -366,8 +339,7 @@ class ConversationStore(Store):
         return held
 
     def _hold(self, row: Conversation, *, raised: bool) -> None:
-        place = Thread(row.team, row.channel, row.thread_ts)
-        self._held()[place] = _Held(row, current_savepoint(self._tx), raised)
+        self._held()[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, current_savepoint(self._tx), raised)
 
 
 @cache
@@ -411,11 +383,8 @@ def thread_key(thread: Thread) -> dict[str, str]:
 
 
 def active_threads_query(team: str, since: float) -> Query:
-    """`(channel, thread_ts, active_at)` of the conversations in which something was said since a moment.
-
-    Args:
-        since: seconds since 1970.
-    """
+    """`(channel, thread_ts, active_at)` of the conversations in which something was said since a moment (seconds since
+    1970)."""
     row = conversations.c
     return select(row.channel, row.thread_ts, func.extract("epoch", row.last_at).label("active_at")).where(
         row.team == team,

@@ -167,11 +167,8 @@ async def explain_turn(database: Database, address: str, *, ui: str, namespace: 
 
 
 async def read_turn(tx: Transaction, thread: Thread, turn: int, workflows: str = "") -> Explanation:
-    """What is stored about a turn, whether it has ended or runs.
-
-    Args:
-        workflows: the address of all workflows in Temporal's UI.
-    """
+    """What is stored about a turn, whether it has ended or runs. `workflows`: the address of all workflows in
+    Temporal's UI."""
     plan, ended = await TurnStore(tx).plan(thread, turn), await TurnStore(tx).settled(thread, turn)
     correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
     which = {"id": await ConversationStore(tx).find_id(thread), "turn": turn}

@@ -239,12 +239,9 @@ class MessageStore(Store):
     # -- a batch arrives ---------------------------------------------------------------------------------------------
 
     async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
-        """Store what arrived; the first message that is addressed to the bot opens the conversation.
-
-        Args:
-            batch: in any order, without secrets; an id may occur twice, or be stored already. Empty when a run begins:
-                it asks what was stored and not judged.
-        """
+        """Store what arrived; the first message that is addressed to the bot opens the conversation. `batch`: in any
+        order, without secrets; an id may occur twice, or be stored already. Empty when a run begins: it asks what was
+        stored and not judged."""
         messages = distinct([each for each in batch if each.kind not in REACTIONS])
         row = await self._open(thread, messages)
         if row is None:
@@ -294,19 +291,12 @@ class MessageStore(Store):
     async def judge(
         self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False
     ) -> ConversationSnapshot:
-        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands.
-
-        Args:
-            answers: a question was open, so those that pass answer it.
-
-        Returns:
-            what is known of the thread then.
-        """
+        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands. `answers`:
+        a question was open, so those that pass answer it. Returns what is known of the thread then."""
         row = await self._conversations.lock(thread)
         words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
         await self._tx.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
-        given = {"id": row.id, "turn": row.turn}
-        return await self._conversations.touch(thread, given, also=DISCARD_STALE_STOPS)
+        return await self._conversations.touch(thread, {"id": row.id, "turn": row.turn}, also=DISCARD_STALE_STOPS)
 
     # -- a turn reads what was said ----------------------------------------------------------------------------------
 
@@ -314,14 +304,9 @@ class MessageStore(Store):
         self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
     ) -> tuple[list[TurnMessage], ConversationSnapshot]:
         """What a call of the model is to read first, in the order in which it was said, and what is known of the thread
-        then. It includes what a lost step of the turn was to read.
-
-        Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
-        would else answer for messages that it has not seen.
-
-        Args:
-            stays: whether a message waits for the next turn; what was said after it waits with it.
-        """
+        then. It includes what a lost step of the turn was to read. Only the first try of a step takes up what is unused
+        by then: a reply that an earlier try comes to in the end would else answer for messages that it has not seen.
+        `stays`: whether a message waits for the next turn; what was said after it waits with it."""
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "turn": turn, "step": step, "until": None}
         if turn <= row.turn or (turn, step) <= (row.reading_turn, row.reading_step):
@@ -466,13 +451,11 @@ class MessageStore(Store):
         originals = [each.correction_of for each in messages if each.kind in (MessageKind.EDIT, MessageKind.DELETION)]
         if not originals:
             return ()
-        which = {"id": conversation_id, "originals": originals}
-        return tuple((await self._tx.execute(_REWORDED, which)).scalars())
+        return tuple((await self._tx.execute(_REWORDED, {"id": conversation_id, "originals": originals})).scalars())
 
     async def _delete_content(self, thread: Thread, conversation_id: int, corrected: Sequence[str]) -> None:
         """What was deleted is deleted wherever it was taken to: transcript, memories, contexts and decisions."""
-        which = {"id": conversation_id, "originals": corrected}
-        deleted = (await self._tx.execute(_DELETED, which)).all()
+        deleted = (await self._tx.execute(_DELETED, {"id": conversation_id, "originals": corrected})).all()
         if deleted:
             await self._tx.execute(_NEED_NO_TURN, {"id": conversation_id})
             await TranscriptStore(self._tx).delete_content(thread, [each.message_id for each in deleted])

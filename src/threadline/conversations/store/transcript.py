@@ -72,14 +72,8 @@ class Transcript:
 
 class TranscriptStore(Store):
     async def append(self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]) -> int:
-        """Add messages at the end, each under its key, in their order; what a key has stood for first, stands.
-
-        Returns:
-            how many are new.
-
-        Raises:
-            ConversationNotFound: nothing is stored in this thread.
-        """
+        """Add messages at the end, each under its key, in their order; what a key has stood for first, stands. Returns
+        how many are new. Raises `ConversationNotFound` when nothing is stored in this thread."""
         given = await self._to_append(thread, turn, step, entries)
         return (await self._tx.execute(text(_APPEND), given)).rowcount if entries else 0
 
@@ -121,21 +115,15 @@ class TranscriptStore(Store):
         await self._rewrite(row.id, [storable_key(key)], content)
 
     async def delete_content(self, thread: Thread, message_ids: Collection[str]) -> None:
-        """Remove what people have deleted. A summary that may tell of it is given up, to be made anew.
-
-        Args:
-            message_ids: of messages and of edits, taken up or not.
-        """
+        """Remove what people have deleted. A summary that may tell of it is given up, to be made anew. `message_ids`:
+        of messages and of edits, taken up or not."""
         row = await ConversationStore(self._tx).lock(thread)
         await self._rewrite(row.id, [storable_key(f"u:{each}") for each in message_ids], DELETED)
 
     async def remove_thread_reads(self, thread: Thread) -> list[int]:
         """Remove what a tool has read of the thread, in which something was deleted: which words those were, nobody
-        knows. A summary that may tell of it is given up, to be made anew. The tool may be asked again.
-
-        Returns:
-            the turns that had read it.
-        """
+        knows. A summary that may tell of it is given up, to be made anew. The tool may be asked again. Returns the
+        turns that had read it."""
         row = await ConversationStore(self._tx).lock(thread)
         query = select(_row.turn, _row.step, _row.body).where(_row.conversation_id == row.id)
         called = query.where(_row.key.startswith("a:"), _row.body.regexp_match("slack[._]get[._]thread"))

@@ -266,8 +266,7 @@ class TurnStore(Store):
         given = {"id": row.id, "of_turn": turn, "analysis": storable(analysis)}
         beside = "LEFT JOIN analysed beside ON true"
         snapshot, rows = await self._conversations.snapshot_and_read(thread, given, also=_SET_ANALYSIS, beside=beside)
-        analysed = _plan(rows[0] if rows else None)
-        return analysed or await self.plan(thread, turn), snapshot
+        return _plan(rows[0] if rows else None) or await self.plan(thread, turn), snapshot
 
     async def delete_content(self, conversation_id: int) -> None:
         """Somebody has deleted words that the operator may have been told: all that it was told is removed."""
@@ -330,13 +329,8 @@ class TurnStore(Store):
     async def open_questions(
         self, thread: Thread, kinds: Sequence[OutcomeKind] = (OutcomeKind.ASKED,)
     ) -> dict[str, OpenQuestion]:
-        """What nobody has answered yet, by the id of whoever was asked.
-
-        What was told by rule since then, such as that there is no such RFP, leaves it open, and so does a silent turn.
-
-        Args:
-            kinds: of the turns that have asked.
-        """
+        """What nobody has answered yet, by the id of whoever was asked. What was told by rule since then, such as that
+        there is no such RFP, leaves it open, and so does a silent turn. `kinds`: of the turns that have asked."""
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "job": JOB_QUESTION, "kinds": [each.value for each in kinds]}
         rows = await self._tx.execute(_OPEN_QUESTIONS, which)
@@ -352,12 +346,8 @@ class TurnStore(Store):
         self, thread: Thread, turn: int, *, plan: TurnPlan | None = None, whole: bool = False
     ) -> list[str]:
         """What somebody asks of a turn: each message of it and of the turns that it resumes, the earliest turn first,
-        as far as the operator reads it; what was deleted is left out.
-
-        Args:
-            plan: the turn's, where it was read already.
-            whole: to the end.
-        """
+        as far as the operator reads it, or to the end (`whole`); what was deleted is left out. `plan`: the turn's,
+        where it was read already."""
         texts: list[str] = []
         for _ in range(MAX_RESUMED_TURNS):
             texts = [*await self.texts(thread, turn), *texts]
@@ -371,14 +361,8 @@ class TurnStore(Store):
     async def last_answers(
         self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
     ) -> list[tuple[str, datetime]]:
-        """What was posted last in each of these threads of a channel, and when, newest first.
-
-        An answer to what was deleted since may quote it, and is left out.
-
-        Args:
-            threads: their `ts`.
-            longest: characters of each.
-        """
+        """What was posted last in each of these threads of a channel (`threads`: their `ts`), and when, newest first.
+        An answer to what was deleted since may quote it, and is left out. `longest`: characters of each."""
         given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
         return [(row.answer, row.posted_at) for row in await self._tx.execute(_LAST_ANSWERS, given)]
 
