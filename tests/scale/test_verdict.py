@@ -112,16 +112,16 @@ REFUSED = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
 
 
 @pytest.mark.parametrize(
-    ("history", "fault"),
+    ("given", "fault"),
     [
-        pytest.param(_history(), "", id="as it was recorded"),
-        pytest.param(_history(failed=REFUSED), "", id="a task that is done again"),
-        pytest.param(_history(failed=FAILURE), "failed a task: WORKFLOW_TASK_FAILED_CAUSE_WORK", id="a failed task"),
-        pytest.param(_history(changed=True), "does not replay: ", id="another activity"),
+        pytest.param({}, "", id="as it was recorded"),
+        pytest.param({"failed": REFUSED}, "", id="a task that is done again"),
+        pytest.param({"failed": FAILURE}, "failed a task: WORKFLOW_TASK_FAILED_CAUSE_WORK", id="a failed task"),
+        pytest.param({"changed": True}, "does not replay: ", id="another activity"),
     ],
 )
-async def test_histories_are_judged(history: WorkflowHistory, fault: str) -> None:
-    found = [str(each) for each in await judge_histories([history])]
+async def test_histories_are_judged(given: dict[str, Any], fault: str) -> None:
+    found = [str(each) for each in await judge_histories([_history(**given)])]
     assert len(found) == bool(fault), found
     assert all(fault in each for each in found)
 
