@@ -187,8 +187,10 @@ WITH asked AS MATERIALIZED (
     WHERE team = :team AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
           AND (effective IS NULL OR effective <= :on) AND (expires IS NULL OR expires >= :on)
 ), exact AS MATERIALIZED (  -- one scan of the index for each word; no tsvector is read
-    SELECT a.number, p.document_id, p.position, 1.0::float AS likeness
+    SELECT a.number, p.document_id, p.position
     FROM asked a JOIN knowledge_passages p ON p.search_vector @@ a.needle JOIN document d ON d.id = p.document_id
+), known AS MATERIALIZED (
+    SELECT number, count(*) AS passages FROM exact GROUP BY number
 ), corrected AS MATERIALIZED (  -- for the words that no passage has
     SELECT a.number, p.document_id, p.position, max(w.likeness)::float AS likeness
     FROM asked a CROSS JOIN LATERAL (
@@ -198,19 +200,24 @@ WITH asked AS MATERIALIZED (
     ) w
     JOIN knowledge_passages p ON p.search_vector @@ plainto_tsquery('english', w.word)
     JOIN document d ON d.id = p.document_id
-    WHERE length(a.word) > 3 AND NOT EXISTS (SELECT FROM exact e WHERE e.number = a.number)
+    WHERE length(a.word) > 3 AND NOT EXISTS (SELECT FROM known k WHERE k.number = a.number)
     GROUP BY a.number, p.document_id, p.position
-), hit AS MATERIALIZED (
-    SELECT * FROM exact UNION ALL SELECT * FROM corrected
 ), weight AS MATERIALIZED (  -- a rare word counts more; one that no passage has counts as if half of them had it
     SELECT number, ln(1 + coalesce(a.passages / h.passages, 2)) AS weight
-    FROM asked LEFT JOIN (SELECT number, count(*) AS passages FROM hit GROUP BY number) h USING (number)
+    FROM asked LEFT JOIN (
+        SELECT * FROM known UNION ALL SELECT number, count(*) FROM corrected GROUP BY number
+    ) h USING (number)
     CROSS JOIN (
         SELECT count(*)::float AS passages FROM knowledge_passages p JOIN document d ON d.id = p.document_id
     ) a
 ), scored AS MATERIALIZED (
-    SELECT document_id, position, sum(likeness * weight) / (SELECT sum(weight) FROM weight) AS score
-    FROM hit JOIN weight USING (number) GROUP BY document_id, position
+    SELECT document_id, position, sum(weight) / (SELECT sum(weight) FROM weight) AS score
+    FROM (
+        SELECT document_id, position, weight FROM exact JOIN weight USING (number)
+        UNION ALL
+        SELECT document_id, position, likeness * weight FROM corrected JOIN weight USING (number)
+    ) hit
+    GROUP BY document_id, position
     ORDER BY score DESC FETCH FIRST :candidates ROWS WITH TIES
 ), by_words AS MATERIALIZED (  -- only the best are ranked: what has quoted words side by side, then by ts_rank
     SELECT document_id, position, score, row_number() OVER (
