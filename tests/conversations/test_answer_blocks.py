@@ -104,7 +104,7 @@ async def test_answer_with_its_tables_is_posted_once(
     sandbox: FaultySlack, slack: SlackClient, database: Database, clock: Clock
 ) -> None:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "which tickets?").ts
-    outbox = Outbox(slack, database, clock)
+    outbox = Outbox(slack, database, clock.rising)
     post = Post("conversation:1:turn:1", SUMMARIES, root, answer_of("These.", [ROLES, TICKETS]))
     assert await outbox.publish(post) == await outbox.publish(post)
     said = [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]

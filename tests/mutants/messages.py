@@ -12,6 +12,7 @@ STORED = "tests/cases/test_message_store.py"
 TURNS = "tests/cases/test_turn_store.py"
 LEDGER = "tests/threads/test_post_store.py"
 POSTS = "tests/threads/test_outbox_activities.py"
+SWEEPS = "tests/threads/test_sweep_activities.py"
 SETTLING = "tests/operator/test_settle_activities.py"
 
 MUTANTS: list[Mutant] = [
@@ -151,6 +152,51 @@ MUTANTS: list[Mutant] = [
         tests=(f"{POSTS}::test_failure_after_storing_ends_in_one_message_though_clocks_differ[0]",),
     ),
     Mutant(
+        name="outbox: the age of a claim is taken from two clocks",
+        file="threadline/threads/outbox.py",
+        before="self._clock() - claim.asked_at",
+        after="self._clock() - claim.claimed_at",
+        tests=(f"{POSTS}::test_attempt_that_was_frozen_behind_its_claim_sends_nothing",),
+    ),
+    Mutant(
+        name="outbox: a machine that is suspended does not grow a claim old",
+        file="threadline/threads/outbox.py",
+        before='getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)',
+        after="time.CLOCK_MONOTONIC",
+        tests=(f"{POSTS}::test_attempt_whose_machine_was_suspended_behind_its_claim_sends_nothing",),
+    ),
+    Mutant(
+        name="outbox: of several who searched each takes the claim over",
+        file="threadline/threads/store.py",
+        before="update(posts).where(*_open(key, claimed_at))",
+        after="update(posts).where(posts.c.key == key, posts.c.ts.is_(None))",
+        tests=(f"{LEDGER}::test_of_many_who_searched_at_once_one_sends",),
+    ),
+    Mutant(
+        name="outbox: a second call is made on the claim of the first",
+        file="threadline/threads/outbox.py",
+        before="            await claim_anew()\n",
+        after="",
+        tests=(
+            f"{POSTS}::test_second_call_of_a_post_has_the_whole_time_to_arrive",
+            f"{POSTS}::test_attempt_that_was_overtaken_between_its_calls_does_not_make_the_second",
+        ),
+    ),
+    Mutant(
+        name="outbox: an attempt that was overtaken gives up the other one's claim",
+        file="threadline/threads/outbox.py",
+        before='if again.state not in ("ours", "invalid"):',
+        after="if False:",
+        tests=(f"{POSTS}::test_claim_of_the_attempt_that_has_overtaken_another_is_not_given_up_by_it[False]",),
+    ),
+    Mutant(
+        name="outbox: a claim that was taken anew too slowly is kept",
+        file="threadline/threads/outbox.py",
+        before="            claim = again\n            self._check(post, claim)\n",
+        after="            self._check(post, again)\n            claim = again\n",
+        tests=(f"{POSTS}::test_claim_that_was_taken_anew_too_slowly_is_given_up",),
+    ),
+    Mutant(
         name="outbox: whoever loses the race for a key sends too",
         file="threadline/threads/store.py",
         before="return await self._known(key) or await self.claim(key, channel, thread_ts)",
@@ -183,7 +229,21 @@ MUTANTS: list[Mutant] = [
         file="threadline/threads/sweep.py",
         before='            _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))\n',
         after="            raise\n",
-        tests=("tests/threads/test_sweep_activities.py::test_row_that_fails_is_passed_over",),
+        tests=(f"{SWEEPS}::test_row_that_fails_is_passed_over",),
+    ),
+    Mutant(
+        name="sweep: while Temporal does not list its workflows, nothing is repaired",
+        file="threadline/threads/sweep.py",
+        before="reason=str(error))\n            return items\n",
+        after="reason=str(error))\n            return []\n",
+        tests=(f"{SWEEPS}::test_of_workflows_that_the_list_does_not_show_those_are_started_that_do_not_run[True]",),
+    ),
+    Mutant(
+        name="sweep: an item whose workflow cannot be told fails the page",
+        file="threadline/threads/sweep.py",
+        before="with suppress(Exception):",
+        after="with suppress():",
+        tests=(f"{SWEEPS}::test_row_whose_workflow_cannot_be_told_is_passed_over",),
     ),
     Mutant(
         "inbox: a repeated message is kept",

@@ -21,7 +21,7 @@ COMPLETE, BEGIN = "files.completeUploadExternal", "files.getUploadURLExternal"
 
 @pytest.fixture
 def outbox(slack: SlackClient, database: Database, clock: Clock) -> Outbox:
-    return Outbox(slack, database, clock)
+    return Outbox(slack, database, clock.rising)
 
 
 async def shown_as(database: Database, key: str) -> str | None:

@@ -282,12 +282,12 @@ def core_activities(
     deps = core_deps(database, temporal, slack, tiers)
     live, case_sweeps = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
-    made = WorkflowSweeps(database, deps.workflows)
+    workflow_sweeps = WorkflowSweeps(database, deps.workflows)
     all_sweeps = [
         *case_sweeps,
-        sweeps.waiting_conversations(made, CONVERSATION_IDLE_TIMEOUT),
-        sweeps.open_handovers(made),
-        sweeps.open_approvals(made),
+        sweeps.waiting_conversations(workflow_sweeps, CONVERSATION_IDLE_TIMEOUT),
+        sweeps.open_handovers(workflow_sweeps),
+        sweeps.open_approvals(workflow_sweeps),
         sweeps.open_jobs(JobSchedules(temporal, database, deps.outbox)),
     ]
     sweeping = LiveSweepActivities(database, deps.workflows, all_sweeps)

@@ -26,6 +26,10 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    def rising(self) -> float:
+        """The same clock as a process's rising one, which begins anywhere but in 1970."""
+        return self.now - self.began
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:

@@ -28,6 +28,7 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import CORE_QUEUE, IncomingMessage
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, workflow_runner
+from threadline.wiring.workers import HEARTBEATS_EVERY
 from threadline_devstack import tether
 
 GRACE = timedelta(seconds=2)
@@ -201,6 +202,7 @@ async def worker(
         interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS)), *interceptors],
         workflow_runner=sandbox_runner(),
         graceful_shutdown_timeout=GRACE,
+        max_heartbeat_throttle_interval=HEARTBEATS_EVERY,
     )
     async with running(made):
         yield

@@ -14,7 +14,7 @@ from threadline_devstack.slack.identity import ESCALATIONS
 
 @pytest.fixture
 def alerts(slack: SlackClient, database: Database, clock: Clock) -> FailureAlerts:
-    return FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
+    return FailureAlerts(Outbox(slack, database, clock.rising), ESCALATIONS, clock)
 
 
 def told(sandbox: FaultySlack) -> list[str]:
@@ -49,7 +49,7 @@ async def test_two_workers_that_notice_the_same_tell_it_once(
     slack: SlackClient, database: Database, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for _ in range(2):
-        alerts = FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
+        alerts = FailureAlerts(Outbox(slack, database, clock.rising), ESCALATIONS, clock)
         for _ in range(3):
             await alerts.record("model")
     assert len(told(sandbox)) == 1

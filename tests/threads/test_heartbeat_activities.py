@@ -38,7 +38,7 @@ def environment(timeout: float | None) -> ActivityEnvironment:
 
 
 class WorkActivities(ABC):
-    @activity_options(ActivityOptions(start_to_close=30, heartbeat=1, retry=retry_policy(1, 1, attempts=1)))
+    @activity_options(ActivityOptions(start_to_close=30, heartbeat=3, retry=retry_policy(1, 1, attempts=1)))
     @abstractmethod
     async def work(self, seconds: float) -> str:
         """Last longer than the heartbeat's time."""
@@ -54,7 +54,7 @@ class LiveWorkActivities(WorkActivities):
 class WorkWorkflow:
     @workflow.run
     async def run(self) -> str:
-        return await call(WorkActivities.work, 2.5)
+        return await call(WorkActivities.work, 4.0)
 
 
 async def test_work_that_lasts_longer_than_its_heartbeats_time_is_not_taken_for_lost() -> None:

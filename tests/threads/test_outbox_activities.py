@@ -1,6 +1,7 @@
 """One visible post per key, whatever happens between sending and remembering."""
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
-from threadline.errors import Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
@@ -19,7 +20,7 @@ from threadline.slack.model import Thread
 from threadline.threads import store
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import CLAIM_GOOD_FOR, LOOK_AGAIN, RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
-from threadline.threads.store import PostStore, ThreadStore
+from threadline.threads.store import PostClaim, PostStore, ThreadStore
 from threadline_devstack.processes import poll
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import SandboxMessage
@@ -31,7 +32,7 @@ TABLE = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
 
 @pytest.fixture
 def outbox(slack: SlackClient, database: Database, clock: Clock) -> Outbox:
-    return Outbox(slack, database, clock)
+    return Outbox(slack, database, clock.rising)
 
 
 @pytest.fixture
@@ -247,6 +248,24 @@ async def test_attempt_that_was_frozen_behind_its_claim_sends_nothing(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
+async def test_attempt_whose_machine_was_suspended_behind_its_claim_sends_nothing(
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    database: Database,
+    reply: Post,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it is, only one of the system's rising clocks goes on."""
+    monkeypatch.setattr(time, "clock_gettime", lambda which: clock.rising() if which == time.CLOCK_BOOTTIME else 0.0)
+    outbox = Outbox(slack, database)
+    async with database.begin() as tx:
+        claim = await outbox.claim(tx, reply)
+    clock.now += CLAIM_GOOD_FOR + 1
+    await _interrupted(outbox, replace(reply, claim=claim))
+    assert _visible(sandbox) == []
+
+
 async def test_search_that_slack_refuses_is_no_refusal_of_the_post(
     sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post
 ) -> None:
@@ -356,9 +375,75 @@ async def test_attempt_that_was_overtaken_between_its_calls_does_not_make_the_se
         return await post(*given)
 
     monkeypatch.setattr(slack, "post", overtaken)
-    await _interrupted(outbox, refused)
+    assert not isinstance(await _interrupted(outbox, refused), NotDone), "the other one has sent"
     [message] = _visible(sandbox)
     assert await outbox.publish(refused) == message.ts
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_claim_of_the_attempt_that_has_overtaken_another_is_not_given_up_by_it(
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    outbox: Outbox,
+    clock: Clock,
+    database: Database,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: bool,
+) -> None:
+    """Nobody knows what became of the call of the other one, in Slack or not."""
+    refused, post = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),)), slack.post
+
+    async def overtaken(*given: Any) -> str:
+        monkeypatch.setattr(slack, "post", post)
+        clock.now += RESEND_AFTER
+        (sandbox.faults.fail_after if sent else sandbox.faults.fail_before)(SEND)
+        await _interrupted(outbox, reply)
+        return await post(*given)
+
+    monkeypatch.setattr(slack, "post", overtaken)
+    error = await _interrupted(outbox, refused)
+    assert (isinstance(error, NotDone), error.retry_after) == (False, LOOK_AGAIN)
+    async with database.begin() as tx:
+        assert (await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts)).state == "pending"
+    clock.now += RESEND_AFTER
+    await outbox.publish(refused)
+    assert len(_visible(sandbox)) == 1
+
+
+async def test_claim_that_was_taken_anew_too_slowly_is_given_up(
+    sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was sent, so the next attempt need not wait."""
+    claim_anew = PostStore.claim_anew
+
+    async def slow(self: PostStore, *given: Any) -> PostClaim:
+        claim = await claim_anew(self, *given)
+        clock.now += CLAIM_GOOD_FOR + 1
+        return claim
+
+    refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),))
+    with monkeypatch.context() as patched:
+        patched.setattr(PostStore, "claim_anew", slow)
+        assert isinstance(await _interrupted(outbox, refused), NotDone)
+    assert _visible(sandbox) == []
+    ts = await outbox.publish(refused)
+    assert [message.ts for message in _visible(sandbox)] == [ts]
+
+
+async def test_post_that_says_nothing_any_more_is_not_sent_by_its_second_call(
+    sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post
+) -> None:
+    asked = list[bool]()
+
+    async def once(tx: Transaction) -> bool:
+        asked.append(not asked)
+        return asked[-1]
+
+    refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),), valid_if=once)
+    assert isinstance(await _interrupted(outbox, refused), NotDone)
+    assert await outbox.publish(refused) == ""
+    assert _visible(sandbox) == []
 
 
 @pytest.mark.parametrize("abandoned", [False, True])

@@ -1,9 +1,11 @@
 """The payload converter writes and reads as the SDK's does, less empty defaults."""
 
 import dataclasses
+import gc
 import json
+import weakref
 from importlib import import_module
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -81,18 +83,41 @@ def test_any_value_of_a_contract_is_read_as_it_was_written(kind: type) -> None:
 def test_converters_share_adapters_of_shared_types() -> None:
     """Each workflow has a converter of its own."""
     payload_converter._adapter.cache_clear()
+    values: list[tuple[Any, Any]] = [
+        (THREAD, Thread),
+        ([THREAD], list[Thread]),
+        (THREAD, Thread | None),
+        (THREAD, Optional[Thread]),  # noqa: UP045 - the older form of the same
+        ({"a": [1]}, dict[str, list[int]]),
+        ("a", str),
+        (["a"], Any),
+    ]
     for _ in range(3):
         converter = SharedPayloadConverter()
-        assert converter.from_payloads(converter.to_payloads([THREAD]), [Thread]) == [THREAD]
-    assert payload_converter._adapter.cache_info().misses == 1
+        for value, hint in values:
+            assert converter.from_payloads(converter.to_payloads([value]), [hint]) == [value]
+    assert payload_converter._adapter.cache_info().misses == len({hint for _, hint in values})
 
 
 def test_adapter_of_a_workflows_own_class_is_not_kept() -> None:
+    """Such a class takes the whole sandbox of its run along."""
+
     @dataclasses.dataclass
     class Own:
         number: int
 
     payload_converter._adapter.cache_clear()
-    converter = SharedPayloadConverter()
-    assert converter.from_payloads(converter.to_payloads([Own(1)]), [Own]) == [Own(1)]
+    converter, value = SharedPayloadConverter(), Own(1)
+    values: list[tuple[Any, Any]] = [
+        (value, Own),
+        ([value], list[Own]),
+        (value, Own | None),
+        ({"a": value}, dict[str, Own]),
+    ]
+    for each, hint in values:
+        assert converter.from_payloads(converter.to_payloads([each]), [hint]) == [each]
     assert payload_converter._adapter.cache_info().currsize == 0
+    kept = weakref.ref(Own)
+    del Own, value, values, each, hint
+    gc.collect()
+    assert kept() is None

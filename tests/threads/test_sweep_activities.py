@@ -1,12 +1,13 @@
 """One page of a sweep: what is repaired, what is passed over, and where the next page begins."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+import structlog
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
@@ -17,6 +18,9 @@ from threadline.threads.contract import SweepPage
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline_devstack.processes import poll
+
+RUNNING = range(1, 5)
+"""Rows whose workflow runs, for `client`."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def start_of(row: Row) -> WorkflowStart:
     return WorkflowStart("Waiting", f"waiting:{row.id}", None)
 
 
-async def swept(database: Database, client: Client) -> None:
+async def swept(database: Database, client: Client, start_of: Callable[[Row], WorkflowStart] = start_of) -> None:
     workflows = WorkflowClient(client)
     sweep = WorkflowSweeps(database, workflows).sweep("rows", Rows().find, start_of)
     assert await ActivityEnvironment().run(
@@ -90,8 +94,8 @@ async def swept(database: Database, client: Client) -> None:
     ) == SweepPage("rows", 5)
 
 
-async def run_ids(client: Client) -> list[str]:
-    described = [await client.get_workflow_handle(f"waiting:{each}").describe() for each in range(1, 6)]
+async def run_ids(client: Client, rows: Sequence[int]) -> list[str]:
+    described = [await client.get_workflow_handle(f"waiting:{each}").describe() for each in rows]
     return [each.run_id for each in described]
 
 
@@ -100,7 +104,7 @@ async def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     """Four of the workflows run, and a page has five rows."""
     monkeypatch.setattr("threadline.threads.sweep.PAGE", 5)
     client = await connect()
-    for each in range(1, 5):
+    for each in RUNNING:
         await WorkflowClient(client).start(start_of(Row(each)))
     async for _ in poll(30):
         if (await client.count_workflows("ExecutionStatus = 'Running'")).count == 4:
@@ -129,16 +133,15 @@ async def test_temporals_list_is_asked_for_once_a_page_and_what_it_shows_is_not_
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-async def test_workflow_that_the_list_does_not_show_is_not_started_again_while_it_runs(
+async def test_of_workflows_that_the_list_does_not_show_those_are_started_that_do_not_run(
     database: Database, client: Client, monkeypatch: pytest.MonkeyPatch, is_away: bool
 ) -> None:
     """The list is late, or cannot be had."""
-    await swept(database, client)
-    before = await run_ids(client)
-    started = list[WorkflowStart]()
+    before = await run_ids(client, RUNNING)
+    started = list[str]()
 
     async def start(self: WorkflowClient, start: WorkflowStart) -> None:
-        started.append(start)
+        started.append(start.workflow_id)
 
     async def nothing() -> AsyncIterator[Any]:
         return
@@ -152,5 +155,22 @@ async def test_workflow_that_the_list_does_not_show_is_not_started_again_while_i
     monkeypatch.setattr(WorkflowClient, "start", start)
     monkeypatch.setattr(client, "list_workflows", empty)
     await swept(database, client)
-    assert started == []
-    assert await run_ids(client) == before
+    assert started == ["waiting:5"]
+    assert await run_ids(client, RUNNING) == before
+
+
+async def test_row_whose_workflow_cannot_be_told_is_passed_over(database: Database, client: Client) -> None:
+    def broken(row: Row) -> WorkflowStart:
+        if row.id == 2:
+            raise LookupError("its channel is gone")
+        return start_of(row)
+
+    before = await run_ids(client, RUNNING)
+    with structlog.testing.capture_logs() as logs:
+        await swept(database, client, broken)
+    assert [(each["event"], each.get("item", "")) for each in logs] == [
+        ("sweep_item_failed", "Row(id=2)"),
+        ("workflow_restarted", ""),
+    ]
+    assert await run_ids(client, RUNNING) == before
+    assert await WorkflowClient(client).status("waiting:5") is WorkflowExecutionStatus.RUNNING

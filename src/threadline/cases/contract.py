@@ -32,8 +32,9 @@ from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MES
 from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
-FORGE = replace(POST, start_to_close=660, retry=retry_policy(2, 120), schedule_to_close=3600)
-"""After an hour without the code host people are told, and may ask again."""
+FORGE = replace(POST, start_to_close=660, heartbeat=30, retry=retry_policy(2, 120), schedule_to_close=3600)
+"""Longer without a heartbeat than a post: a clone and a push are not begun anew lightly. After an hour without the code
+host people are told, and may ask again."""
 FORGE_STATE = ActivityOptions(start_to_close=660, heartbeat=30, retry=retry_policy(2, 60, attempts=5))
 FETCH_FILES = ActivityOptions(start_to_close=300, heartbeat=10, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
 CLEANUP = ActivityOptions(120, retry_policy(5, 60, attempts=5), AGENTS_QUEUE, schedule_to_close=900, heartbeat=30)

@@ -36,10 +36,8 @@ of Slack's rate, unless it is deep. They take turns, whichever was read longest 
 MAX_FAILED_CHANNELS = 5
 """Of these, channels that could not be read the last time: they keep no other from its turn."""
 MAX_UNCHANGED = 20
-"""Threads without a sign of change that a shallow pass compares: an edited reply leaves no sign on its root.
-
-As many of cases as of conversations.
-"""
+"""Threads of cases without a sign of change that a shallow pass compares, and as many of conversations: an edited reply
+leaves no sign on its root."""
 MAX_CONVERSATIONS = 500
 """Conversations without a sign of change that a deep pass compares, the last active: ten minutes of Slack's rate."""
 BATCH_SIZE = 10

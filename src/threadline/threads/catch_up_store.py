@@ -18,8 +18,8 @@ GONE = "gone"
 
 MAX_SENDS = 3
 """A message that was signalled so often and is not stored will not be by the next time: people must look."""
-COUNTED = 1000
-"""So many due threads are counted at most: after each batch, the others are."""
+MAX_COUNTED = 1000
+"""Due threads that are counted at most: a pass shows their number before each batch, and ends at 0."""
 
 _RECORD_PAGE = text("""
 INSERT INTO catch_up_threads AS f (team, channel, thread_ts, active_at, root_state, compared_state, seen_at, is_due)
@@ -72,11 +72,10 @@ SELECT * FROM first UNION ({_DUE} AND t.workflow_id = ANY(ARRAY(SELECT workflow_
 ORDER BY active_at, channel, thread_ts
 """)  # noqa: S608 - both parts are written here
 """The threads of one workflow come together, so that what was said in them is signalled in its order. Of the others
-that are due none is read: there may be thousands of batches.
-
-Older than `compare_from` is what was said before the channel was followed, and before its owner began.
-"""
-_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE} LIMIT {COUNTED}) due")  # noqa: S608 - as above
+that are due those before its end are passed over (the other scope, channels that cannot be read), and none behind it
+is read: there may be thousands of batches. Older than `compare_from` is what was said before the channel was followed,
+and before its owner began."""
+_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE} LIMIT {MAX_COUNTED}) due")  # noqa: S608 - as above
 _UNFOLLOW_THREADS = text("""
 DELETE FROM catch_up_threads f
 WHERE f.team = :team AND f.channel <> ALL(:channels) AND NOT EXISTS (
@@ -162,11 +161,8 @@ class CatchUpStore(Store):
         """A channel was read to its end, or could not be."""
         row = catch_up_channels.c
         change = update(catch_up_channels).where(row.team == self._team, row.channel == channel)
-        if error:
-            await self._tx.execute(change.values(error=error))
-            return
         when = {"read_at": func.now(), **({"deep_read_at": func.now()} if deep else {})}
-        await self._tx.execute(change.values(**when, error=""))
+        await self._tx.execute(change.values(error=error, **({} if error else when)))
 
     async def oldest_roots(self, channels: Collection[str]) -> dict[str, str]:
         """The oldest registered thread of each channel that has one."""
@@ -178,10 +174,8 @@ class CatchUpStore(Store):
     async def registered_roots(self, channel: str, roots: Collection[str]) -> set[str]:
         """Which of these roots begin a thread that has an owner."""
         row = threads.c
-        query = select(row.thread_ts).where(
-            row.team == self._team, row.channel == channel, row.thread_ts.in_(list(roots))
-        )
-        return set((await self._tx.execute(query)).scalars())
+        these = (row.team == self._team, row.channel == channel, row.thread_ts.in_(list(roots)))
+        return set((await self._tx.execute(select(row.thread_ts).where(*these))).scalars())
 
     async def record_page(
         self, channel: str, shown: Sequence[tuple[str, Decimal, str]], began: float, since: float
@@ -237,7 +231,7 @@ class CatchUpStore(Store):
         return found
 
     async def count_due(self, scope: LookScope, began: float) -> int:
-        """How many threads the pass that began then has before it, up to `COUNTED`, in channels that can be read."""
+        """How many threads the pass that began then has before it, at most `MAX_COUNTED`, where it can read them."""
         return int((await self._tx.execute(_COUNT_DUE, self._scoped(scope) | {"began": began})).scalar_one())
 
     async def record_compared(self, thread: CatchUpThread, began: float, *, again: bool = False) -> None:
@@ -295,6 +289,5 @@ class CatchUpStore(Store):
 
 def _row_of(thread: CatchUpThread) -> Update:
     row = catch_up_threads.c
-    return update(catch_up_threads).where(
-        row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.thread_ts
-    )
+    here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.thread_ts)
+    return update(catch_up_threads).where(*here)

@@ -79,10 +79,15 @@ class Post:
     claim: PostClaim | None = None
 
 
+def rising_clock() -> float:
+    """Seconds that rise also while the machine is suspended, where the system counts those."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Outbox:
     """Posts each message once; used wherever a retry must not post twice. `clock`: rising seconds."""
 
-    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = rising_clock) -> None:
         self._slack = slack
         self._database = database
         self._clock = clock
@@ -147,8 +152,10 @@ class Outbox:
             nonlocal claim
             with before_a_change():
                 again = await self._claim(post, claim)
-            self._check(post, again)
+            if again.state not in ("ours", "invalid"):
+                raise self._too_early(post, again)  # the other attempt may have sent; its claim is not released here
             claim = again
+            self._check(post, claim)
 
         try:
             self._check(post, claim)

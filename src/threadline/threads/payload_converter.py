@@ -13,17 +13,12 @@ may be one workflow's own, and must go with it.
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
-from temporalio.converter import (
-    CompositePayloadConverter,
-    DataConverter,
-    DefaultPayloadConverter,
-    JSONPlainPayloadConverter,
-)
+from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
 
 _PACKAGE = Path(__file__).parents[1]
 _FILES = ("model.py", "model/[!_]*.py", "contract.py", "workflow.py")
@@ -73,6 +68,15 @@ def _lean(value: Any) -> Any:
     return {name: _lean(each) for name, each in value.items()} if kind is dict else value
 
 
+def _is_shared(hint: Any) -> bool:
+    """Whether a type, and all that it is made of (`list[Execution]`), is the one copy of a process."""
+    parts = get_args(hint)
+    if parts:
+        return all(map(_is_shared, (get_origin(hint), *parts)))
+    module = getattr(hint, "__module__", "")
+    return module in SHARED_MODULES or module in ("builtins", "types", "typing")
+
+
 class SharedJson(PydanticJSONPlainPayloadConverter):
     """The same JSON as the class above it reads and writes, less what goes without saying."""
 
@@ -80,7 +84,7 @@ class SharedJson(PydanticJSONPlainPayloadConverter):
         return super().to_payload(_lean(value))
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        if isinstance(type_hint, type) and type_hint.__module__ in SHARED_MODULES:
+        if _is_shared(type_hint):
             return _adapter(type_hint).validate_json(payload.data)
         return super().from_payload(payload, type_hint)
 
@@ -89,7 +93,7 @@ class SharedPayloadConverter(CompositePayloadConverter):
     """The SDK makes one at each workflow task: all have the same parts."""
 
     _parts = tuple(
-        SharedJson() if isinstance(each, JSONPlainPayloadConverter) else each
+        SharedJson(max_cached_type_adapters=0) if isinstance(each, JSONPlainPayloadConverter) else each
         for each in DefaultPayloadConverter.default_encoding_payload_converters
     )
 
@@ -97,4 +101,4 @@ class SharedPayloadConverter(CompositePayloadConverter):
         super().__init__(*self._parts)
 
 
-data_converter: DataConverter = replace(pydantic_data_converter, payload_converter_class=SharedPayloadConverter)
+data_converter = replace(pydantic_data_converter, payload_converter_class=SharedPayloadConverter)

@@ -144,10 +144,8 @@ class PostStore(Store):
         if valid_if and not await valid_if(self._tx):
             await self.release(key, claimed_at)
             return await self._known(key) or PostClaim("invalid")
-        anew = (
-            update(posts).where(*_open(key, claimed_at)).values(claimed_at=POSTGRES_CLOCK).returning(posts.c.claimed_at)
-        )
-        if (now := (await self._tx.execute(anew)).scalar()) is not None:
+        anew = update(posts).where(*_open(key, claimed_at)).values(claimed_at=POSTGRES_CLOCK)
+        if (now := (await self._tx.execute(anew.returning(posts.c.claimed_at))).scalar()) is not None:
             return PostClaim("ours", claimed_at=now)
         return await self._known(key) or PostClaim("pending", claimed_at=claimed_at)
 
@@ -224,11 +222,9 @@ class Quarantine(Store):
     async def messages(self, limit: int) -> list[QuarantinedMessage]:
         """The newest first."""
         row = quarantine.c
-        query = select(
-            row.team, row.channel, row.thread_ts, row.message_id, row.message_text, row.error, row.created_at
-        )
-        rows = await self._tx.execute(query.order_by(row.created_at.desc(), row.message_id).limit(limit))
-        return [QuarantinedMessage(Thread(*each[:3]), *each[3:]) for each in rows]
+        columns = (row.team, row.channel, row.thread_ts, row.message_id, row.message_text, row.error, row.created_at)
+        newest = select(*columns).order_by(row.created_at.desc(), row.message_id).limit(limit)
+        return [QuarantinedMessage(Thread(*each[:3]), *each[3:]) for each in await self._tx.execute(newest)]
 
     async def count(self) -> tuple[int, datetime | None]:
         """How many there are, and when the newest came."""

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -95,20 +96,23 @@ class LiveSweepActivities(SweepActivities):
             return None
         async with self._database.begin() as tx:
             items = await sweep.find(tx, page.after, PAGE)
-        is_last = len(items) < PAGE
-        suspects = await self._not_listed(sweep, items)
-        return await _repair(sweep, suspects) or (None if is_last else SweepPage(sweep.name, items[-1].id))
+        next_page = None if len(items) < PAGE else SweepPage(sweep.name, items[-1].id)
+        return await _repair(sweep, await self._not_listed(sweep, items)) or next_page
 
     async def _not_listed(self, sweep: Sweep[Any], items: Sequence[Any]) -> Sequence[Any]:
         """Those whose workflow Temporal does not list as running, or all where the list cannot be had."""
         if not items or not sweep.workflow_id:
             return items
+        workflow_ids = dict[int, str]()
+        for item in items:
+            with suppress(Exception):  # `_repair` meets the error again, and logs it
+                workflow_ids[item.id] = sweep.workflow_id(item)
         try:
-            running = await self._workflows.listed_as_running([sweep.workflow_id(item) for item in items])
+            running = await self._workflows.listed_as_running([*workflow_ids.values()])
         except Transient as error:
             _log.warning("workflows_not_listed", sweep=sweep.name, reason=str(error))
             return items
-        return [item for item in items if sweep.workflow_id(item) not in running]
+        return [item for item in items if workflow_ids.get(item.id) not in running]
 
 
 async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:

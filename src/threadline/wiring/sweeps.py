@@ -21,18 +21,20 @@ from threadline.threads.workflow_client import WorkflowStart
 _log = structlog.get_logger(__name__)
 
 
-def open_cases(made: WorkflowSweeps) -> Sweep[OpenCase]:
-    return made.sweep("cases", lambda tx, *page: CaseLists(tx).open_cases(*page), lambda case: case_start(case.thread))
+def open_cases(workflow_sweeps: WorkflowSweeps) -> Sweep[OpenCase]:
+    return workflow_sweeps.sweep(
+        "cases", lambda tx, *page: CaseLists(tx).open_cases(*page), lambda case: case_start(case.thread)
+    )
 
 
-def sla_clocks(made: WorkflowSweeps, channels: CaseChannels) -> Sweep[OpenEscalation]:
+def sla_clocks(workflow_sweeps: WorkflowSweeps, channels: CaseChannels) -> Sweep[OpenEscalation]:
     """A clock counts from the moment when people were called; its posts have keys, so it repeats none."""
 
     def start_of(item: OpenEscalation) -> WorkflowStart:
         escalation = channels.escalation(item.bug_id, item.number, item.severity, item.started)
         return clock_start(escalation, acknowledged=item.acknowledged)
 
-    return made.sweep(
+    return workflow_sweeps.sweep(
         "SLA clocks", lambda tx, *page: CaseLists(tx).open_escalations(*page), start_of, restart_completed=False
     )
 
@@ -42,26 +44,26 @@ def missing_answers(posts: LiveCasePostActivities) -> Sweep[MissingAnswer]:
     return Sweep("missing answers", posts.find_missing, posts.post_missing, waits_for_slack=True)
 
 
-def waiting_conversations(made: WorkflowSweeps, idle_timeout: float) -> Sweep[WaitingConversation]:
+def waiting_conversations(workflow_sweeps: WorkflowSweeps, idle_timeout: float) -> Sweep[WaitingConversation]:
     """Those in which something waits. `idle_timeout`: seconds of silence after which a run ends."""
-    return made.sweep(
+    return workflow_sweeps.sweep(
         "conversations",
         lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, idle_timeout),
         lambda conversation: conversation_start(conversation.thread),
     )
 
 
-def open_handovers(made: WorkflowSweeps) -> Sweep[Handover]:
-    return made.sweep(
+def open_handovers(workflow_sweeps: WorkflowSweeps) -> Sweep[Handover]:
+    return workflow_sweeps.sweep(
         "handovers", lambda tx, *page: HandoverStore(tx).open_page(*page), lambda it: handover_start(it.ref)
     )
 
 
-def open_approvals(made: WorkflowSweeps) -> Sweep[ProposedAction]:
+def open_approvals(workflow_sweeps: WorkflowSweeps) -> Sweep[ProposedAction]:
     """Actions that are not decided, or that were approved and whose outcome is not posted. Otherwise only a click
     starts such a workflow again. The record of executions keeps the action from being executed twice. An outcome that
     Slack refuses is tried again for a day."""
-    return made.sweep(
+    return workflow_sweeps.sweep(
         "approvals",
         lambda tx, *page: ApprovalStore(tx).unfinished_after(*page),
         lambda action: approval_start(action.team, action.action_id),

@@ -270,12 +270,12 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     )
     relays = {HANDOVER: handovers.relay_to_asker}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
-    made = WorkflowSweeps(database, workflows)
+    workflow_sweeps = WorkflowSweeps(database, workflows)
     all_sweeps: list[Sweep[Any]] = [
         *case_sweeps,
-        sweeps.waiting_conversations(made, given.conversation.conversation_idle_timeout),
-        sweeps.open_handovers(made),
-        sweeps.open_approvals(made),
+        sweeps.waiting_conversations(workflow_sweeps, given.conversation.conversation_idle_timeout),
+        sweeps.open_handovers(workflow_sweeps),
+        sweeps.open_approvals(workflow_sweeps),
         sweeps.open_jobs(runner),
     ]
     all_sweeps.sort(key=lambda sweep: sweep.waits_for_slack)
@@ -366,12 +366,13 @@ def cases(
     deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests
 ) -> tuple[Sequence[object], Sequence[Sweep[Any]]]:
     """The activities of bug cases, and their sweeps."""
-    database, channels, made = deps.database, deps.case_channels, WorkflowSweeps(deps.database, deps.workflows)
+    database, channels = deps.database, deps.case_channels
+    workflow_sweeps = WorkflowSweeps(database, deps.workflows)
     posts = LiveCasePostActivities(database, deps.outbox, channels)
     live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
     return (live, posts), (
-        sweeps.open_cases(made),
-        sweeps.sla_clocks(made, channels),
+        sweeps.open_cases(workflow_sweeps),
+        sweeps.sla_clocks(workflow_sweeps, channels),
         sweeps.missing_answers(posts),
     )
 
