@@ -190,6 +190,7 @@ class _Ending:
         text = fit_answer("\n".join(notes), answer, end, detail=detail)
         spent = await turns.usage(thread, turn)
         await self._close_decision(row.id, user, spent, left=left)
+        handover = self._made is not None and await self._waits_for_person()
         result, summary = self._result(spent, answer)
         question = closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
         ended, snapshot = await turns.settle(
@@ -201,7 +202,8 @@ class _Ending:
         )
         # A run that begins anew posts the answer and looks at nothing else.
         await append_unread(self._deps, tx, request, fit_answer("", answer, end, detail=detail) if own else "")
-        return await self._settled(ended, FinishedTurn(snapshot, summary, left_to_person=left), spent, result)
+        finished = FinishedTurn(snapshot, summary, handover=handover, left_to_person=left)
+        return await self._settled(ended, finished, spent, result)
 
     async def _read_end(self, end: SettledTurn) -> _Settled:
         """The turn has ended before, maybe in another way: of an attempt that was lost or broken off."""
@@ -209,24 +211,22 @@ class _Ending:
         self._request = replace(self._request, kind=end.kind)
         spent = await TurnStore(self._tx).usage(self._request.thread, self._request.turn)
         snapshot = await ConversationStore(self._tx).snapshot(self._request.thread)
-        finished = FinishedTurn(snapshot, self._result(spent, end.answer)[1], left_to_person=left)
+        summary, handover = self._result(spent, end.answer)[1], await self._waits_for_person()
+        finished = FinishedTurn(snapshot, summary, handover=handover, left_to_person=left)
         return await self._settled(end, finished, spent, None)
 
     async def _settled(
         self, end: SettledTurn, finished: FinishedTurn, spent: TurnUsage, result: Mapping[str, Any] | None
     ) -> _Settled:
-        tx, request, plan = self._tx, self._request, self._plan
-        waits_for = await HandoverStore(tx).open_for(request.thread)
-        handover = waits_for is not None and waits_for.ref.turn == request.turn
-        to_post = await answer_with_records(tx, request, end)
-        posts = request.post and not handover and to_post.is_due
-        posted = to_post.settled.posted_at is not None
+        request, plan = self._request, self._plan
+        to_post = await answer_with_records(self._tx, request, end)
+        posts = request.post and not finished.handover and to_post.is_due
         return _Settled(
-            replace(finished, posted=posted, handover=handover, approvals=spent.approvals),
+            replace(finished, posted=to_post.settled.posted_at is not None, approvals=spent.approvals),
             answer=to_post,
             has_fact_to_remember=plan is not None
             and (plan.route.agent is Agent.OPERATOR or plan.route.has_fact_to_remember),
-            claim=await self._deps.outbox.claim(tx, to_post.post()) if posts else None,
+            claim=await self._deps.outbox.claim(self._tx, to_post.post()) if posts else None,
             result=result,
         )
 
@@ -286,6 +286,11 @@ class _Ending:
         found = await ToolExecutionStore(self._tx).sources(request.thread, request.turn)
         shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
         return reply.content, "\n\n".join(filter(None, (list_sources(reply.content, shown, found), notice))), False
+
+    async def _waits_for_person(self) -> bool:
+        """Whether this turn, and no other of the thread, waits for a person."""
+        handover = await HandoverStore(self._tx).open_for(self._request.thread)
+        return handover is not None and handover.ref.turn == self._request.turn
 
     async def _close_decision(self, conversation_id: int, user: str, spent: TurnUsage, *, left: bool) -> None:
         """Write down what came of the turn's decision; one that ends with a person waits for them from now on."""

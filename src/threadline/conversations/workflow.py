@@ -522,9 +522,8 @@ class Turn:
             where = (self._thread, self._number, self._step)
             ran = tuple(self._executions[self._before_loop :])
             ending = self._ending(ConversationOutcome(OutcomeKind.ANSWERED, "", self._step, self._model_calls, ran))
-            finish = (
-                None if ending.escalate else ending
-            )  # else a person is asked for, which may be called off meanwhile
+            # The operator speaks by a tool; a person who is asked for may be called off meanwhile.
+            finish = None if self._protocol or ending.escalate else ending
             request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since, finish)
             conversation.show_activity(f"thinking (step {self._step})")
             try:
