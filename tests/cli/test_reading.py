@@ -192,12 +192,17 @@ async def test_command_that_reads_writes_nothing(
     commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET default_transaction_read_only = on')
-    refused = run_command(("records", "lock", "Web shop", "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path)
-    assert "read-only transaction" in refused.stderr
-    for name, arguments in commands.items():
-        done = run_command(arguments, {"DATABASE_URL": database_url}, tmp_path)
-        assert done.returncode == 0, (name, done.stderr)
+        of_it = f'ALTER DATABASE "{connection.info.dbname}"'
+        connection.execute(f"{of_it} SET default_transaction_read_only = on")  # of sessions that begin from now on
+        try:
+            given = {"DATABASE_URL": database_url}
+            refused = run_command(("records", "lock", "Web shop", "--team", "T1"), given, tmp_path)
+            assert "read-only transaction" in refused.stderr
+            for name, arguments in commands.items():
+                done = run_command(arguments, given, tmp_path)
+                assert done.returncode == 0, (name, done.stderr)
+        finally:
+            connection.execute(f"{of_it} RESET default_transaction_read_only")
 
 
 @pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
