@@ -75,7 +75,7 @@ ORDER BY active_at, channel, thread_ts
 that are due those before its end are passed over (the other scope, channels that cannot be read), and none behind it
 is read: there may be thousands of batches. Older than `compare_from` is what was said before the channel was followed,
 and before its owner began."""
-_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE} LIMIT {MAX_COUNTED}) due")  # noqa: S608 - as above
+_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE} LIMIT {MAX_COUNTED}) due")  # noqa: S608 - all parts are written here
 _UNFOLLOW_THREADS = text("""
 DELETE FROM catch_up_threads f
 WHERE f.team = :team AND f.channel <> ALL(:channels) AND NOT EXISTS (

@@ -154,7 +154,7 @@ class _ContextFreeRunner(SandboxedWorkflowRunner):
         run = super().create_instance(det)
         stored_by = run.get_external_store_context(None)
         run.get_serialization_context = lambda command_info: None  # type: ignore[method-assign]  # the SDK has no option for it
-        run.get_external_store_context = lambda command_info: stored_by  # type: ignore[method-assign]  # as above
+        run.get_external_store_context = lambda command_info: stored_by  # type: ignore[method-assign]  # nor for this one
         return run
 
 
