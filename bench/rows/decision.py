@@ -74,10 +74,7 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 
 async def _history(ours: Talks) -> list[Row]:
     sizes = [await added(ours, thread, LOOKED_UP) for thread in await ours.open(ours.ground.scale.of(5))]
-    return [
-        Row("decision", f"{TURN}: history {what}", Figure(tuple(size[number] for size in sizes), unit))
-        for number, (what, unit) in enumerate((("events", "events"), ("kilobytes", "kB")))
-    ]
+    return [Row("decision", f"{TURN}: history events", Figure(tuple(events for events, _ in sizes), "events"))]
 
 
 # -- a person has it ---------------------------------------------------------------------------------------------------

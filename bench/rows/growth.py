@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from sqlalchemy import text
 
-from bench.figures import Figure, Goal, Row
+from bench.figures import Figure, Goal, Row, pair
 from bench.ground import Ground
 from bench.parts.agent import FOUND
-from bench.path import Clock, burst, product, said
+from bench.path import Clock, Product, burst, product, said
+from bench.scale import by_turns
 from bench.usage import Meter
 from threadline.cases.model import TurnEnded, session_id
 from threadline.cases.store.case import CaseStore
@@ -21,52 +22,53 @@ from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
-LENGTH, BURST, COMPARED = 5000, 20, 20
-"""Messages of the thread, of one burst, and how many bursts at each end are compared."""
+LENGTH, BURST = 5000, 20
+"""Messages of the thread, and of one burst."""
+BESIDE, COMPARED = 8, 20
+"""Bursts of a round, in the long thread and in a new one; those at each end that are compared in the database."""
 SHORT = 1000
 """Threads of ten messages that lie in the same tables."""
 FLAT = Goal("ratio at most", 1.1)
-STEPS = ("flush", "claim", "finish", "settle")
 
 Value = TypeVar("Value")
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with product(ground) as ours:
-        meter = Meter(ours.pids)
         (thread,) = await ours.open(1)
         bursts = ground.scale.of(LENGTH // BURST, least=4)
-        costs = []
         for _ in range(bursts):
-            meter.start()
             await burst(ours, [thread], BURST)
-            costs.append(meter.used * 1000 / BURST)
-    # Of halves of each end, so that there is a spread: CPU is counted in hundredths of a second.
-    share = max(1, min(2 * COMPARED, bursts // 2) // 2)
-    ends = [costs[:share], costs[share : 2 * share], costs[-2 * share : -share], costs[-share:]]
-    first_a, first_b, last_a, last_b = (statistics.mean(end or costs) for end in ends)
-    yield Row(
-        "growth",
-        f"CPU a message on the whole path, at the end of a thread of {bursts * BURST}",
-        Figure((last_a, last_b), "ms"),
-        Figure((first_a, first_b), "ms"),
-        "the same at the thread's beginning",
-        FLAT,
-    )
+        costs = await by_turns(ground.scale.rounds, lambda: _cost(ours, [thread]), lambda: _cost_of_new(ours))
+    what = f"CPU a message on the whole path, at the end of a thread of {bursts * BURST}"
+    yield Row("growth", what, *pair(*costs, "ms"), "the same in a new thread", FLAT)
     # Last: cases that no workflow looks after would never come to rest.
     await _among_many_short_ones(ground)
     times = [await _database(ground) for _ in range(min(3, ground.scale.rounds))]
-    whole = {"all four": [[sum(burst) for burst in zip(*run.values(), strict=True)] for run in times]}
-    for name, runs in ({step: [run[step] for run in times] for step in STEPS} | whole).items():
-        first, last = zip(*(_ends(run) for run in runs), strict=True)
-        yield Row(
-            "growth",
-            f"database, {name} for a burst of {BURST}, at the end of a thread of {len(runs[0]) * BURST}",
-            Figure(last, "ms"),
-            Figure(first, "ms"),
-            "the same at the thread's beginning",
-            FLAT if name == "all four" else None,
-        )
+    first, last = zip(*(_ends(run) for run in times), strict=True)
+    yield Row(
+        "growth",
+        f"database, all four steps of a burst of {BURST}, at the end of a thread of {len(times[0]) * BURST}",
+        Figure(last, "ms"),
+        Figure(first, "ms"),
+        "the same at the thread's beginning",
+        FLAT,
+    )
+
+
+async def _cost_of_new(ours: Product) -> float:
+    return await _cost(ours, await ours.open(1))
+
+
+async def _cost(ours: Product, thread: list[str]) -> float:
+    """CPU milliseconds of a message."""
+    count, meter = ours.ground.scale.of(BESIDE, least=2), Meter(ours.pids)
+    await ours.fall_silent()
+    meter.start()
+    for _ in range(count):
+        await burst(ours, thread, BURST)
+    await ours.fall_silent()
+    return meter.used * 1000 / (count * BURST)
 
 
 async def _among_many_short_ones(ground: Ground) -> None:
@@ -82,31 +84,32 @@ async def _among_many_short_ones(ground: Ground) -> None:
         await tx.execute(text("ANALYZE"))
 
 
-async def _database(ground: Ground) -> dict[str, list[float]]:
-    """Milliseconds of each step for each burst of a thread: what the activities of a turn do in the database."""
+async def _database(ground: Ground) -> list[float]:
+    """Milliseconds of each burst of a thread: what the activities of a turn do in the database, without the commits."""
     clock = Clock()
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
-    taken: dict[str, list[float]] = {step: [] for step in STEPS}
+    taken: list[float] = []
 
-    async def timed(step: str, tx: Awaitable[Value]) -> Value:
+    async def timed(step: Awaitable[Value]) -> Value:
         began = time.perf_counter()
-        value = await tx
-        taken[step].append((time.perf_counter() - began) * 1000)
+        value = await step
+        taken[-1] += (time.perf_counter() - began) * 1000
         return value
 
     async with agent_database(ground.databases.agent, pool_size=1) as agents:
         turns = AgentStore(agents)
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
+            taken.append(0.0)
             batch = [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(BURST)]
             async with ground.database.begin() as tx:
-                marks = (await timed("flush", CaseMessageStore(tx).flush(thread, batch))).case
+                marks = (await timed(CaseMessageStore(tx).flush(thread, batch))).case
             session = session_id(marks.bug_id, turn, 1)
-            claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
+            claim = await timed(turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
             if isinstance(claim, TurnEnded):
                 raise TypeError(f"turn {turn} of {marks.bug_id} was there already")
-            await timed("finish", turns.finish(claim, FOUND))
+            await timed(turns.finish(claim, FOUND))
             async with ground.database.begin() as tx:
-                await timed("settle", CaseStore(tx).settle(marks.bug_id, turn))
+                await timed(CaseStore(tx).settle(marks.bug_id, turn))
     return taken
 
 

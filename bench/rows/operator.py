@@ -70,11 +70,7 @@ async def overhead(measured: Stepped, ours: Talks, floor: Talks) -> list[Row]:
 
 def _rows(measured: Stepped, mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
     walls = pair((run.wall for run in mine), (run.wall for run in least), "ms")
-    more = Figure(tuple(run.wall - bare.wall for run, bare in zip(mine, least, strict=True)), "ms")
-    rows = [
-        Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, OVERHEAD, note=measured.note),
-        Row(measured.topic, f"{measured.turn}: ours minus the floor's", more),
-    ]
+    rows = [Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, OVERHEAD, note=measured.note)]
     for name in measured.steps:
         step = pair((run.steps[name] for run in mine), (run.steps[name] for run in least), "ms")
         rows.append(Row(measured.topic, f"{measured.turn}: `{name}`", *step, FLOOR))
@@ -92,7 +88,4 @@ async def _steps(talk: Talks, thread: Thread, took: Took) -> Mapping[str, float]
 async def _history(ours: Talks) -> list[Row]:
     threads = await ours.open_rfps(ours.ground.scale.of(5))
     sizes = [await added(ours, thread, OPERATE) for thread in threads]
-    return [
-        Row("operator", f"{TURN}: history {what}", Figure(tuple(size[number] for size in sizes), unit))
-        for number, (what, unit) in enumerate((("events", "events"), ("kilobytes", "kB")))
-    ]
+    return [Row("operator", f"{TURN}: history events", Figure(tuple(events for events, _ in sizes), "events"))]

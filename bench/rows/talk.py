@@ -3,7 +3,6 @@
 import statistics
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
 from sqlalchemy import text
@@ -56,9 +55,8 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 
 @dataclass(frozen=True)
 class Heard:
-    """Seconds for each mention: until its turn started, until the model was asked, from its reply to the answer."""
+    """Seconds for each mention: until the model was asked, and from its last reply to the answer."""
 
-    started: tuple[float, ...]
     asked: tuple[float, ...]
     said: tuple[float, ...]
 
@@ -75,26 +73,22 @@ async def _latency(ours: Talks, _: Talks) -> list[Row]:
 
         known = await by_turns(rounds, lambda: _mentions(ours, threads), lambda: _least(floor.times(least)))
         new = await by_turns(rounds, lambda: _mentions(ours, first()), lambda: _least(floor.new(count)))
-    parts = {"started": "a mention → turn started", "asked": "a mention → the model is asked"}
-    rows = _rows(parts | {"said": "the model's last reply → the answer in Slack"}, *known)
-    return rows + _rows({of: what.replace("mention", "first mention") for of, what in parts.items()}, *new)
+    said = {"said": "the model's last reply → the answer in Slack"}
+    rows = _rows({"asked": "a mention → the model is asked", **said}, *known)
+    return rows + _rows({"asked": "a first mention → the model is asked"}, *new)
 
 
 async def _mentions(talk: Talks, threads: Sequence[Thread]) -> Heard:
-    took = {conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
-    sent = {workflow_id: datetime.fromtimestamp(each.began, UTC) for workflow_id, each in took.items()}
-    times = await latency.times(talk.ground, sent, ("store_messages",), ("begin_turn",))
+    took = [await talk.turn(thread, PLAIN) for thread in threads]
     return Heard(
-        times.started,
-        tuple(each.asked - each.began for each in took.values()),
-        tuple(each.answered - each.asked_last for each in took.values()),
+        tuple(each.asked - each.began for each in took), tuple(each.answered - each.asked_last for each in took)
     )
 
 
 async def _least(measured: Awaitable[Times]) -> Heard:
-    """One activity after one message is the least for each of the three."""
+    """One activity after one message is the least for both."""
     started = (await measured).started
-    return Heard(started, started, started)
+    return Heard(started, started)
 
 
 def _rows(parts: Mapping[str, str], ours: Sequence[Heard], floor: Sequence[Heard]) -> list[Row]:
@@ -118,11 +112,7 @@ async def _overhead(ours: Talks, floor: Talks) -> list[Row]:
         return statistics.median(each.wall for each in took) * 1000
 
     mine, least = await by_turns(ours.ground.scale.rounds, lambda: wall(ours), lambda: wall(floor))
-    more = Figure(tuple(run - bare for run, bare in zip(mine, least, strict=True)), "ms")
-    return [
-        Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR, OVERHEAD),
-        Row("talk", f"{TURN}: ours minus the floor's", more),
-    ]
+    return [Row("talk", f"{TURN}: wall time", *pair(mine, least, "ms"), FLOOR, OVERHEAD)]
 
 
 async def _at_once(ours: Talks, floor: Talks) -> list[Row]:
@@ -168,11 +158,9 @@ async def _history(ours: Talks) -> list[Row]:
             output = (await tx.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
         if output < _KEPT:
             raise RuntimeError(f"of the results of the tools of {thread.key} no more than {output} bytes are kept")
-    events, kilobytes = (tuple(run[number] for run in usual) for number in (0, 1))
     bounded = Figure(tuple(run[1] for run in large), "kB")
     return [
-        Row("talk", f"{TURN}: history events", Figure(events, "events")),
-        Row("talk", f"{TURN}: history", Figure(kilobytes, "kB")),
+        Row("talk", f"{TURN}: history events", Figure(tuple(run[0] for run in usual), "events")),
         Row("talk", "history of a turn whose 3 tool calls return 2 MB", bounded, goal=SMALL),
     ]
 

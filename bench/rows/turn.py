@@ -51,7 +51,6 @@ class Took:
 
     wall: float
     cpu: float
-    own_cpu: float
     memory: float
 
 
@@ -85,21 +84,20 @@ def _rows(ours: list[Took], floor: list[Took], at_once: int) -> list[Row]:
         )
 
     how = f"agent's turn, {at_once} at once"
-    more = Figure(tuple(mine.wall - bare.wall for mine, bare in zip(ours, floor, strict=True)), "ms")
-    return [
+    rows = [
         Row("turn", f"{how}: wall time", *figures("wall", "ms"), FLOOR),
-        Row("turn", f"{how}: ours minus the CLI's", more, goal=OVERHEAD if at_once == 1 else None),
         Row("turn", f"{how}: CPU, CLI included", *figures("cpu", "ms"), FLOOR, CPU),
-        Row("turn", f"{how}: CPU of our process alone", *figures("own_cpu", "ms"), FLOOR),
         Row("turn", f"{how}: memory at its peak", *figures("memory", "MiB"), FLOOR, note="shared pages counted once"),
     ]
+    if at_once == 1:
+        more = Figure(tuple(mine.wall - bare.wall for mine, bare in zip(ours, floor, strict=True)), "ms")
+        rows.append(Row("turn", f"{how}: ours minus the CLI's", more, goal=OVERHEAD))
+    return rows
 
 
 async def _turns(ground: Ground, clock: Clock, model_url: str, whose: str, at_once: int, repeats: int) -> Took:
     took = [await _probe(ground, clock, model_url, whose, at_once) for _ in range(repeats)]
-    return Took(
-        *(statistics.median(getattr(each, name) for each in took) for name in ("wall", "cpu", "own_cpu", "memory"))
-    )
+    return Took(*(statistics.median(getattr(each, name) for each in took) for name in ("wall", "cpu", "memory")))
 
 
 async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_once: int) -> Took:
@@ -121,8 +119,7 @@ async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_on
     if process.returncode:
         raise RuntimeError(f"the turns of {whose} failed: {errors.decode(errors='replace')[-2000:]}")
     told = json.loads(output.splitlines()[-1])
-    own, cli = told["own_cpu"] * 1000 / at_once, told["cli_cpu"] * 1000 / at_once
-    return Took(statistics.median(told["walls"]) * 1000, own + cli, own, peak)
+    return Took(statistics.median(told["walls"]) * 1000, told["cpu"] * 1000 / at_once, peak)
 
 
 async def _case(ground: Ground, clock: Clock) -> str:
