@@ -72,7 +72,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ToolCost:
-    """What one call of a tool adds: its activity `act`, and the statements of the tool's own function."""
+    """What one call of a tool adds, from its arguments to its record; and the statements of the tool's own function."""
 
     transactions: int
     statements: int
@@ -136,7 +136,7 @@ class Meter:
         calls = [line["cost"] for line in (await self._silent())[len(done) :] if name in line["cost"]["tools"]]
         if len(calls) != 1:
             raise RuntimeError(f"{name} was called by {len(calls)} activities, not by one")
-        return ToolCost(calls[0]["transactions"], calls[0]["statements"], calls[0]["tools"][name])
+        return ToolCost(**calls[0]["acting"], own_statements=calls[0]["tools"][name])
 
     @property
     def _model_calls(self) -> int:

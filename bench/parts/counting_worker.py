@@ -19,6 +19,8 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.cli import process
 from threadline.cli.main import exit_now
+from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.contract import ActRequest, ConversationActivities
 from threadline.threads.activity import ErrorInterceptor
 from threadline.tools.registry import Tool
 from threadline.wiring import workers
@@ -34,7 +36,8 @@ _ENDS = re.compile(r"\s*(COMMIT|ROLLBACK)\b", re.IGNORECASE)
 class ActivityCost:
     """What one attempt of an activity did.
 
-    `row_locks` are statements with `FOR UPDATE` or the like. `tools` are the statements of each tool's own function.
+    `row_locks` are statements with `FOR UPDATE` or the like. `tools` are the statements of each tool's own function;
+    `acting` are the transactions and statements of all that running tools takes.
     """
 
     is_local: bool = False
@@ -42,6 +45,7 @@ class ActivityCost:
     statements: int = 0
     row_locks: int = 0
     tools: dict[str, int] = field(default_factory=dict)
+    acting: dict[str, int] = field(default_factory=dict)
 
 
 _current: ContextVar[ActivityCost | None] = ContextVar("cost", default=None)
@@ -93,6 +97,20 @@ def _with_statements(call: Callable[..., Awaitable[object]]) -> Callable[..., Aw
     return counting
 
 
+def _acting(act: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    @wraps(act)
+    async def counting(activities: ConversationActivities, request: ActRequest) -> object:
+        cost = _current.get()
+        before = asdict(cost) if cost else {}
+        try:
+            return await act(activities, request)
+        finally:
+            if cost:
+                cost.acting = {name: getattr(cost, name) - before[name] for name in ("transactions", "statements")}
+
+    return counting
+
+
 def _is_autocommit(connection: Connection) -> bool:
     """The agents' worker: each statement is a transaction of its own."""
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
@@ -117,6 +135,8 @@ def main(queue: str, file: str) -> None:
 
     vars(workers).update(ErrorInterceptor=_CountingErrors)
     setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
+    live = LiveConversationActivities
+    setattr(live, "act", _acting(live.act))  # noqa: B010 - mypy lets no method be assigned
     process.run_service(partial(workers.run_worker, queue), fast=queue == "core")
     exit_now(0)
 

@@ -9,9 +9,9 @@ from bench.scale import TINY
 GOALS = {
     "bug report to findings": {"activities": 4, "transactions": 15},
     "reply in a case": {"activities": 3, "transactions": 11},
-    "conversation, no tool": {"activities": 4, "transactions": 7},
-    "conversation with a decision and two tools": {"activities": 8, "transactions": 13},
-    "operator: load, patch, journal, answer": {"activities": 10, "transactions": 18},
+    "conversation, no tool": {"activities": 3, "transactions": 7},
+    "conversation with a decision and two tools": {"activities": 5, "transactions": 13},
+    "operator: load, patch, journal, answer": {"activities": 6, "transactions": 18},
     "cases.search": {"own statements": 4},
     "estimates.createWbsItems": {"transactions": 1},
     "jira.create": {"transactions": 2},

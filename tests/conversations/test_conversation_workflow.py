@@ -47,7 +47,7 @@ async def test_a_mention_is_thought_about_acted_on_and_answered(database: Databa
         assert (scene.settlement(1).answer_step, scene.settlement(1).text) == (2, "")
         await scene.until(lambda: scene.marked == {RECEIVED_REACTION: [said.ts]}, "the message is marked")
         shown = summaries(await scene.events())
-        assert shown[-3:] == ["think 1", "tool estimates.getProjectDetails", "think 2"], "which says the answer as well"
+        assert shown[-2:] == ["think 1", "think 2, after estimates.getProjectDetails"], "each does what follows as well"
 
 
 async def test_slack_and_temporal_show_what_the_bot_does(database: Database) -> None:
@@ -60,7 +60,7 @@ async def test_slack_and_temporal_show_what_the_bot_does(database: Database) -> 
     script = calls("estimates.getProjectDetails"), ModelReply("Which project?")
     async with conversation(database, *script, tools={"estimates.getProjectDetails": slow}) as scene:
         await scene.say("what does it cost?")
-        await scene.until_known("Working: running estimates.getProjectDetails")
+        await scene.until_known("Working: thinking and acting (step 1)")
         await scene.until(lambda: scene.status == "using get project details", "Slack shows it")
         assert (await scene.handle.query("state"))["state"] == "working"
         working.set()
@@ -209,14 +209,14 @@ async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
         raise RuntimeError("the worker was lost /var/lib/x")
 
     async with conversation(database, calls(name), ModelReply(), ModelReply(), server=skipping_time) as scene:
-        scene.steps.before["act"] = [lost] * 3
+        scene.steps.before["act"] = [lost] * 4
         await scene.say("run it again")
         await scene.later(minutes=2)
         await scene.until_said(1)
         kind = ToolKind.READ if status is ExecutionStatus.ERROR else ToolKind.CHANGE
         broken = Execution(name, name, status, "It was interrupted before it reported a result.", kind)
         assert (await scene.until_settled(1)).answer == answers.summary_text([broken])
-        assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
+        assert (len(scene.requests("act")), scene.ran) == (4, []), "one with the reply, and three of its own"
 
 
 @pytest.mark.records("talk_question_answered")
@@ -329,8 +329,8 @@ async def test_calls_of_a_group_that_fails_as_a_whole_are_run_each_by_itself(dat
         raise Permanent("The worker was lost with one of these.")
 
     async with conversation(database, calls("look:1", "look:2"), ModelReply("Both are there.")) as scene:
-        scene.steps.before["act"] = [lost]
+        scene.steps.before["act"] = [lost] * 2
         assert await scene.ask("look at both") == "Both are there."
-        assert [len(each.calls) for each in scene.requests("act")] == [2, 1, 1]
+        assert [len(each.calls) for each in scene.requests("act")] == [2, 2, 1, 1]
         kept = await scene.rows("SELECT status FROM agent_tool_executions")
         assert [each.status for each in kept] == ["ok", "ok"]

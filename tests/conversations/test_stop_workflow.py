@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from temporalio import activity
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.conversation_scene import BEN, conversation
@@ -132,6 +133,18 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
         assert list(scene.said) == [1, 2]
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
         assert await scene.ask("are you there?") == "Here I am."
+
+
+async def test_a_cancelled_run_tells_what_a_tool_has_done_until_then(database: Database) -> None:
+    async def create(_: object) -> str:
+        await scene.handle.cancel()
+        await activity.wait_for_cancelled()
+        return "done"
+
+    async with conversation(database, calls("create:1"), tools={"create": create}) as scene:
+        await scene.say("create one")
+        assert await scene.handle.result() == "cancelled"
+        assert await scene.answers() == {1: answers.stopped_text([CREATED], by_operator=True)}
 
 
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
+from temporalio.activity import ActivityCancellationDetails
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
-from threadline.conversations.contract import FinishRequest, ThinkRequest, Thought, ThreadNotice
+from threadline.conversations.contract import ActRequest, FinishRequest, ThinkRequest, Thought, ThreadNotice
+from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationOutcome,
     ExecutionStatus,
@@ -20,10 +22,12 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.errors import Permanent, Transient
 from threadline.estimates.store import EstimateStore
-from threadline.models.model import ToolChoice
+from threadline.models.model import ToolChoice, ToolKind
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
+from threadline.tools.context import ToolContext
 from threadline.tools.model import Operation, ToolResult
+from threadline.tools.registry import ToolRegistry, tool
 from threadline.tools.store import LoggedCall, ToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
@@ -247,7 +251,7 @@ async def test_call_that_the_model_did_not_ask_for_is_refused(talk: Conversation
 
 async def answering(talk: ConversationActivityScene, *, attempt: int = 1) -> Thought:
     ending = FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1, model_calls=1)
-    request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, finish=ending)
+    request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, act=True, finish=ending)
     return await talk.run(talk.activities.think, request, attempt=attempt)
 
 
@@ -275,12 +279,60 @@ async def test_answer_is_said_with_the_reply_and_once(talk: ConversationActivity
     assert len(talk.posted()) == len(talk.model.log) == 1
 
 
-async def test_reply_that_asks_for_a_tool_ends_nothing(talk: ConversationActivityScene) -> None:
+async def test_first_calls_of_a_reply_are_run_with_it_and_once(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     await talk.begin()
     thought = await answering(talk)
-    assert thought.reply.calls
+    [call] = thought.reply.calls
+    assert [(each.call_id, each.status) for each in thought.ran] == [(call.id, ExecutionStatus.OK)]
     assert thought.finished is None
+    again = await answering(talk, attempt=2)
+    assert (again.reply, again.ran) == (thought.reply, ()), "its result was lost: the workflow asks for what it did"
+    assert await talk.act(call) == thought.ran[0]
+    assert RAN == ["list"]
+
+
+async def test_a_reply_that_a_stop_has_overtaken_has_nothing_run(talk: ConversationActivityScene) -> None:
+    async def overtaken(turn: ScriptTurn) -> None:
+        await talk.said(talk.message("stop", kind=MessageKind.STOP))
+        await turn.call("lamps_list")
+
+    talk.model.script(overtaken)
+    await talk.said("List the lamps.")
+    await talk.begin()
+    thought = await answering(talk)
+    assert thought.snapshot.stop_due
+    assert (bool(thought.reply.calls), thought.ran, RAN) == (True, (), [])
+
+
+@pytest.mark.parametrize("unwanted", [True, False], ids=["the workflow wants it no more", "the worker is to stop"])
+async def test_what_runs_when_its_activity_is_cancelled(make_talk: Make, unwanted: bool) -> None:
+    """The workflow is told of a change that it does not wait for any more: somebody has to be."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool("lamps.create", "Create a lamp.", kind=ToolKind.CHANGE, remote=True)
+    async def create(context: ToolContext, *, title: str) -> str:
+        begun.set()
+        await may_end.wait()
+        return "done"
+
+    async def wanted(turn: ScriptTurn) -> None:
+        await turn.call("lamps_create", title="Milk")
+
+    talk = make_talk(registry=ToolRegistry([create]))
+    talk.model.script(wanted)
+    await talk.said("Create a lamp.")
+    await talk.begin()
+    thinking = asyncio.create_task(answering(talk))
+    await begun.wait()
+    talk.env.cancel(ActivityCancellationDetails(cancel_requested=unwanted, worker_shutdown=not unwanted))
+    await asyncio.sleep(0)
+    may_end.set()
+    if unwanted:
+        assert [each.status for each in (await thinking).ran] == [ExecutionStatus.OK]
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await thinking
 
 
 async def test_answer_that_cannot_be_said_at_once_is_said_by_the_next_activity(talk: ConversationActivityScene) -> None:
@@ -289,7 +341,7 @@ async def test_answer_that_cannot_be_said_at_once_is_said_by_the_next_activity(t
     with capture_logs() as logged:
         thought = await answering(talk)
     assert (thought.reply.text, thought.finished) == ("There are two.", None)
-    assert "answer_not_said" in [each["event"] for each in logged]
+    assert "reply_not_acted_on" in [each["event"] for each in logged]
     finished = await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, "", 1))
     assert finished.posted
     assert [each.text for each in talk.posted()] == ["There are two."]
@@ -323,3 +375,44 @@ async def test_nobody_hears_that_the_model_is_away_below_its_answer(talk: Conver
     await answering(talk)
     await talk.run(talk.activities.post_thread_notice, away)
     assert [each.text for each in talk.posted()] == ["There are two."]
+
+
+# -- an account tells what is on record --------------------------------------------------------------------------------
+
+
+async def test_account_tells_of_a_call_whose_result_was_lost(talk: ConversationActivityScene) -> None:
+    """Somebody says to stop while the worker is lost: the workflow knows of no call."""
+    await talk.said('Create a lamp "Milk".')
+    await talk.begin()
+    [ran] = (await answering(talk)).ran
+    await talk.said(talk.message("stop", kind=MessageKind.STOP))
+    ending = FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, answers.stopped_text([]))
+    await talk.run(talk.activities.finish_turn, ending)
+    [posted] = talk.posted()
+    assert "Nothing was done" not in posted.text
+    assert "`lamps.create`: done" in posted.text
+    assert ran.status is ExecutionStatus.OK
+
+
+async def test_account_tells_of_each_call_once(talk: ConversationActivityScene) -> None:
+    await talk.said("List the lamps.")
+    await talk.begin()
+    ran = (await answering(talk)).ran
+    text, told = answers.stopped_text(ran), tuple(each.call_id for each in ran)
+    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, text, told=told))
+    assert [each.text.count("lamps.list") for each in talk.posted()] == [1]
+
+
+async def test_tools_of_a_turn_that_has_ended_are_not_run(talk: ConversationActivityScene) -> None:
+    """An attempt that was frozen goes on behind the one that took its place."""
+
+    async def overtaken(turn: ScriptTurn) -> None:
+        await turn.call("lamps_create", title="Milk")
+
+    talk.model.script(overtaken)
+    await talk.said("Create a lamp.")
+    [call] = (await talk.think()).reply.calls
+    await talk.run(talk.activities.finish_turn, stopping(talk))
+    late = ActRequest(talk.thread, 1, 1, (call.reference(),), unless_stopped=True)
+    assert await talk.run(talk.activities.act, late) == []
+    assert RAN == []

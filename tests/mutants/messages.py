@@ -5,6 +5,8 @@ from tests.mutants.mutant import Mutant
 APP = "tests/gateway/test_app.py"
 DISPATCH = "tests/gateway/test_dispatch.py"
 PEOPLE = "tests/gateway/test_external_people.py"
+STOPS = "tests/conversations/test_stop_workflow.py"
+TURN = "tests/conversations/test_turn_activities.py"
 TALK = "tests/conversations/test_conversation_workflow.py"
 ENDURANCE = "tests/cases/test_endurance_workflow.py"
 TALK_ENDURANCE = "tests/conversations/test_endurance_workflow.py"
@@ -39,6 +41,20 @@ MUTANTS: list[Mutant] = [
         before="CASE_LOOKUP_TIMEOUT = 0.3",
         after="CASE_LOOKUP_TIMEOUT = 10.0",
         tests=(f"{DISPATCH}::test_reply_whose_case_is_not_found_is_kept[hanging]",),
+    ),
+    Mutant(
+        name="turn: tools run although somebody has said to stop before the reply came",
+        file="threadline/conversations/activities.py",
+        before="status, unless_stopped=True)",
+        after="status, unless_stopped=False)",
+        tests=(f"{TURN}::test_a_reply_that_a_stop_has_overtaken_has_nothing_run",),
+    ),
+    Mutant(
+        name="turn: what a tool does in a cancelled activity is not told",
+        file="threadline/conversations/contract.py",
+        before="long_wait_in_workflow=True, ends_itself=True)",
+        after="long_wait_in_workflow=True)",
+        tests=(f"{STOPS}::test_a_cancelled_run_tells_what_a_tool_has_done_until_then",),
     ),
     Mutant(
         name="inbox: the queue is turned round",

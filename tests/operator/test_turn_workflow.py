@@ -43,6 +43,7 @@ async def test_operator_is_prepared_before_it_thinks_and_remembered_after(databa
         assert (request.protocol.did_load, request.protocol.did_patch, request.protocol.did_post) == (True, True, False)
 
 
+@pytest.mark.records("operator_speaks_last")
 async def test_each_call_of_a_reply_meets_the_state_after_the_last_one(database: Database) -> None:
     async with conversation(database) as scene:
         rfp_id = await scene.rfp()

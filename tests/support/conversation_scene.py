@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import aiohttp
 from sqlalchemy import text as sql
@@ -25,7 +26,7 @@ from tests.support.slack import Clock
 from tests.support.temporal import deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import FinishRequest, ThinkRequest, Thought
+from threadline.conversations.contract import ActRequest, FinishedTurn, FinishRequest, ThinkRequest
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
@@ -33,6 +34,7 @@ from threadline.conversations.model.conversation import (
     ConversationLimits,
     ConversationSnapshot,
     ConversationTurn,
+    Execution,
     conversation_workflow_id,
 )
 from threadline.conversations.store.conversation import ConversationStore
@@ -76,6 +78,7 @@ HANDOVERS = SUMMARIES
 """The channel in which people take threads over."""
 APART = 150.0
 """Seconds between two messages: the guards take neither for a repetition nor for too much."""
+Result = TypeVar("Result")
 Hook = Callable[[], Awaitable[object]]
 Use = Exception | Callable[[ToolContext], Awaitable[object]]
 """What a scripted tool does; what it returns is what people are told of it."""
@@ -91,7 +94,7 @@ _KINDS = {each.name: each.kind for each in TOOLS}
 
 
 class Steps(Interceptor):
-    """Gives tests a hand in every activity, and keeps what each attempt was asked."""
+    """Gives tests a hand in every activity, and in what `think` goes on to, and keeps what each attempt was asked."""
 
     def __init__(self) -> None:
         self.before: dict[str, list[Hook]] = {}
@@ -103,6 +106,31 @@ class Steps(Interceptor):
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
         return _Step(next, self)
 
+    async def run(self, name: str, request: Any, work: Callable[[], Awaitable[Result]]) -> Result:
+        self.asked.append((name, request))
+        await _next(self.before.get(name))
+        result = await work()
+        await _next(self.after.get(name))
+        return result
+
+
+class _Activities(LiveConversationActivities):
+    """What `think` goes on to is a step as well."""
+
+    def __init__(self, deps: ConversationDeps, steps: Steps) -> None:
+        super().__init__(deps)
+        self._steps = steps
+
+    async def act(self, request: ActRequest) -> list[Execution]:
+        return await self._step("act", request, partial(super().act, request))
+
+    async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
+        return await self._step("finish_turn", request, partial(super().finish_turn, request))
+
+    async def _step(self, name: str, request: Any, work: Callable[[], Awaitable[Result]]) -> Result:
+        own = activity.info().activity_type == name
+        return await (work() if own else self._steps.run(name, request, work))
+
 
 class _Step(ActivityInboundInterceptor):
     def __init__(self, next: ActivityInboundInterceptor, steps: Steps) -> None:  # noqa: A002 - Temporal's name
@@ -112,14 +140,7 @@ class _Step(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         name, request = activity.info().activity_type, input.args[0]
         REQUEST.set(request)
-        self._steps.asked.append((name, request))
-        await _next(self._steps.before.get(name))
-        result = await super().execute_activity(input)
-        if isinstance(result, Thought) and result.finished:  # the turn has ended with it
-            self._steps.asked.append(("finish_turn", replace(request.finish, answer_step=result.step)))
-            await _next(self._steps.after.get("finish_turn"))
-        await _next(self._steps.after.get(name))
-        return result
+        return await self._steps.run(name, request, partial(super().execute_activity, input))
 
 
 async def _next(hooks: list[Hook] | None) -> None:
@@ -529,7 +550,7 @@ def _activities(
     settings = HandoverSettings(HANDOVERS, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
-        *activities_of(LiveConversationActivities(deps)),
+        *activities_of(_Activities(deps, scene.steps)),
         *activities_of(handovers),
     ]
 

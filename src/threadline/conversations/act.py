@@ -40,6 +40,8 @@ async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list
     async with AsyncExitStack() as end:
         tx = await end.enter_async_context(deps.ledger.transaction())
         calls = await _read_calls(tx, deps, request, attempt)
+        if request.unless_stopped and calls.is_over:
+            return []
         if len(request.calls) == 1:
             return [await calls.run(request.calls[0].id, OpenTransaction(tx, end))]
     ran = await asyncio.gather(*map(calls.run_with_limit, request.calls), return_exceptions=True)
@@ -81,7 +83,8 @@ class _Calls:
     """Calls of one reply, and what holds for them.
 
     `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else has asked, by their ids.
-    `deletions`: how often something had been deleted in the thread by then.
+    `deletions`: how often something had been deleted in the thread by then. `is_over`: the turn has ended, or somebody
+    has said to stop.
     """
 
     deps: ConversationDeps
@@ -91,6 +94,7 @@ class _Calls:
     brief: TurnNote
     others: dict[str, str]
     deletions: int
+    is_over: bool
 
     async def run_with_limit(self, asked: ToolCall) -> Execution:
         """One of several calls, which all only read. What goes wrong with it for good is told of this one alone. Raises
@@ -164,7 +168,7 @@ class _Calls:
 async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActRequest, attempt: int) -> _Calls:
     thread, turn = request.thread, request.turn
     reply_key, note_key = f"a:{turn}:{request.step}", f"c:{turn}"
-    found = await TranscriptStore(tx).find_with_words(thread, turn, [reply_key, note_key])
+    found, snapshot = await TranscriptStore(tx).find_with_words(thread, turn, [reply_key, note_key])
     reply, brief = found.get(reply_key), parse_note(found.get(note_key))
     if reply is None or brief is None:
         raise Permanent("The model's reply is no longer stored, so nothing was done.")
@@ -182,7 +186,8 @@ async def _read_calls(tx: Transaction, deps: ConversationDeps, request: ActReque
         user, request_id = askers[-1].user_id, askers[-1].message_id
         brief = replace(brief, user_id=user, actor=labels[user].removesuffix(f" ({user})"), request_id=request_id)
     co_requesters = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
-    return _Calls(deps, request, attempt, reply, brief, co_requesters, deletions)
+    is_over = snapshot.stop_due or snapshot.turn >= turn
+    return _Calls(deps, request, attempt, reply, brief, co_requesters, deletions, is_over)
 
 
 def _reads_thread(call: ToolCall) -> bool:

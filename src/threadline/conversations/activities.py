@@ -1,8 +1,9 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from temporalio import activity
@@ -29,18 +30,28 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.finish import finish_turn
-from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, Execution, Refusal
+from threadline.conversations.model.answers import status_text
+from threadline.conversations.model.conversation import (
+    ConversationSnapshot,
+    ConversationTurn,
+    Execution,
+    Refusal,
+    call_groups,
+    speech_kind,
+)
 from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import think
 from threadline.db.engine import Transaction, savepoint
 from threadline.db.rate_limits import RateLimits
+from threadline.models.model import ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind
 
 _log = structlog.get_logger(__name__)
+Done = TypeVar("Done")
 Verdicts = TypeVar("Verdicts")
 
 RECEIVED_REACTION = "eyes"
@@ -124,15 +135,27 @@ class LiveConversationActivities(ConversationActivities):
         attempt = activity.info().attempt
         async with showing_status(self.deps.slack, request.thread, request.status):
             thought = await think(self.deps, request, attempt)
-        is_answer = bool(thought.reply.text) and not thought.reply.calls and thought.snapshot.turn < request.turn
-        if attempt > 1 or request.finish is None or not is_answer:
+        if attempt > 1 or not thought.step or thought.snapshot.turn >= request.turn:
             return thought
         try:
-            ending = replace(request.finish, answer_step=thought.step)
-            return replace(thought, finished=await finish_turn(self.deps, ending, attempt))
-        except Exception as error:  # noqa: BLE001 - the reply is on record, and `finish_turn` repeats the rest
-            _log.warning("answer_not_said", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
+            return await _despite_cancel(self._go_on(request, thought))
+        except Exception as error:  # noqa: BLE001 - the reply is on record, and the workflow's next step repeats the rest
+            _log.warning("reply_not_acted_on", slack_thread=request.thread.key, turn=request.turn, reason=str(error))
             return thought
+
+    async def _go_on(self, request: ThinkRequest, thought: Thought) -> Thought:
+        """Do what the reply asks for: say the answer, or run the first of its calls."""
+        calls, finish = thought.reply.calls, request.finish and replace(request.finish, answer_step=thought.step)
+        group = tuple(each.reference() for each in call_groups(calls)[0]) if request.act and calls else ()
+        if group and group[0].kind is not ToolKind.SPEAK:
+            status, where = status_text(group) if request.status else "", (request.thread, request.turn, thought.step)
+            asked = ActRequest(*where, group, request.protocol, status, unless_stopped=True)
+            return replace(thought, ran=tuple(await self.act(asked)))
+        if finish and group:
+            finish = replace(finish, kind=speech_kind(group[0].name), final=group[0])
+        elif calls or not thought.reply.text or (finish and finish.protocol):  # the operator speaks by a tool
+            finish = None
+        return replace(thought, finished=await self.finish_turn(finish)) if finish else thought
 
     async def act(self, request: ActRequest) -> list[Execution]:
         async with showing_status(self.deps.slack, request.thread, request.status):
@@ -146,6 +169,19 @@ class LiveConversationActivities(ConversationActivities):
 
     async def post_thread_notice(self, word: ThreadNotice) -> None:
         await posting.post_thread_notice(self.deps, word)
+
+
+async def _despite_cancel(work: Coroutine[Any, Any, Done]) -> Done:
+    """Do what was begun, and tell of it, where the workflow does not want it any more. A worker that is to stop breaks
+    it off, unless the workflow has done so before: then the process ends without it."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        why = activity.cancellation_details()
+        if why is None or not why.cancel_requested:
+            task.cancel()
+    return await task
 
 
 async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> dict[str, Refusal | None]:

@@ -29,11 +29,10 @@ from threadline.threads.activity_options import POST, STORE, ActivityOptions, ac
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
-THINK = ActivityOptions(
-    start_to_close=740, retry=retry_policy(2, 60, attempts=4), heartbeat=POST.heartbeat, long_wait_in_workflow=True
-)
+_THINKS = replace(POST, long_wait_in_workflow=True, ends_itself=True)
+THINK = replace(_THINKS, start_to_close=740, retry=retry_policy(2, 60, attempts=4))
 """Longer than two calls of the model (150 s each) behind a summary and the operator's context (260 s), before an answer
-is posted; an error's `retry_after` counts. After these the workflow waits."""
+is posted or tools are run; an error's `retry_after` counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
     retry=retry_policy(2, 20, attempts=3),
@@ -129,6 +128,8 @@ class FinishRequest(ConversationTurn):
     """Post the answer; else the workflow does, once what comes before it is posted."""
     status_shown: bool = False
     """A status may stand under the thread, which nothing takes away where nothing is posted."""
+    told: tuple[str, ...] = ()
+    """Ids of the calls that the text tells of; `finish_turn` adds the others that are on record."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,8 @@ class FinishedTurn:
 @dataclass(frozen=True)
 class ThinkRequest(ConversationTurn):
     """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then. `since`
-    is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step."""
+    is the first step of which the workflow has no reply: another where an earlier call failed. 0: this step. `act`: run
+    what the reply asks for first (`call_groups`); the activity `act` runs the rest, and repeats what fails of it."""
 
     step: int
     choice: ToolChoice
@@ -161,18 +163,22 @@ class ThinkRequest(ConversationTurn):
     status: str = ""
     """As in `DecideRequest`."""
     since: int = 0
+    act: bool = False
+    protocol: ProtocolState | None = None
     finish: FinishRequest | None = None
-    """The turn's end if the reply is nothing but an answer: said at once; `finish_turn` repeats what fails of it."""
+    """The turn's end if the reply is its answer: said at once; `finish_turn` repeats what fails of it."""
 
 
 @dataclass(frozen=True)
 class Thought:
     """`reply` holds the beginning of its text and calls without their arguments. `step`: where it is recorded, earlier
-    where that call's result was lost, later where an earlier run waited for the model; 0: as asked."""
+    where that call's result was lost, later where an earlier run waited for the model; 0 where it is not. `ran`: what
+    the calls came to that were run."""
 
     reply: ModelReply
     snapshot: ConversationSnapshot
     step: int = 0
+    ran: tuple[Execution, ...] = ()
     finished: FinishedTurn | None = None
 
 
@@ -185,6 +191,8 @@ class ActRequest(ConversationTurn):
     calls: tuple[ToolCall, ...]
     protocol: ProtocolState | None = None
     status: str = ""
+    unless_stopped: bool = False
+    """Nothing is run in a turn that has ended, or that somebody has said to stop."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +282,8 @@ class ConversationActivities(ABC):
 
         Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
         the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
-        The first try goes on to say an answer that calls no tool, and so ends the turn.
+        The first try goes on to what the reply asks for: it says an answer, and so ends the turn, or runs tools. Who
+        cancels it meanwhile gets what was run.
         Raises Permanent, with a sentence for the person, where there is no reply to be had; Transient: later, maybe.
         """
 

@@ -169,6 +169,7 @@ class _Ending:
         if stored.end:
             return await self._read_end(stored.end)
         await self._obey_stop()
+        await self._tell_what_is_on_record()
         if self._request.escalate:
             await escalate_turn(self._deps, tx, self._request, self._request.escalate)
         route = self._plan.route if self._plan else None
@@ -249,6 +250,16 @@ class _Ending:
         elif asks:
             request = replace(request, kind=OutcomeKind.STOPPED, text=stopped)
         self._request = replace(request, escalate=None)
+
+    async def _tell_what_is_on_record(self) -> None:
+        """Have an account tell also of calls whose results the workflow does not have."""
+        request = self._request
+        if request.kind in _ACCOUNTS:
+            uses = (await _uses(self._tx, request, self._deps.registry)).items()
+            untold = [
+                Execution(id_, use.tool, use.status, kind=use.kind) for id_, use in uses if id_ not in request.told
+            ]
+            self._request = replace(request, text=answers.tell_also(request.text, untold))
 
     async def _leave_to_person(self) -> bool:
         """Whether it is left to a person, who has taken the thread over since the turn began: they were shown what it
@@ -412,11 +423,6 @@ async def _end(
     else:
         bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
         rfp_id = resolve_scope("\n".join(text for _, text in words), bound).rfp_id
-    uses: list[ToolUse] = []
-    for each in await ToolExecutionStore(tx).outcomes(thread, number):
-        tool = registry.get(each.tool_name)  # None: the model made the name up
-        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
-        uses.append(ToolUse(tool.name if tool else "", status, tool.kind if tool else ToolKind.CHANGE, each.code))
     return EndedTurn(
         thread,
         number,
@@ -424,7 +430,18 @@ async def _end(
         words,
         settled.kind,
         settled.answer,
-        uses,
+        list((await _uses(tx, turn, registry)).values()),
         rfp_id,
         whole=len(words) == len(said) and all(each.message.content != REMOVED for each in stored.entries),
     )
+
+
+async def _uses(tx: Transaction, turn: ConversationTurn, registry: ToolRegistry) -> dict[str, ToolUse]:
+    """What the calls of a turn came to that are on record, by their ids."""
+    uses: dict[str, ToolUse] = {}
+    for each in await ToolExecutionStore(tx).outcomes(turn.thread, turn.turn):
+        tool = registry.get(each.tool_name)  # None: the model made the name up
+        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+        kind = tool.kind if tool else ToolKind.CHANGE
+        uses[each.call_id] = ToolUse(tool.name if tool else "", status, kind, each.code)
+    return uses

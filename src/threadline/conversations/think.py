@@ -143,11 +143,10 @@ async def _keep(
         added, snapshot = await transcript.append_last(
             thread, turn, step, [(f"a:{turn}:{step}", message)] if is_open else []
         )
-        if not added:
-            message = await transcript.get(thread, f"a:{turn}:{step}") or message
-        elif note := skipped_calls_note(reply):
+        kept = message if added else await transcript.get(thread, f"a:{turn}:{step}")
+        if added and (note := skipped_calls_note(reply)):
             await transcript.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
-    return Thought(reply_for_workflow(message), snapshot, step)
+    return Thought(reply_for_workflow(kept or message), snapshot, step if kept else 0)
 
 
 def _is_remark(said: TurnMessage, snapshot: ConversationSnapshot) -> bool:

@@ -2,14 +2,14 @@
 
     store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
 
-A turn is begun and decided by one activity, and a reply that is the answer ends it with the same activity.
+An activity goes on to what follows: a turn is begun and decided by one, and the one that asks the model runs the first
+tools of its reply, or ends the turn with it.
 
 `ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
 The conversation is in Postgres. Activities return snapshots of it; the one with the highest `rev` counts.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,8 +50,10 @@ from threadline.conversations.model.conversation import (
     NoticeReason,
     OutcomeKind,
     Refusal,
+    call_groups,
     changed_something,
     lost_call,
+    speech_kind,
 )
 from threadline.decisions.model import EscalationReason, NextStep
 from threadline.handovers.contract import HandoverActivities
@@ -83,15 +85,10 @@ STOP_GRACE = 30.0
 """Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
 MAX_LOST_CALLS = 2
 """Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
-MAX_PARALLEL = 10
-"""Calls of one reply that run side by side, when all of them only read."""
-CLARIFYING_QUESTION_TOOL = "slack.ask.clarifying.question"
 _ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
 """Decisions that end a turn before its agent is asked."""
 _FAILED = (OutcomeKind.FAILED, OutcomeKind.NO_ANSWER)
 _BROKEN_STATUSES = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
-_MAX_TOOL_NAME = 60
-"""Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
 
 
 @workflow.defn(name=CONVERSATION_WORKFLOW)
@@ -273,8 +270,6 @@ class ConversationWorkflow(ThreadHandler):
             self._unpostable = []
         self.show_activity("")
 
-    # -- the end by silence ------------------------------------------------------------------------------------------
-
     @property
     def _silence_ends(self) -> float:
         return self._last_update + self.state.limits.idle_timeout
@@ -325,6 +320,10 @@ class Turn:
         """Of the agent whose turn it is."""
         self._before_loop = 0
         """Executions of the agent that had the turn before it."""
+        self._ran: dict[str, Execution] = {}
+        """Calls of the last reply that were run with it, by their ids, until they are taken up."""
+        self._just_ran = ""
+        """What the last reply has had run, for Temporal's UI."""
         self._finished: FinishedTurn | None = None
         self._posts_later = False
         """The answer is posted once something that comes before it is there."""
@@ -333,25 +332,12 @@ class Turn:
         outcome = await self._work()
         finished = self._finished or await self._finish(outcome)
         if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            with suppress(WorkflowAlreadyStartedError):  # that is waited for already
-                await workflow.start_child_workflow(
-                    HANDOVER_WORKFLOW,
-                    HandoverInput(self._turn),
-                    id=handover_workflow_id(self._thread, self._number),
-                    parent_close_policy=ParentClosePolicy.ABANDON,
-                    cancellation_type=ChildWorkflowCancellationType.ABANDON,
-                    static_summary=f"Handover of turn {self._number} to a person",
-                )
+            identity, summary = handover_workflow_id(self._thread, self._number), f"Handover of turn {self._number}"
+            await _start_child(HANDOVER_WORKFLOW, HandoverInput(self._turn), identity, f"{summary} to a person")
         for action_id in finished.approvals:
-            with suppress(WorkflowAlreadyStartedError):  # somebody has pressed a button already
-                await workflow.start_child_workflow(
-                    APPROVAL_WORKFLOW,
-                    ApprovalRun(self._thread.team, action_id),
-                    id=approval_workflow_id(self._thread.team, action_id),
-                    parent_close_policy=ParentClosePolicy.ABANDON,
-                    cancellation_type=ChildWorkflowCancellationType.ABANDON,
-                    static_summary=f"Decision about {action_id}, which turn {self._number} has proposed",
-                )
+            team, summary = self._thread.team, f"Decision about {action_id}, which turn {self._number} has proposed"
+            identity = approval_workflow_id(team, action_id)
+            await _start_child(APPROVAL_WORKFLOW, ApprovalRun(team, action_id), identity, summary)
         if self._away_notice:
             await self._away_notice
         if self._posts_later:
@@ -366,10 +352,7 @@ class Turn:
         self._conversation.show_activity(f"finishing turn {self._number}")
         summary = f"finish turn {self._number}: {outcome.kind}"
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
-        if finished.snapshot.turn < self._number:  # its final call was refused
-            self._conversation.update(finished.snapshot)
-        else:
-            self._keep_finished(finished, request)
+        self._take_over(finished, request)
         return finished
 
     def _ending(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishRequest:
@@ -384,6 +367,7 @@ class Turn:
             self._number,
             outcome.kind,
             text="" if answered else outcome.text,
+            told=() if answered else tuple(each.call_id for each in self._executions),
             answer_step=self._step if answered else 0,
             model_calls=outcome.model_calls,
             final=final,
@@ -396,7 +380,10 @@ class Turn:
             post=self._away_notice is None or self._away_notice.done(),
         )
 
-    def _keep_finished(self, finished: FinishedTurn, request: FinishRequest) -> None:
+    def _take_over(self, finished: FinishedTurn, request: FinishRequest) -> None:
+        if finished.snapshot.turn < self._number:  # its final call was refused
+            self._conversation.update(finished.snapshot)
+            return
         self._finished, self._posts_later = finished, finished.handover or not request.post
         self._conversation.turn_finished(self._number, finished)
 
@@ -494,7 +481,7 @@ class Turn:
             self._think,
             self._act,
             max_steps=self._begun.max_steps or conversation.state.limits.max_steps,
-            stop_requested=lambda: conversation.stop_requested,
+            stop_requested=lambda: conversation.stop_requested and not self._ran,
             may_be_silent=lambda: not self._addressed,
             ends_turn=turn_ending,
         )
@@ -516,21 +503,22 @@ class Turn:
     async def _think(self, choice: ToolChoice) -> ModelReply:
         conversation, since = self._conversation, self._step + 1
         self._model_calls += 1
+        self._ran = {}
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
-            where = (self._thread, self._number, self._step)
+            where, status = (self._thread, self._number, self._step), self._status(THINKING)
             ran = tuple(self._executions[self._before_loop :])
             ending = self._ending(ConversationOutcome(OutcomeKind.ANSWERED, "", self._step, self._model_calls, ran))
-            # The operator speaks by a tool; a person who is asked for may be called off meanwhile.
-            finish = None if self._protocol or ending.escalate else ending
-            request = ThinkRequest(*where, choice, self._begun.agent, self._status(THINKING), since, finish)
-            conversation.show_activity(f"thinking (step {self._step})")
+            finish = None if ending.escalate else ending  # a person who is asked for may be called off meanwhile
+            act = choice is ToolChoice.AUTO
+            request = ThinkRequest(*where, choice, self._begun.agent, status, since, act, self._protocol, finish)
+            conversation.show_activity(f"thinking and acting (step {self._step})")
             try:
                 # A stop breaks it off: at once when the model is away already, or an operator wants the run to end.
                 thought = await run_unless(
                     lambda: conversation.stop_requested,
-                    call(ConversationActivities.think, request, summary=f"think {self._step}"),
+                    call(ConversationActivities.think, request, summary=f"think {self._step}{self._just_ran}"),
                     grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
                 )
             except FailureError as error:
@@ -540,8 +528,12 @@ class Turn:
                 self._step = thought.step or self._step
                 conversation.update(thought.snapshot)
                 self._note_addressed()
+                self._ran = {each.call_id: each for each in thought.ran}
                 if thought.finished:
-                    self._keep_finished(thought.finished, ending)
+                    self._take_over(thought.finished, ending)
+                    if thought.reply.calls:
+                        final = _final_of(thought.finished)
+                        self._ran = {final.call_id: final}
                 return thought.reply
 
     async def _wait_for_model(self, error: FailureError) -> None:
@@ -588,16 +580,12 @@ class Turn:
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops. A
         call that has the turn's last words comes behind the others, and those behind it are not run."""
-        calls = sorted(calls, key=lambda each: each.kind is ToolKind.SPEAK)
-        width = MAX_PARALLEL if all(each.read_only and not each.binds_record for each in calls) else 1
+        self._just_ran = f", after {answers.first_and_more(calls)}"
         done: list[Execution] = []
-        for start in range(0, len(calls), width):
-            if self._finished or (start and self._conversation.stop_requested):
+        for group in call_groups(calls):
+            if done and (self._finished or self._conversation.stop_requested):
                 break
-            group = calls[start : start + width]
-            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            self._conversation.show_activity(f"running {group[0].name[:_MAX_TOOL_NAME]}{more}")
-            ran = await self._execute(group, more)
+            ran = await self._execute(group)
             for each in ran:
                 if self._protocol and each.protocol:
                     self._protocol = self._protocol.merge(each.protocol)
@@ -606,36 +594,30 @@ class Turn:
             self._executions += ran
         return done
 
-    async def _execute(self, group: Sequence[ToolCall], more: str) -> list[Execution]:
+    async def _execute(self, group: Sequence[ToolCall]) -> list[Execution]:
+        """Raises Interrupted where the turn has ended without the call that has its last words."""
+        if all(each.id in self._ran for each in group):
+            return [self._ran.pop(each.id) for each in group]
+        name = answers.first_and_more(group)
+        self._conversation.show_activity(f"running {name}")
         if group[0].kind is ToolKind.SPEAK:
-            return [await self._speak(group[0])]
-        asked, name = tuple(each.reference() for each in group), group[0].name
-        # As people would put it: `estimates.getProjectDetails` -> `get project details`.
-        last = name[:_MAX_TOOL_NAME].rpartition(".")[2]
-        words = " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", last).lower().split()) or "a tool"
-        status = self._status(f"using {words}{more}")
+            ran = tuple(self._executions[self._before_loop :])
+            end = ConversationOutcome(speech_kind(group[0].name), "", self._step, self._model_calls, ran)
+            return [_final_of(await self._finish(end, group[0].reference()))]
+        asked, status = tuple(each.reference() for each in group), self._status(answers.status_text(group))
         request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
         try:
-            return await call(ConversationActivities.act, request, summary=f"tool {name[:_MAX_TOOL_NAME]}{more}")
+            return await call(ConversationActivities.act, request, summary=f"tool {name}")
         except FailureError as error:
             if len(group) == 1 or is_cancelled_exception(error):
                 return [lost_call(each, public_message(error), self._protocol) for each in group]
         # Each by itself: those that are on record return at once, and one that takes its worker down is lost alone.
-        ran: list[Execution] = []
+        done: list[Execution] = []
         for each in group:
             if self._conversation.stop_requested:
                 break
-            ran += await self._execute([each], "")
-        return ran
-
-    async def _speak(self, asked: ToolCall) -> Execution:
-        """Run a call that has the turn's last words. Raises Interrupted where the turn has ended without it."""
-        ran = tuple(self._executions[self._before_loop :])
-        end = ConversationOutcome(_speech_ends(asked.name), "", self._step, self._model_calls, ran)
-        finished = await self._finish(end, asked.reference())
-        if finished.final is None:
-            raise Interrupted
-        return finished.final
+            done += await self._execute([each])
+        return done
 
 
 Think = Callable[[ToolChoice], Awaitable[ModelReply]]
@@ -759,16 +741,32 @@ def turn_ending(execution: Execution) -> OutcomeKind | None:
         return None
     if execution.protocol.proposed:
         return OutcomeKind.PROPOSED
-    return _speech_ends(execution.tool)
+    return speech_kind(execution.tool)
 
 
-def _speech_ends(tool: str) -> OutcomeKind:
-    return OutcomeKind.ASKED if tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.POSTED_BY_TOOL
+def _final_of(finished: FinishedTurn) -> Execution:
+    """What the call with the turn's last words came to. Raises Interrupted where the turn has ended without it."""
+    if finished.final is None:
+        raise Interrupted
+    return finished.final
 
 
 def no_reply(error: FailureError) -> StepFailed:
     """The end of a turn whose model is not asked any more."""
     return StepFailed(MODEL_AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
+
+
+async def _start_child(name: str, given: HandoverInput | ApprovalRun, identity: str, summary: str) -> None:
+    """Start a workflow that goes on without this one, unless it runs: somebody may have pressed a button already."""
+    with suppress(WorkflowAlreadyStartedError):
+        await workflow.start_child_workflow(
+            name,
+            given,
+            id=identity,
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+            static_summary=summary,
+        )
 
 
 async def _decision(request: DecideRequest) -> TurnDecision:

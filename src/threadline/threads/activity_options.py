@@ -33,7 +33,8 @@ class ActivityOptions:
     """Seconds throughout. `heartbeat`: a worker that sends none for so long is lost, and the next attempt begins.
     `never_gives_up`: tried again even after an error that looks permanent, for steps that store: an accepted message
     has nowhere else to go, and they go on once a person has mended the database. `long_wait_in_workflow`: a
-    `retry_after` over a minute ends the attempt, so that the workflow waits, and says so."""
+    `retry_after` over a minute ends the attempt, so that the workflow waits, and says so. `ends_itself`: once it is
+    cancelled, the workflow waits for what the activity has done until it heard of that, with its next heartbeat."""
 
     start_to_close: float
     retry: RetryPolicy
@@ -42,16 +43,18 @@ class ActivityOptions:
     heartbeat: float | None = None
     never_gives_up: bool = False
     long_wait_in_workflow: bool = False
+    ends_itself: bool = False
 
     def as_kwargs(self) -> dict[str, Any]:
         """As `workflow.execute_activity_method` takes them."""
+        cancelled = ActivityCancellationType
         return {
             "task_queue": self.task_queue,
             "start_to_close_timeout": timedelta(seconds=self.start_to_close),
             "schedule_to_close_timeout": _timedelta(self.schedule_to_close),
             "heartbeat_timeout": _timedelta(self.heartbeat),
             "retry_policy": self.retry,
-            "cancellation_type": ActivityCancellationType.TRY_CANCEL,
+            "cancellation_type": cancelled.WAIT_CANCELLATION_COMPLETED if self.ends_itself else cancelled.TRY_CANCEL,
         }
 
 

@@ -38,9 +38,9 @@ async def run_unless(
 ) -> Result:
     """Run something as long as `stop` is false, which is asked again whenever something in the workflow has changed.
 
-    The work is cancelled when `stop` is true; a cancelled activity is not waited for. `grace` says how many seconds are
-    left from then on, and is asked again as well: 0 ends the wait at once. Raises `Interrupted` when `stop` was true
-    before the work was done.
+    The work is cancelled when `stop` is true; a cancelled activity is not waited for, unless it ends itself. `grace`
+    says how many seconds are left from then on, and is asked again as well: 0 ends the wait at once. Raises
+    `Interrupted` when `stop` was true before the work was done, and the work came to nothing.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -54,7 +54,7 @@ async def run_unless(
         return task.result()
     task.cancel()
     with suppress(FailureError, asyncio.CancelledError):
-        await task  # to its end, whatever that is
+        return await task
     raise Interrupted
 
 

@@ -80,6 +80,7 @@ class ToolExecution:
 class ToolOutcome:
     """How a call ended; `code` is its error's, empty without one. `status`: as of a `ToolExecution`."""
 
+    call_id: str
     tool_name: str
     status: ToolStatus | None
     code: str
@@ -159,9 +160,9 @@ class ToolExecutionStore(Store):
         """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
         row = agent_tool_executions.c
         code = row.result["error"]["code"].astext.label("code")
-        query = select(row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
+        query = select(row.call_id, row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
         rows = await self._tx.execute(query.order_by(row.step, row.created_at, row.call_id))
-        return [ToolOutcome(each.tool_name, each.status, each.code or "") for each in rows]
+        return [ToolOutcome(each.call_id, each.tool_name, each.status, each.code or "") for each in rows]
 
     async def count_outcomes(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
         """How many calls of a thread went well, and how many ended with an error of these codes."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind
 from threadline.decisions.model import ERROR_REPLY, DecisionRound, DecisionType, EscalationReason, NextStep, Source
 from threadline.knowledge.model import SECTION
+from threadline.models.model import ToolCall
 from threadline.slack.text import is_blank, split_markdown
 
 NO_REPLY = "NO_REPLY"
@@ -17,11 +18,14 @@ GENERIC_FAILURE = "Something went wrong on my side, and I could not finish this.
 """Of a failure that brought no words of its own."""
 
 _STOPPED_BY_OPERATOR = "Whoever runs this bot has stopped me. Please write again if you still need this."
+_NOTHING_DONE = " Nothing was done yet."
 _MORE = "\n\n_This is not the whole answer. Ask me for the details to read all of it._"
 _ROOM = 1_400
 """Characters of an account of executions; of those that do not fit the number is told."""
-_NAME, _NOTE, _WORDS = 60, 160, 400
-"""Characters of a tool's name and of a note in an account, and of a failure's sentence: together within `LIMIT`."""
+MAX_TOOL_NAME = 60
+"""Characters of a tool's name, also in Temporal's UI, whose server refuses a task with a summary of over 400 bytes."""
+_NOTE, _WORDS = 160, 400
+"""Characters of a note in an account, and of a failure's sentence: with the name within `LIMIT`."""
 
 _LONG = (
     r"(?:(?:all|more|further|full|the) )*(?:details?|detailed|everything"
@@ -67,6 +71,22 @@ _TOLD = {
 _DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
 
 
+def status_text(calls: Sequence[ToolCall]) -> str:
+    """What Slack shows while they run, as people put it: `estimates.getProjectDetails` -> `get project details`."""
+    last = calls[0].name[:MAX_TOOL_NAME].rpartition(".")[2]
+    words = " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", last).lower().split()) or "a tool"
+    return f"using {words}{_more(calls)}"
+
+
+def first_and_more(calls: Sequence[ToolCall]) -> str:
+    """The calls as Temporal's UI names them: the first one's tool, and how many there are beside it."""
+    return f"{calls[0].name[:MAX_TOOL_NAME]}{_more(calls)}"
+
+
+def _more(calls: Sequence[ToolCall]) -> str:
+    return f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+
+
 def wants_detail(text: str) -> bool:
     """Whether a message asks for a long answer: the words for it alone do not. It may change: ask it in an activity."""
     for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
@@ -110,7 +130,15 @@ def summary_text(executions: Sequence[Execution]) -> str:
 def stopped_text(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
     """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
     told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
-    return f"{told} What I did so far:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
+    return f"{told} What I did so far:\n\n{_account(executions)}" if executions else f"{told}{_NOTHING_DONE}"
+
+
+def tell_also(text: str, executions: Sequence[Execution]) -> str:
+    """An account of a turn with what it does not tell yet."""
+    if not executions:
+        return text
+    start = text.removesuffix(_NOTHING_DONE)
+    return f"{start}\n\n{'What I did so far' if start != text else 'Also tried'}:\n\n{_account(executions)}"
 
 
 def failure_text(words: str, executions: Sequence[Execution]) -> str:
@@ -136,7 +164,7 @@ def _account(executions: Sequence[Execution]) -> str:
     lines: list[str] = []
     room = _ROOM
     for number, execution in enumerate(executions):
-        tool = _one_line(execution.tool.replace("`", "'"), _NAME)
+        tool = _one_line(execution.tool.replace("`", "'"), MAX_TOOL_NAME)
         named = f"`{tool}`" if not is_blank(tool) else "a tool"
         broken_off = execution.read_only and execution.status is ExecutionStatus.UNKNOWN
         told = "this was interrupted" if broken_off else _TOLD[execution.status]

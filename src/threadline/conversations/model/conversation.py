@@ -14,6 +14,9 @@ from threadline.threads.model import IncomingMessage, turn_id
 CONVERSATION_WORKFLOW = "ConversationWorkflow"
 CONVERSATION = "conversation"
 """The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
+MAX_PARALLEL = 10
+"""Calls of one reply that run side by side, when all of them only read."""
+CLARIFYING_QUESTION_TOOL = "slack.ask.clarifying.question"
 
 
 @dataclass(frozen=True)
@@ -213,3 +216,16 @@ def conversation_workflow_id(thread: Thread) -> str:
 def thread_of_conversation(workflow_id: str) -> Thread:
     _, team, channel, ts = workflow_id.split(":")
     return Thread(team, channel, ts)
+
+
+def call_groups(calls: Sequence[ToolCall]) -> list[Sequence[ToolCall]]:
+    """The calls of one reply as they are run, one group after the other: side by side when all of them only read, else
+    each by itself. A call that has the turn's last words comes behind the others."""
+    ordered = sorted(calls, key=lambda each: each.kind is ToolKind.SPEAK)
+    width = MAX_PARALLEL if all(each.read_only and not each.binds_record for each in ordered) else 1
+    return [ordered[start : start + width] for start in range(0, len(ordered), width)]
+
+
+def speech_kind(tool: str) -> OutcomeKind:
+    """The end of a turn whose last words a call of this tool has."""
+    return OutcomeKind.ASKED if tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.POSTED_BY_TOOL

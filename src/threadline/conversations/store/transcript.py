@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, and_, or_, select, text, update
+from sqlalchemy import Row, select, text, update
 
 from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
@@ -39,6 +39,11 @@ SELECT :id, coalesce((SELECT max(position) FROM transcript_entries WHERE convers
        + row_number() OVER (ORDER BY e.number), e.key, :turn, :step, e.body
 FROM unnest(CAST(:keys AS text[]), CAST(:bodies AS text[])) WITH ORDINALITY AS e (key, body, number)
 WHERE NOT EXISTS (SELECT FROM transcript_entries t WHERE t.conversation_id = :id AND t.key = e.key)
+"""
+_WITH_WORDS = """
+LEFT JOIN transcript_entries beside ON beside.conversation_id = c.id
+     AND (beside.key = ANY(CAST(:keys AS text[]))
+          OR beside.turn = :of_turn AND (starts_with(beside.key, 'u:') OR starts_with(beside.key, :digest)))
 """
 READ = """
 SELECT c.id, c.summary_until, t.position, t.key, t.turn, t.step, t.body,
@@ -102,12 +107,14 @@ class TranscriptStore(Store):
         """All that no summary tells yet, in order; nothing when the thread has no conversation."""
         return transcript_of((await self._tx.execute(text(f"{READ} ORDER BY number"), thread_key(thread))).all())
 
-    async def find_with_words(self, thread: Thread, turn: int, keys: Collection[str]) -> dict[str, Message]:
-        """As `find`, with all that people have said in a turn, under keys as they are stored."""
-        said = and_(_row.turn == turn, or_(_row.key.startswith("u:"), _row.key.startswith(DIGEST)))
-        query = select(_row.key, _row.body).join(conversations, conversations.c.id == _row.conversation_id)
-        rows = await self._tx.execute(query.where(in_thread(thread), or_(_row.key.in_(keys), said)))
-        return {row.key: decode_message(row.body) for row in rows}
+    async def find_with_words(
+        self, thread: Thread, turn: int, keys: Collection[str]
+    ) -> tuple[dict[str, Message], ConversationSnapshot]:
+        """As `find`, with all that people have said in a turn, under keys as they are stored; and what is known of the
+        thread."""
+        given = {"of_turn": turn, "keys": list(keys), "digest": DIGEST}
+        snapshot, rows = await ConversationStore(self._tx).snapshot_and_read(thread, given, beside=_WITH_WORDS)
+        return {row.key: decode_message(row.body) for row in rows if row.key is not None}, snapshot
 
     async def rewrite(self, thread: Thread, key: str, content: str) -> None:
         """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""
