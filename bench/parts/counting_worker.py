@@ -134,9 +134,12 @@ def main(queue: str, file: str) -> None:
         _add_statement(statement)
 
     vars(workers).update(ErrorInterceptor=_CountingErrors)
-    setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
-    live = LiveConversationActivities
-    setattr(live, "act", _acting(live.act))  # noqa: B010 - mypy lets no method be assigned
+    counted: list[tuple[type, str, Callable[..., Any]]] = [
+        (Tool, "call", _with_statements),
+        (LiveConversationActivities, "act", _acting),
+    ]
+    for owner, method, counting in counted:
+        setattr(owner, method, counting(getattr(owner, method)))
     process.run_service(partial(workers.run_worker, queue), fast=queue == "core")
     exit_now(0)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
+from temporalio import activity
 from temporalio.activity import ActivityCancellationDetails
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
@@ -308,12 +309,12 @@ async def test_a_reply_that_a_stop_has_overtaken_has_nothing_run(talk: Conversat
 @pytest.mark.parametrize("unwanted", [True, False], ids=["the workflow wants it no more", "the worker is to stop"])
 async def test_what_runs_when_its_activity_is_cancelled(make_talk: Make, unwanted: bool) -> None:
     """The workflow is told of a change that it does not wait for any more: somebody has to be."""
-    begun, may_end = asyncio.Event(), asyncio.Event()
+    begun, never = asyncio.Event(), asyncio.Event()
 
     @tool("lamps.create", "Create a lamp.", kind=ToolKind.CHANGE, remote=True)
     async def create(context: ToolContext, *, title: str) -> str:
         begun.set()
-        await may_end.wait()
+        await (activity.wait_for_cancelled() if unwanted else never.wait())
         return "done"
 
     async def wanted(turn: ScriptTurn) -> None:
@@ -326,8 +327,6 @@ async def test_what_runs_when_its_activity_is_cancelled(make_talk: Make, unwante
     thinking = asyncio.create_task(answering(talk))
     await begun.wait()
     talk.env.cancel(ActivityCancellationDetails(cancel_requested=unwanted, worker_shutdown=not unwanted))
-    await asyncio.sleep(0)
-    may_end.set()
     if unwanted:
         assert [each.status for each in (await thinking).ran] == [ExecutionStatus.OK]
     else:
