@@ -25,7 +25,7 @@ Cost = tuple[float, float]
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    count, clock = ground.scale.of(300, least=5), Clock()
+    count, clock = ground.scale.of(300, least=50), Clock()
     rounds = min(3, ground.scale.rounds)
     given = (ground.temporal_address, ground.databases.owner, f"{ground.slack_url}/api/")
     async with AsyncExitStack() as opened:

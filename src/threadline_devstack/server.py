@@ -23,7 +23,6 @@ Guard = Callable[[str, Endpoint], Endpoint]
 GRACE = 2
 """Seconds for requests in flight when it stops."""
 
-
 JSON_ALONE = ("/control/", "/v1/")
 """Paths of orders to the Slack sandbox, and of requests to the models."""
 
@@ -81,10 +80,11 @@ class _Server(uvicorn.Server):
         self._stopped.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in sockets or ():
+            asyncio.get_running_loop().remove_reader(listener)
+        await asyncio.sleep(0.005)  # asyncio never closes a connection that its server was accepting when it closed
         for server in self.servers:
             server.close()
-        for listener in sockets or ():
-            listener.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
         with contextlib.suppress(TimeoutError):

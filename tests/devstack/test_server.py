@@ -1,5 +1,7 @@
-"""The guards of all three sandboxes: no web page that is open in a browser beside them reads or orders anything."""
+"""What all three sandboxes share: they end with all connections, and guard against web pages open in a browser."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -7,9 +9,11 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+from starlette.applications import Starlette
 
 from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.server import bound, serving
 
 REPORT = '{"channel": "C0REPORTS", "user": "U0REPORTER", "text": "x"}'
 SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str]] = {
@@ -85,3 +89,26 @@ async def test_a_sandbox_takes_orders_in_json(
     url, body = order
     async with session.post(url, data=body, headers={"Content-Type": content_type}) as response:
         assert response.status == 200
+
+
+@pytest.mark.parametrize("ticks", range(12))
+async def test_a_connection_that_comes_while_the_server_ends_is_closed(ticks: int) -> None:
+    async def come(address: tuple[str, int]) -> socket.socket | None:
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        try:
+            return socket.create_connection(address)
+        except ConnectionRefusedError:
+            return None
+
+    with bound(0) as listener:
+        async with serving(Starlette(), listener):
+            coming = asyncio.create_task(come(listener.getsockname()))
+    if client := await coming:
+        with client:
+            client.setblocking(False)
+            try:
+                left = client.recv(1)
+            except ConnectionResetError:
+                left = b""
+            assert not left
