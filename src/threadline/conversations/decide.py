@@ -327,8 +327,8 @@ async def read_situation(
     tools: dict[str, str] = {}
     if not without_model:  # those that the turn may use; what looks into the documents is an action of its own
         allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names
-        definitions = deps.registry.definitions(allowed - {qa.answer.name})
-        tools = {each["name"]: each["description"][:_LONGEST_DESCRIPTION] for each in definitions}
+        offered = [each for each in deps.registry.all() if each.name in allowed - {qa.answer.name}]
+        tools = {each.wire_name: each.description[:_LONGEST_DESCRIPTION] for each in offered}
     spoken = [each.message for each in transcript.messages if each.message.spoken][-RECENT_MESSAGES:]
     situation = Situation(
         query,
