@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -179,6 +180,28 @@ async def test_question_is_open_until_a_later_turn_answers(talk: StoredConversat
     assert (await talk.store(says(3, "PRJ-2"))).question_open, "a lost result is asked for again"
     assert (await talk.turn(3, "Thanks.")).open_question == ""
     assert not (await talk.store(says(4))).question_open
+
+
+async def test_question_stays_open_over_other_peoples_turns_rules_and_jobs(talk: StoredConversation) -> None:
+    async def open_to() -> set[str]:
+        async with talk.database.begin() as tx:
+            return set(await TurnStore(tx).open_questions(THREAD))
+
+    for turn, user in enumerate((REPORTER, STRANGER), 1):
+        await talk.hear(mention(turn, sender_id=user))
+        await talk.turn(turn, "Which?", kind=OutcomeKind.ASKED, question="Which?", user=user)
+    assert await open_to() == {REPORTER, STRANGER}
+    await talk.hear(mention(3))
+    await talk.turn(3, "There is no such RFP.", kind=OutcomeKind.REPLIED_BY_RULE)
+    await talk.hear(replace(mention(4), id="T1:JOB-1:run:1"))
+    await talk.turn(4, "What a job has asked is answered.")
+    assert await open_to() == {REPORTER, STRANGER}
+    await talk.hear(mention(5, sender_id=STRANGER))
+    await talk.turn(5, user=STRANGER)
+    assert await open_to() == {REPORTER}
+    await talk.hear(mention(6), replace(mention(7), id="T1:JOB-1:run:2"))
+    await talk.turn(6)
+    assert await open_to() == set()
 
 
 async def test_stop_with_nothing_before_it_has_no_effect(talk: StoredConversation) -> None:

@@ -66,10 +66,15 @@ class StoredConversation:
             return taken
 
     async def settle(
-        self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
+        self,
+        turn: int,
+        answer: str = "Done.",
+        kind: OutcomeKind = OutcomeKind.ANSWERED,
+        question: str = "",
+        user: str = REPORTER,
     ) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            await TurnStore(tx).settle(self.thread, turn, kind, answer, REPORTER, model_calls=1, question=question)
+            await TurnStore(tx).settle(self.thread, turn, kind, answer, user, model_calls=1, question=question)
             return await ConversationStore(tx).snapshot(self.thread)
 
     async def said(self, turn: int) -> ConversationSnapshot:

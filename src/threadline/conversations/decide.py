@@ -326,8 +326,8 @@ async def read_situation(
         lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
     tools: dict[str, str] = {}
     if not without_model:  # those that the turn may use; what looks into the documents is an action of its own
-        allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names
-        offered = [each for each in deps.registry.all() if each.name in allowed - {qa.answer.name}]
+        allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names - {qa.answer.name}
+        offered = [each for each in deps.registry.all() if each.name in allowed]
         tools = {each.wire_name: each.description[:_LONGEST_DESCRIPTION] for each in offered}
     spoken = [each.message for each in transcript.messages if each.message.spoken][-RECENT_MESSAGES:]
     situation = Situation(

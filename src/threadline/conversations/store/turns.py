@@ -67,22 +67,23 @@ ORDER BY m.said_at, m.seq
 """)
 """Where nobody called the bot, whoever was alone with it when the turn began has spoken to it."""
 _OPEN_QUESTIONS = text("""
-SELECT last.user_id, last.turn, last.said_at FROM (
-    SELECT DISTINCT ON (t.user_id) t.user_id, t.turn, t.kind, coalesce(
-        (SELECT max(m.said_at) FROM conversation_messages m
-         WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id
-           AND m.message_type = 'message'), 0) AS said_at
-    FROM conversation_turns t
-    WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind NOT IN ('replied_by_rule', 'silent')
-      AND NOT (t.kind <> ALL(:kinds) AND (
+SELECT q.user_id, q.turn, q.said_at FROM (
+    SELECT DISTINCT ON (t.user_id) t.user_id, t.turn, (
+        SELECT coalesce(max(m.said_at), 0) FROM conversation_messages m
+        WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'
+    ) AS said_at FROM conversation_turns t
+    WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind = ANY(:kinds)
+    ORDER BY t.user_id, t.turn DESC
+) q
+WHERE NOT EXISTS (
+    SELECT FROM conversation_turns t
+    WHERE t.conversation_id = :id AND t.user_id = q.user_id AND t.turn > q.turn AND t.settled_at IS NOT NULL
+      AND t.kind NOT IN ('replied_by_rule', 'silent') AND NOT (
           SELECT coalesce(bool_and(m.message_id ~ :job), false) FROM conversation_messages m
           WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'))
-    ORDER BY t.user_id, t.turn DESC
-) last
-WHERE last.kind = ANY(:kinds) AND NOT EXISTS (
+AND NOT EXISTS (
     SELECT FROM conversation_messages s
-    WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.sender_id = last.user_id
-      AND s.said_at > last.said_at)
+    WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.sender_id = q.user_id AND s.said_at > q.said_at)
 """)
 """What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
 name; a word to stop ends the wait."""
