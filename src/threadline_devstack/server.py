@@ -82,7 +82,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listener in sockets or ():
             asyncio.get_running_loop().remove_reader(listener)
-        await asyncio.sleep(0.005)  # asyncio never closes a connection that its server was accepting when it closed
+        await asyncio.sleep(0.005)  # asyncio leaks a connection whose server closes in the tick that accepts it
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):

@@ -1,4 +1,4 @@
-"""What all three sandboxes share: they end with all connections, and guard against web pages open in a browser."""
+"""What all three sandboxes share: they close all connections at their end, and guard against web pages in a browser."""
 
 import asyncio
 import socket
