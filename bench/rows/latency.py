@@ -46,18 +46,15 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 
 
 def _rows(what: str, beside: str, within: Goal, ours: Sequence[Times], floor: Sequence[Times]) -> list[Row]:
-    rows = []
-    for name, share in (("p50", 0.5), ("p95", 0.95)):
-        least = Figure(tuple(percentile(run.started, share) * 1000 for run in floor), "ms")
-        stored, started = (
-            Figure(tuple(percentile(run, share) * 1000 for run in runs), "ms")
-            for runs in ([run.stored for run in ours], [run.started for run in ours])
-        )
-        if name == "p50":
-            rows.append(Row("latency", f"{what} → stored, {name}", stored, least, beside))
-        goal = within if name == "p50" else None
-        rows.append(Row("latency", f"{what} → turn started, {name}", started, least, beside, goal))
-    return rows
+    least = Figure(tuple(percentile(run.started, 0.5) * 1000 for run in floor), "ms")
+    stored, started = (
+        Figure(tuple(percentile(run, 0.5) * 1000 for run in runs), "ms")
+        for runs in ([run.stored for run in ours], [run.started for run in ours])
+    )
+    return [
+        Row("latency", f"{what} → stored, p50", stored, least, beside),
+        Row("latency", f"{what} → turn started, p50", started, least, beside, within),
+    ]
 
 
 async def _product(ours: Product, threads: Sequence[str]) -> Times:

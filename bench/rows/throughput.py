@@ -103,9 +103,8 @@ def _rows(ours: Sequence[Load], floor: Sequence[Load], threads: int, each: int) 
     bursts = each == BURST
     rate, history, cpu = figures("rate", "messages/s"), figures("events", "events"), figures("cpu", "ms")
     rows = [Row("throughput", f"messages/s, {on}", *rate, FLOOR, FASTER.get(threads) if bursts else None)]
-    if threads < 500:
-        goal = FEWER_EVENTS if bursts else None
-        rows.append(Row("throughput", f"history events a message, {on}", *history, FLOOR, goal))
+    if bursts and threads < 500:
+        rows.append(Row("throughput", f"history events a message, {on}", *history, FLOOR, FEWER_EVENTS))
     note = "all processes: worker, agent, Temporal, Postgres"
     rows.append(Row("throughput", f"CPU a message, {on}", *cpu, FLOOR, note=note))
     return rows
