@@ -248,7 +248,7 @@ def _databases(told: Mapping[str, Any]) -> str:
     tables, threads = told["tables"], told["cases"] + told["conversations"]
     before, after = told["bytes"]["empty"], told["bytes"]["rest"]
     sizes = {
-        name: f"{_mib(size)} MiB, {(size - before[name]) / threads / 1024:.1f} KiB a thread"
+        name: f"{_mib(size)} MiB, {(size - before[name]) / threads / 1024:.1f} KiB a thread beyond an empty one"
         for name, size in after.items()
     }
     largest = ", ".join(f"{each['name']} {_mib(each['bytes'])} + {_mib(each['indexes'])}" for each in tables[:4])
