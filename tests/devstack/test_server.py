@@ -94,7 +94,7 @@ async def test_a_sandbox_takes_orders_in_json(
 @pytest.mark.parametrize("ticks", range(12))
 async def test_a_connection_that_comes_while_the_server_ends_is_closed(ticks: int) -> None:
     async def come(address: tuple[str, int]) -> socket.socket | None:
-        for _ in range(ticks):
+        for _ in range(ticks):  # each turn of the loop while the server ends, since one alone leaked
             await asyncio.sleep(0)
         try:
             return socket.create_connection(address)
