@@ -145,14 +145,3 @@ def test_the_example_of_a_tool_can_be_registered(tmp_path: Path) -> None:
             tools: list[Any] = runpy.run_path(str(tmp_path / "example.py"))["TOOLS"]
             assert ToolRegistry(tools)
             assert all(each.definition for each in tools)
-
-
-def lines(*pages: Path) -> int:
-    return sum(len(page.read_text("utf-8").splitlines()) for page in pages)
-
-
-def test_documents_stay_short() -> None:
-    assert (ROOT / "README.md").stat().st_size <= 7_000
-    assert lines(ROOT / "docs" / "guarantees.md") <= 250
-    assert lines(ROOT / "docs" / "performance.md") <= 200
-    assert lines(*DOCS) <= 2_500
