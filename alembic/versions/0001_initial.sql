@@ -573,6 +573,20 @@ CREATE TABLE catch_up_messages (
     PRIMARY KEY (team, message_id)
 );
 
+-- Faults of the installation that the admin is told of, and whether they know of its beginning and its end.
+CREATE TABLE installation_faults (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL CHECK (kind <> ''),
+    subject text NOT NULL,
+    text text NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz NOT NULL,
+    resolved_at timestamptz,
+    told_open boolean NOT NULL DEFAULT false,
+    told_over boolean NOT NULL DEFAULT false
+);
+CREATE UNIQUE INDEX installation_faults_open_idx ON installation_faults (kind, subject) WHERE resolved_at IS NULL;
+
 CREATE TABLE quarantine (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,

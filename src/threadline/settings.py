@@ -210,6 +210,9 @@ class ChannelSettings(SettingsGroup):
     """Channel in which developers get findings. `threadline up` uses the sandbox's."""
     escalation_channel: Channel | Literal[""] = ""
     """Channel in which people are called. Without it, the summaries channel."""
+    admin_channel: Channel | Literal[""] = ""
+    """Channel in which the admin, who runs Threadline, is told of faults of the installation. Without it, the
+    escalation channel."""
     external_people: Channels = ()
     """Channels in which messages of guests and of other companies' members are accepted. Elsewhere they are ignored."""
     conversation_channels: Channels = ()
@@ -231,6 +234,10 @@ class ChannelSettings(SettingsGroup):
     @property
     def escalation(self) -> str:
         return self.escalation_channel or self.summaries_channel
+
+    @property
+    def admin(self) -> str:
+        return self.admin_channel or self.escalation
 
     @property
     def of_cases(self) -> dict[str, bool]:

@@ -266,6 +266,7 @@ def core_deps(
         EventRouter(ROUTING, temporal, ThreadLookup(database)),
         CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
         BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID, bot_name, "https://sandbox.slack.com/"),
+        identity.ESCALATIONS,
     )
 
 

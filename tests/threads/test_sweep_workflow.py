@@ -43,7 +43,7 @@ async def change(home: CaseScene, statement: str, **given: object) -> int:
         return (await tx.execute(text(statement), given)).rowcount
 
 
-SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "approvals", "jobs")
+SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "approvals", "jobs", "faults")
 """As the schedule names them."""
 
 

@@ -63,6 +63,16 @@ catch_up_messages = Table(
     required("last_at", MOMENT),
 )
 
+installation_faults = Table(
+    "installation_faults",
+    metadata,
+    identity(),
+    *(required(name, TEXT) for name in ("kind", "subject", "text")),
+    *(required(name, MOMENT) for name in ("first_seen", "last_seen")),
+    Column("resolved_at", MOMENT),
+    *(required(name, Boolean()) for name in ("told_open", "told_over")),
+)
+
 thread_bindings = Table(
     "thread_bindings",
     metadata,

@@ -1,5 +1,7 @@
 """The sweeps of all features: what Postgres says must run has a workflow, and what a turn came to is posted."""
 
+import time
+
 import structlog
 
 from threadline.approvals.contract import approval_start
@@ -15,6 +17,7 @@ from threadline.handovers.model import Handover
 from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import AgentJob, JobRunner
 from threadline.jobs.store import JobStore
+from threadline.threads.faults import FaultStore, InstallationFault, InstallationFaults
 from threadline.threads.sweep import Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -67,6 +70,16 @@ def open_approvals(workflow_sweeps: WorkflowSweeps) -> Sweep[ProposedAction]:
         "approvals",
         lambda tx, *page: ApprovalStore(tx).unfinished_after(*page),
         lambda action: approval_start(action.team, action.action_id),
+    )
+
+
+def untold_faults(faults: InstallationFaults) -> Sweep[InstallationFault]:
+    """Faults of the installation, and ends of faults, that the admin was not told."""
+    return Sweep(
+        "faults",
+        lambda tx, *page: FaultStore(tx).untold_after(*page, time.time()),
+        faults.tell,
+        waits_for_slack=True,
     )
 
 

@@ -92,6 +92,7 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.comparison import ThreadSource
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
@@ -169,6 +170,7 @@ class CoreDeps:
     router: EventRouter
     case_channels: CaseChannels
     identity: BotIdentity
+    admin_channel: str
 
     @cached_property
     def workflows(self) -> WorkflowClient:
@@ -181,8 +183,13 @@ class CoreDeps:
 
     @cached_property
     def alerts(self) -> FailureAlerts:
-        """Tells people of activities that keep failing."""
-        return FailureAlerts(self.outbox, self.case_channels.escalations)
+        """Tells the admin of activities that keep failing."""
+        return FailureAlerts(self.outbox, self.admin_channel)
+
+    @cached_property
+    def faults(self) -> InstallationFaults:
+        """Tells the admin of faults of the installation."""
+        return InstallationFaults(self.database, self.outbox, self.admin_channel)
 
 
 class _Prunable(Protocol):
@@ -243,6 +250,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                     targets=settings.case.sla,
                 ),
                 identity,
+                settings.channels.admin,
             )
 
 
@@ -277,6 +285,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         sweeps.open_handovers(workflow_sweeps),
         sweeps.open_approvals(workflow_sweeps),
         sweeps.open_jobs(runner),
+        sweeps.untold_faults(deps.faults),
     ]
     all_sweeps.sort(key=lambda sweep: sweep.waits_for_slack)
     async with open_conversations(given, deps, services) as (conversations, approvals):
