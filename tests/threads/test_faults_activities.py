@@ -7,7 +7,8 @@ from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.slack.client import SlackClient
-from threadline.threads.faults import SETTLED, FaultStore, InstallationFaults
+from threadline.threads.fault_store import SETTLED, FaultStore
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack.identity import ESCALATIONS
 

@@ -17,7 +17,8 @@ from threadline.handovers.model import Handover
 from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import AgentJob, JobRunner
 from threadline.jobs.store import JobStore
-from threadline.threads.faults import FaultStore, InstallationFault, InstallationFaults
+from threadline.threads.fault_store import FaultStore, InstallationFault
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.sweep import Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -77,7 +78,7 @@ def untold_faults(faults: InstallationFaults) -> Sweep[InstallationFault]:
     """Faults of the installation, and ends of faults, that the admin was not told."""
     return Sweep(
         "faults",
-        lambda tx, *page: FaultStore(tx).untold_after(*page, time.time()),
+        lambda tx, after, limit: FaultStore(tx).untold_after(after, limit, time.time()),
         faults.tell,
         waits_for_slack=True,
     )
