@@ -7,6 +7,8 @@ from typing import Any
 from aiohttp import web
 from pydantic import SecretStr
 
+REPOSITORY = 4711
+"""GitHub's id of the repository `acme/shop`."""
 TOKEN = SecretStr("ghp_verysecretverysecret")
 
 
@@ -20,6 +22,9 @@ class FakeGitHub:
     refuse: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     refuse_posts: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     lose_draft: bool = False
+    takes_drafts: bool = True
+    ignores_head: bool = False
+    """Lists the pull requests of every branch, as some servers do when they do not know the head."""
     head_of: Callable[[str], str] = str
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -31,18 +36,36 @@ class FakeGitHub:
         number = int(request.match_info.get("number", "0"))
         if request.method == "GET" and not number:
             branch = request.query["head"].removeprefix("acme:")
-            return web.json_response([pull for pull in reversed(self.pulls) if pull["head"]["ref"] == branch])
+            pulls = [each for each in reversed(self.pulls) if self.ignores_head or each["head"]["ref"] == branch]
+            size, page = int(request.query["per_page"]), int(request.query["page"])
+            return web.json_response(pulls[(page - 1) * size : page * size])
         if number > len(self.pulls):
             return web.json_response({"message": "Not Found"}, status=404)
         if request.method == "POST":
             given = await request.json()
-            number = len(self.pulls) + 1
-            head = {"ref": given["head"], "sha": self.head_of(given["head"])}
-            links = {"number": number, "html_url": f"https://github.example/acme/shop/pull/{number}"}
-            self.pulls.append(given | links | {"head": head, "state": "open", "merged": False})
+            if given["draft"] and not self.takes_drafts:
+                said = "Draft pull requests are not supported in this repository."
+                return web.json_response({"message": said}, status=422)
+            self.add(given, self.head_of(given["head"]))
+            number = len(self.pulls)
             if self.lose_draft:
                 self.lose_draft = False
                 return web.json_response({}, status=502)
         elif request.method == "PATCH":
             self.pulls[number - 1] |= await request.json()
         return web.json_response(self.pulls[number - 1])
+
+    def add(self, given: dict[str, Any], sha: str, repository: int | None = REPOSITORY) -> dict[str, Any]:
+        """A pull request from the branch `given["head"]` of a repository; None where that was deleted."""
+        number = len(self.pulls) + 1
+        source = None if repository is None else {"id": repository}
+        pull = given | {
+            "number": number,
+            "html_url": f"https://github.example/acme/shop/pull/{number}",
+            "head": {"ref": given["head"], "sha": sha, "repo": source},
+            "base": {"ref": given["base"], "repo": {"id": REPOSITORY}},
+            "state": "open",
+            "merged": False,
+        }
+        self.pulls.append(pull)
+        return pull

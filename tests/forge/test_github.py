@@ -1,15 +1,17 @@
 """One draft for each case at GitHub, whatever it answers."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
-from tests.forge.fake_github import TOKEN, FakeGitHub
+from tests.forge.fake_github import REPOSITORY, TOKEN, FakeGitHub
 from tests.forge.fixes import SECOND
 from tests.forge.test_pull_requests import commits
 from tests.support.git_repository import GitRepository
+from threadline.cases.blocks import pull_request_text
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.forge.github import GitHub
 from threadline.forge.pull_requests import FixRequest, PullRequests
@@ -24,7 +26,7 @@ async def test_same_request_twice_makes_one_commit_and_one_draft(
     assert (first.url, first.number) == ("https://github.example/acme/shop/pull/1", 1)
     assert github.calls == ["GET", "POST", "GET"]
     (pull,) = github.pulls
-    assert (pull["draft"], pull["base"], pull["title"]) == (True, "main", "BUG-12: Totals are one too high")
+    assert (pull["draft"], pull["base"]["ref"], pull["title"]) == (True, "main", "BUG-12: Totals are one too high")
 
 
 async def test_draft_whose_answer_was_lost_is_found_again(
@@ -88,6 +90,60 @@ async def test_refusal_of_github_is_permanent_or_transient(
     assert getattr(failure.value, "retry_after", None) == wait
     assert TOKEN.get_secret_value() not in repr(failure.value)
     assert (await hosted.open(asked)).number == 1
+
+
+OTHERS: dict[str, tuple[dict[str, str], int | None]] = {
+    "another branch": ({"head": "feature", "base": "main"}, REPOSITORY),
+    "a branch that begins like ours": ({"head": "threadline/bug-120", "base": "main"}, REPOSITORY),
+    "the same branch of a fork": ({"head": "threadline/bug-12", "base": "main"}, 99),
+    "the same branch of a deleted fork": ({"head": "threadline/bug-12", "base": "main"}, None),
+    "the same branch for another base": ({"head": "threadline/bug-12", "base": "release"}, REPOSITORY),
+}
+"""Pull requests that a server may list for our branch and that are not ours."""
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+@pytest.mark.parametrize("other", OTHERS)
+async def test_pull_request_of_somebody_else_stays_as_it_is(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest, other: str, state: str
+) -> None:
+    github.ignores_head = True
+    fields, repository = OTHERS[other]
+    theirs = github.add({"title": "Mine", "body": "Hands off", **fields}, "f" * 40, repository)
+    theirs["state"] = state
+    before = copy.deepcopy(theirs)
+    for _ in range(2):
+        assert (await hosted.open(asked)).number == 2
+    assert github.pulls[0] == before
+    assert (await hosted.open(replace(asked, title="Another title"))).number == 2
+    assert github.pulls[0] == before
+    assert "PATCH" in github.calls
+
+
+async def test_own_draft_is_found_behind_many_of_other_branches(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
+    github.ignores_head = True
+    own = await hosted.open(asked)
+    for number in range(250):
+        github.add({"title": "Theirs", "body": "", "head": f"feature-{number}", "base": "main"}, "f" * 40)
+    assert (await hosted.open(asked)).number == own.number
+
+
+async def test_repository_without_drafts_gets_an_ordinary_pull_request(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
+    github.takes_drafts = False
+    opened = await hosted.open(asked)
+    assert (opened.number, opened.draft) == (1, False)
+    assert await hosted.open(asked) == opened
+    assert "ordinary pull request" in pull_request_text("BUG-12", opened)
+
+
+async def test_draft_is_called_one(hosted: PullRequests, asked: FixRequest) -> None:
+    opened = await hosted.open(asked)
+    assert opened.draft
+    assert "It is a draft" in pull_request_text("BUG-12", opened)
 
 
 async def test_draft_that_github_does_not_list_yet_is_looked_for_again(

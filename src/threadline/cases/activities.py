@@ -145,10 +145,11 @@ class LiveCaseActivities(CaseActivities):
             if case.status is CaseStatus.RESOLVED:
                 return await CaseStore(tx).snapshot(turn.bug_id)
         opened = await self.pull_requests.open(_request(case, record))
+        known = PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit)
         async with self.database.begin() as tx:
-            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, PullRequest(**vars(opened)))
+            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, known)
         try:
-            await self.posts.post_pull_request(case, turn.turn, opened.url)
+            await self.posts.post_pull_request(case, turn.turn, opened)
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
             _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
         _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)

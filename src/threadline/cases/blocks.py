@@ -2,6 +2,7 @@
 
 from threadline.cases.model import NoticeKind, Reason, SlaEventKind
 from threadline.cases.outcome import TurnPost
+from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
 from threadline.slack.text import escape, open_fence, split_markdown
@@ -91,16 +92,19 @@ def sla_text(bug_id: str, kind: SlaEventKind) -> str:
     return f"**{bug_id}**: {_SLA[kind]}"
 
 
-def pull_request_text(bug_id: str, url: str) -> str:
-    return (
-        f"A fix for **{bug_id}** is proposed: {url}\n\nIt is a draft. Please review it. "
-        "Say here whether it is good or what should change."
-    )
+def pull_request_text(bug_id: str, fix: OpenedPullRequest) -> str:
+    if fix.number is None:
+        form = "It is a pushed branch, without a pull request. Please review it."
+    elif fix.draft:
+        form = "It is a draft. Please review it."
+    else:
+        form = "It is an ordinary pull request, since it could not be a draft. Please review it before it is merged."
+    return f"A fix for **{bug_id}** is proposed: {fix.url}\n\n{form} Say here whether it is good or what should change."
 
 
-def late_pull_request_text(bug_id: str, url: str) -> str:
+def late_pull_request_text(bug_id: str, fix: OpenedPullRequest) -> str:
     """A pull request whose case was closed before it was opened."""
-    return f"A fix for **{bug_id}** had been pushed when the case was closed: {url}. It is left as it is."
+    return f"A fix for **{bug_id}** had been pushed when the case was closed: {fix.url}. It is left as it is."
 
 
 def fix_proposed_text(bug_id: str) -> str:

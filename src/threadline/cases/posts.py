@@ -31,6 +31,7 @@ from threadline.cases.store.lists import CaseLists, MissingAnswer
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
+from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
@@ -129,14 +130,14 @@ class LiveCasePostActivities(CasePostActivities):
         ts = await self.outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
         return Thread(case.thread.team, channel, ts)
 
-    async def post_pull_request(self, case: CaseRecord, turn: int, url: str) -> None:
+    async def post_pull_request(self, case: CaseRecord, turn: int, fix: OpenedPullRequest) -> None:
         """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
         async with self.database.begin() as tx:
             closed = (await CaseStore(tx).get(case.bug_id)).status is CaseStatus.RESOLVED
         said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
         if case.summary:
             text = blocks.late_pull_request_text if closed else blocks.pull_request_text
-            said.insert(0, (case.summary, text(case.bug_id, url)))
+            said.insert(0, (case.summary, text(case.bug_id, fix)))
         for thread, words in said:
             await self._post(case, thread, f"turn:{turn}:fix:{thread.channel}", formatting.notice(words))
 

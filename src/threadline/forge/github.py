@@ -23,8 +23,23 @@ TIMEOUT = aiohttp.ClientTimeout(total=30)
 GITHUB_API = "https://api.github.com"
 RemoteState = Literal["open", "merged", "closed", "gone"]
 """What became of a pull request; `gone` when there is none of that number."""
+_PAGE, _MAX_PAGES = 100, 20
+"""Pull requests that one answer lists at most, and answers that are read."""
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
 """What `read` raises at an answer of another form."""
+
+
+@dataclass(frozen=True)
+class HostedPullRequest:
+    """A pull request at GitHub. `draft`: GitHub lets nobody merge it yet."""
+
+    url: str
+    number: int
+    draft: bool
+
+
+class DraftsUnsupported(Permanent):
+    """The repository takes no drafts, as private ones of some plans and older servers do."""
 
 
 @dataclass(frozen=True)
@@ -61,34 +76,57 @@ class GitHub:
 
     async def ensure_draft(
         self, slug: str, branch: str, commit: str, into: str, title: str, body: str
-    ) -> tuple[str, int]:
-        """Open a draft pull request, or bring the one that is there up to date; returns its URL and number.
+    ) -> HostedPullRequest:
+        """Open a draft pull request, or bring the one that is there up to date.
 
-        The change is on `branch` of `owner/name` (`slug`), with `commit` (a full id) as its newest, and is for the
-        branch `into`; the body is Markdown. Raises `Permanent` when GitHub refuses, and `Transient` when it is away or
-        asks to wait.
+        Only an open pull request from this branch of this repository into `into` is ever changed. Some servers answer
+        with others when they are asked for a branch, so each one listed is compared. A repository that takes no drafts
+        gets an ordinary pull request.
+
+        Args:
+            slug: the repository, as `owner/name`.
+            commit: the full id of the newest commit on `branch`.
+            into: the branch that is to take the change.
+            body: Markdown.
+
+        Raises:
+            Permanent: GitHub refuses.
+            Transient: GitHub is away or asks to wait.
         """
-        about, pulls = f"The repository {slug}", f"/repos/{slug}/pulls"
+        about = f"The repository {slug}"
+        pulls = f"/repos/{slug}/pulls"
         texts = {"title": title, "body": body}
-
-        def find(listed: Any) -> tuple[str, int, bool] | None:
+        own = [pull for pull in await self._pulls_from(slug, branch) if _is_from(pull, branch, into)]
+        still_open = next((pull for pull in own if pull["state"] == "open"), None)
+        if still_open is None:
             # A closed one at this very commit answers a request that is repeated late, and is no reason for a second.
-            found = next((pull for pull in listed if pull["state"] == "open"), None) or next(
-                (pull for pull in listed if pull["head"]["sha"] == commit), None
-            )
-            if found is None:
-                return None
-            stale = found["state"] == "open" and any(found.get(name) != value for name, value in texts.items())
-            return *_place(found), stale
+            closed = next((pull for pull in own if pull["head"]["sha"] == commit), None)
+            if closed is not None:
+                return _hosted(closed)
+            return await self._open(pulls, about, texts | {"head": branch, "base": into})
+        if any(still_open.get(name) != value for name, value in texts.items()):
+            path = f"{pulls}/{int(still_open['number'])}"
+            return await self.call("PATCH", path, about, _hosted, body=texts)
+        return _hosted(still_open)
 
-        head = f"{slug.partition('/')[0]}:{branch}"
-        known = await self.call("GET", pulls, about, find, params={"head": head, "state": "all", "per_page": "50"})
-        if known is None:
-            return await self.call(
-                "POST", pulls, about, _place, body=texts | {"head": branch, "base": into, "draft": True}
-            )
-        url, number, stale = known
-        return await self.call("PATCH", f"{pulls}/{number}", about, _place, body=texts) if stale else (url, number)
+    async def _pulls_from(self, slug: str, branch: str) -> list[Any]:
+        """The pull requests that GitHub lists for a branch, newest first: all pages, since a server that ignores the
+        branch lists those of the whole repository."""
+        found: list[Any] = []
+        asked = {"head": f"{slug.partition('/')[0]}:{branch}", "state": "all", "per_page": str(_PAGE)}
+        for page in range(1, _MAX_PAGES + 1):
+            params = asked | {"page": str(page)}
+            listed = await self.call("GET", f"/repos/{slug}/pulls", f"The repository {slug}", _pulls, params=params)
+            found += listed
+            if len(listed) < _PAGE:
+                break
+        return found
+
+    async def _open(self, pulls: str, about: str, fields: Mapping[str, object]) -> HostedPullRequest:
+        try:
+            return await self.call("POST", pulls, about, _hosted, body={**fields, "draft": True})
+        except DraftsUnsupported:
+            return await self.call("POST", pulls, about, _hosted, body={**fields, "draft": False})
 
     async def pull_request_state(self, slug: str, number: int) -> RemoteState:
         """Raises `Permanent` when GitHub refuses, and `Transient` when it is away or asks to wait."""
@@ -185,6 +223,8 @@ class GitHub:
         if status == 422 and "already exists" in text:
             return Transient("GitHub knows the pull request, and does not list it yet.", retry_after=5)
         said, advice = _quote(text), self._advice
+        if status == 422 and _refuses_drafts(text):
+            return DraftsUnsupported(f"GitHub refused it (HTTP 422). {said}".strip())
         reasons = {
             401: f"GitHub does not accept the token: set a new one in {advice.token}.",
             403: f"GitHub does not allow it: {said or advice.right}",
@@ -193,8 +233,32 @@ class GitHub:
         return Permanent(reasons.get(status) or f"GitHub refused it (HTTP {status}). {said}".strip())
 
 
-def _place(pull: Any) -> tuple[str, int]:
-    return str(pull["html_url"]), int(pull["number"])
+def _pulls(listed: Any) -> list[Any]:
+    """The list, of which each entry has what `_is_from` and `_hosted` read."""
+    for pull in listed:
+        _hosted(pull)
+        str(pull["state"])
+        str(pull["head"]["sha"])
+    return list(listed)
+
+
+def _is_from(pull: Any, branch: str, into: str) -> bool:
+    """Whether a pull request leads from this branch of its own repository into the branch `into`. The repositories are
+    compared by their ids, since a renamed one has another name than the settings. A deleted fork is None."""
+    head, base = pull["head"], pull["base"]
+    if head.get("ref") != branch or base.get("ref") != into:
+        return False
+    source, target = head.get("repo"), base.get("repo")
+    return bool(source and target and source.get("id") is not None and source["id"] == target.get("id"))
+
+
+def _hosted(pull: Any) -> HostedPullRequest:
+    return HostedPullRequest(str(pull["html_url"]), int(pull["number"]), bool(pull.get("draft")))
+
+
+def _refuses_drafts(text: str) -> bool:
+    said = text.lower()
+    return "draft" in said and "not supported" in said
 
 
 def _quote(text: str) -> str:

@@ -49,13 +49,15 @@ class FixRequest:
 
 @dataclass(frozen=True)
 class OpenedPullRequest:
-    """A pull request; `number` is missing where the pushed branch is all there is."""
+    """A pull request; `number` is missing where the pushed branch is all there is. `draft`: GitHub lets nobody merge it
+    yet."""
 
     repository: str
     branch: str
     url: str
     number: int | None
     commit: str
+    draft: bool = False
 
 
 class PullRequests:
@@ -97,10 +99,8 @@ class PullRequests:
         at_github = self._paths_too if remote.is_path else remote.host == self._host
         if self._github is None or not at_github:
             return OpenedPullRequest(request.repository, branch, f"{remote.link}#{branch}", None, commit)
-        url, number = await self._github.ensure_draft(
-            remote.slug, branch, commit, tips.default_name, title, request.body
-        )
-        return OpenedPullRequest(request.repository, branch, url, number, commit)
+        hosted = await self._github.ensure_draft(remote.slug, branch, commit, tips.default_name, title, request.body)
+        return OpenedPullRequest(request.repository, branch, hosted.url, hosted.number, commit, hosted.draft)
 
     async def state(self, opened: OpenedPullRequest) -> RemoteState:
         """What became of a pull request. Without GitHub it is `merged` when the default branch holds its commit, and
