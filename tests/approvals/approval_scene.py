@@ -137,7 +137,7 @@ _OUTCOME = re.compile(r"ACT-\d+ was ")
 
 
 async def _find_user(user_id: str) -> User:
-    return User(name="Ana", guest=user_id == GUEST)
+    return User(TEAM, name="Ana", guest=user_id == GUEST)
 
 
 @dataclass

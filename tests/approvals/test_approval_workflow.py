@@ -116,7 +116,7 @@ def make_house(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> MakeHous
     ) -> AsyncIterator[ApprovalWorkflows]:
         async with server() as environment:
             desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
-            routing = RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE")
+            routing = RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE", team=TEAM)
             gateway = EventRouter(routing, environment.client, KnownThreads())
             yield ApprovalWorkflows(desk, environment, gateway)
 

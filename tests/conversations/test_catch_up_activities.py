@@ -32,7 +32,14 @@ from threadline_devstack.slack.model import SandboxMessage
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
 CALL = f"<@{BOT}>"
 CHANNELS = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
-ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, BOT, identity.BOT_ID)
+ROUTING = RoutingConfig(
+    identity.REPORTS,
+    identity.SUMMARIES,
+    identity.ESCALATIONS,
+    BOT,
+    identity.BOT_ID,
+    team=identity.TEAM,
+)
 
 
 class Memory:

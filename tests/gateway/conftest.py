@@ -27,7 +27,14 @@ from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import identity
 
 SOCKET = GatewayConfig(app_token=identity.APP_TOKEN, port=0)
-ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
+ROUTING = RoutingConfig(
+    identity.REPORTS,
+    identity.SUMMARIES,
+    identity.ESCALATIONS,
+    identity.BOT_USER,
+    identity.BOT_ID,
+    team=identity.TEAM,
+)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET = "signing-secret"
 CONFIG = GatewayConfig(signing_secret=SECRET, port=0)
-ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID)
+ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1")
 
 _serial = count(1)
 

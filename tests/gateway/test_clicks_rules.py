@@ -15,7 +15,12 @@ from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
-HASH = "0f" * 32
+HASH, BOT_ID = "0f" * 32, "B_BOT"
+
+
+def parsed(body: dict[str, Any]) -> WorkflowStart | None:
+    """What a press starts in the workspace T1."""
+    return parse_button(body, "T1", BOT_ID)
 
 
 def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
@@ -37,7 +42,7 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
 
 def press_in(body: dict[str, Any]) -> ButtonPress:
     """What the workflow is sent."""
-    start = parse_button(body)
+    start = parsed(body)
     assert isinstance(start, WorkflowStart)
     assert start.signal == BUTTON_PRESSED
     (press,) = start.signal_args
@@ -46,7 +51,7 @@ def press_in(body: dict[str, Any]) -> ButtonPress:
 
 
 def test_click_says_who_decides_which_action_and_where() -> None:
-    start = parse_button(payload())
+    start = parsed(payload())
     assert isinstance(start, WorkflowStart)
     assert start.workflow_id == approval_workflow_id("T1", "ACT-1")
     assert start.argument == ApprovalRun("T1", "ACT-1")
@@ -54,6 +59,14 @@ def test_click_says_who_decides_which_action_and_where() -> None:
     assert (press.user_id, press.value, press.action_id, press.at) == ("U1", value, APPROVE, 1790000000.5)
     assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     assert press_in(payload({"action_id": REJECT})).action_id == REJECT
+
+
+@pytest.mark.parametrize("team", [{"id": "T1"}, {"id": "T2"}, None, {"id": ""}])
+def test_press_is_for_our_workspace_wherever_the_person_presses(team: object) -> None:
+    body = payload(team=team, user={"id": "U1", "team_id": "T2"}, message={"bot_id": BOT_ID, "ts": "1.2"})
+    start = parsed(body)
+    assert isinstance(start, WorkflowStart)
+    assert start.argument == ApprovalRun("T1", "ACT-1")
 
 
 def test_each_press_has_a_key_of_its_own() -> None:
@@ -76,24 +89,24 @@ def test_each_press_has_a_key_of_its_own() -> None:
         payload({"action_id": TAKE}),
         payload({"action_id": CLOSE}),
         payload({"value": "T1:C0GENERAL:1789999990.000100:4"}),
-        payload(team={"id": ""}, user={"id": "U1"}),
+        payload(message={"bot_id": "B_ELSE", "ts": "1789999999.000100"}),
     ],
 )
 def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
-    assert parse_button(body) is None
+    assert parsed(body) is None
 
 
 def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
     ref = ConversationTurn(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
     for button in (TAKE, CLOSE):
         body = payload({"action_id": button, "value": ref.key})
-        start, press = parse_button(body), press_in(body)
+        start, press = parsed(body), press_in(body)
         assert isinstance(start, WorkflowStart)
         assert start.workflow_id == handover_workflow_id(ref.thread, 4)
         assert (start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
         assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
-    elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})
-    assert parse_button(elsewhere) is None
+    other = ConversationTurn(Thread("T2", "C0GENERAL", "1789999990.000100"), 4)
+    assert parsed(payload({"action_id": TAKE, "value": other.key}, team={"id": "T2"})) is None
 
 
 def test_unreadable_time_is_left_open() -> None:
@@ -114,4 +127,4 @@ json_values = st.recursive(
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
 def test_any_json_can_be_parsed(body: dict[str, Any]) -> None:
-    assert isinstance(parse_button(body), WorkflowStart | None)
+    assert isinstance(parsed(body), WorkflowStart | None)

@@ -32,7 +32,7 @@ from threadline.gateway.server import GatewayConfig
 from threadline_devstack.slack import identity
 
 SECRET = "signing-secret"
-ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID)
+ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1")
 PAYLOADS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("payloads.json").read_text(encoding="utf-8"))
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 CONTENT_TYPES = (JSON, FORM, "text/plain", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "?")

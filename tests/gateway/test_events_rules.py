@@ -1,5 +1,6 @@
 """Where each kind of Slack event goes, and why others go nowhere."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from tests.gateway.slack_events import (
     share,
 )
 from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, route
-from threadline.slack.model import FileRef, Thread
+from threadline.slack.model import AuthorRefusal, FileRef, Thread
 from threadline.threads.model import parse_message
 
 
@@ -145,10 +146,54 @@ def test_deletion_names_its_original_and_carries_no_text(event: Json) -> None:
     assert found.thread == Thread(TEAM, REPORTS, ROOT)
 
 
-def test_team_is_that_of_the_installation_not_of_the_author() -> None:
-    assert message_of(routed(said(team="T_GUEST"))).id.startswith("T1:")
-    granted = [{"team_id": "T2"}]
-    assert message_of(routed(said(team="T_GUEST"), team_id=None, authorizations=granted)).id.startswith("T2:")
+THEIRS = "T_THEIRS"
+OUR_TEAM: list[tuple[str, Json]] = [
+    ("nothing is named", {"team_id": None}),
+    ("our workspace", {"context_team_id": TEAM, "authorizations": [{"team_id": TEAM}]}),
+    ("their channel", {"team_id": THEIRS, "context_team_id": TEAM, "authorizations": [{"team_id": TEAM}]}),
+    ("their channel, named by nothing else", {"team_id": THEIRS}),
+    ("an arbitrary installation", {"context_team_id": TEAM, "authorizations": [{"team_id": THEIRS}]}),
+    ("no team, and an arbitrary installation", {"team_id": None, "authorizations": [{"team_id": THEIRS}]}),
+    ("their context of a shared channel", {"context_team_id": THEIRS, "is_ext_shared_channel": True}),
+    ("a grid", {"team_id": "E_GRID", "context_team_id": TEAM, "context_enterprise_id": "E_GRID"}),
+    ("damaged", {"team_id": 7, "context_team_id": None, "authorizations": "x"}),
+]
+
+
+@pytest.mark.parametrize("author", [{}, {"team": THEIRS}, {"team": TEAM, "user_team": TEAM, "source_team": TEAM}])
+@pytest.mark.parametrize("body", [row[1] for row in OUR_TEAM], ids=[row[0] for row in OUR_TEAM])
+def test_team_is_that_of_the_installation_whatever_a_delivery_names(body: Json, author: Json) -> None:
+    found = routed(said(**author), **body)
+
+    assert isinstance(found, Route)
+    assert found.thread == Thread(TEAM, REPORTS, ROOT)
+    assert found.message.id == f"{TEAM}:{REPORTS}:{ROOT}"
+
+
+def test_reactions_edits_and_deletions_are_of_the_installation_as_well() -> None:
+    sign = {"type": "reaction_added", "reaction": "octagonal_sign", "user": OTHER, "event_ts": LATER}
+    placed = {**sign, "item": {"channel": "C_ELSE", "ts": ROOT}}
+    for event in (placed, edit(said(text="worse"), said()), deletion(said())):
+        assert message_of(routed(event, team_id=THEIRS)).id.startswith(f"{TEAM}:")
+
+
+@pytest.mark.parametrize("shared", [False, None, "true"])
+def test_delivery_to_the_installation_of_another_workspace_is_ignored(shared: Any) -> None:
+    body = {"context_team_id": THEIRS, "is_ext_shared_channel": shared, "authorizations": [{"team_id": TEAM}]}
+    assert routed(said(), **body) == IgnoreReason.OTHER_INSTALLATION
+
+
+@pytest.mark.parametrize("named", [{"user_team": THEIRS}, {"source_team": THEIRS}])
+def test_event_that_names_its_authors_company_is_refused_at_once(named: Json) -> None:
+    assert routed(said(**named), team_id=THEIRS) == AuthorRefusal.OTHER_COMPANY
+    body = {"type": "event_callback", "team_id": TEAM, "event": said(**named)}
+    assert isinstance(route(body, replace(CONFIG, external_people=frozenset({REPORTS}))), Route)
+    # In a grid they may belong to our workspace too: Slack is asked.
+    assert isinstance(route(body, replace(CONFIG, enterprise="E_GRID")), Route)
+
+
+def test_gateway_that_does_not_know_its_team_takes_nothing() -> None:
+    assert route({"team_id": TEAM, "event": said()}, replace(CONFIG, team="")) == IgnoreReason.MISSING_FIELDS
 
 
 def test_files_are_references_without_removed_ones() -> None:

@@ -18,6 +18,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline import telemetry
 from threadline.cases.model import bug_workflow_id
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget
@@ -99,6 +100,72 @@ async def test_external_people_count_like_others_in_an_open_channel(serve: Serve
     async with serve(identity.REPORTS) as gateway:
         for user in EXTERNAL:
             assert await gateway.reported(user.id)
+
+
+def shared_channel(sandbox: FaultySlack, **how: Any) -> str:
+    """A channel that is shared with another company, in which a colleague and a stranger are."""
+    sandbox.workspace.add_user(SandboxUser("U0EVE", "eve", "eve", team=identity.PARTNER))
+    people = [identity.BOT_USER, identity.REPORTER, "U0EVE"]
+    channel = sandbox.workspace.create_channel(f"shared-{len(how)}", people, partner=identity.PARTNER, **how)
+    return channel.id
+
+
+SHARED: list[tuple[str, dict[str, Any]]] = [
+    ("ours", {}),
+    ("ours, without user_team", {"names_author_team": False}),
+    ("theirs", {"host": identity.PARTNER}),
+    ("theirs, without user_team", {"host": identity.PARTNER, "names_author_team": False}),
+    ("ours, their context", {"context": identity.PARTNER}),
+    ("theirs, their context", {"host": identity.PARTNER, "context": identity.PARTNER, "names_author_team": False}),
+]
+
+
+@pytest.mark.parametrize("how", [row[1] for row in SHARED], ids=[row[0] for row in SHARED])
+async def test_in_a_shared_channel_our_colleague_counts_and_a_stranger_does_not(
+    serve: Serve, sandbox: FaultySlack, how: dict[str, Any]
+) -> None:
+    channel = shared_channel(sandbox, **how)
+    call = f"<@{identity.BOT_USER}> list the open tickets"
+    async with serve() as gateway:
+        theirs = sandbox.say("U0EVE", channel, call)
+        ours = sandbox.say(identity.REPORTER, channel, call)
+        await sandbox.deliveries.settled()
+        for user in ("U0EVE", identity.REPORTER):
+            sandbox.workspace.react(channel, ours, user, "octagonal_sign")
+        await sandbox.deliveries.settled()
+        counts = await gateway.process.counts()
+        started = [await is_conversation(gateway.temporal, channel, ts) for ts in (theirs, ours)]
+
+    assert started == [False, True]
+    assert (counts["conversation"], counts["other_company"], counts["stop"]) == (1, 2, 1)
+
+
+async def is_conversation(temporal: Client, channel: str, ts: str) -> bool:
+    """Whether a conversation of our workspace runs in this thread."""
+    handle = temporal.get_workflow_handle(conversation_workflow_id(Thread(identity.TEAM, channel, ts)))
+    try:
+        await handle.describe()
+    except RPCError:
+        return False
+    return True
+
+
+async def test_colleague_of_a_grid_counts_where_they_belong_to_our_workspace(
+    serve: Serve, sandbox: FaultySlack
+) -> None:
+    both, other = (identity.TEAM, "T0SISTER"), ("T0SISTER",)
+    sandbox.workspace.add_user(SandboxUser("U0BOTH", "both", "both", team="T0SISTER", enterprise_teams=both))
+    sandbox.workspace.add_user(SandboxUser("U0SISTER", "sister", "sister", team="T0SISTER", enterprise_teams=other))
+    async with serve() as gateway:
+        assert await gateway.reported("U0BOTH")
+        assert not await gateway.reported("U0SISTER")
+
+
+async def test_user_whose_record_names_no_workspace_is_a_stranger() -> None:
+    async def find(user_id: str) -> User:
+        return User(name="Ann")
+
+    assert await AuthorPolicy(UserDirectory(find)).check("T1", said("U1")) == AuthorRefusal.STRANGER
 
 
 async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, sandbox: FaultySlack) -> None:

@@ -33,7 +33,7 @@ PAUSE = 15.0
 @pytest.fixture
 async def handover(make_talk: Make) -> AsyncIterator[HandoverWorkflowScene]:
     async with real_time() as environment:
-        routing = RoutingConfig("", "", ESCALATIONS, BOT_USER, BOT_ID)
+        routing = RoutingConfig("", "", ESCALATIONS, BOT_USER, BOT_ID, team=TEAM)
         gateway = EventRouter(routing, environment.client, KnownThreads())
         workflows = WorkflowClient(environment.client)
         yield HandoverWorkflowScene(

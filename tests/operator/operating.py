@@ -93,7 +93,7 @@ class Told(SlackContext):
         said = [(f"{WHEN.timestamp():.6f}", f"U{n}", f"{self._words} said {n}") for n in range(self._rows)]
         files = [{"id": "F1", "name": "a.pdf"}]
         return [{"ts": ts, "user": user, "text": text, "files": files} for ts, user, text in said], {
-            user: User(name="Bob") for _, user, _ in said
+            user: User(THREAD.team, name="Bob") for _, user, _ in said
         }
 
 

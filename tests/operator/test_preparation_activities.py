@@ -45,7 +45,7 @@ QUESTION = "Which skills does our team have for the website relaunch status?"
 
 
 async def find_user(user_id: str) -> User | None:
-    return User(name="Ann", email="ann@x.test")
+    return User(THREAD.team, name="Ann", email="ann@x.test")
 
 
 class Heard(History):

@@ -18,7 +18,7 @@ from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPOR
 pytestmark = pytest.mark.slow
 
 EVERYTHING = {*TOLD.values(), FINDINGS, UNPROTECTED}
-CONFIG = RoutingConfig(REPORTS, SUMMARIES, "", BOT_USER, BOT_ID)
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, "", BOT_USER, BOT_ID, team=TEAM)
 SECRETS = {
     "report": "ghp_" + "Rb7Kq2" * 6,
     "reply": "xoxb-" + "2718281828-3141592653-" + "Qw7Er9" * 4,

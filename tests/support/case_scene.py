@@ -295,7 +295,14 @@ def core_activities(
     return activities_of(*live, threads, catch_up(database, slack, deps.router), sweeping)
 
 
-ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
+ROUTING = RoutingConfig(
+    identity.REPORTS,
+    identity.SUMMARIES,
+    identity.ESCALATIONS,
+    identity.BOT_USER,
+    identity.BOT_ID,
+    team=identity.TEAM,
+)
 FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 
 

@@ -28,7 +28,7 @@ def members(guests: Sequence[str] = ()) -> UserDirectory:
     """A workspace whose people are full members, except for these guests."""
 
     async def find(user_id: str) -> User:
-        return User(guest=user_id in guests)
+        return User("T1", guest=user_id in guests)
 
     return UserDirectory(find)
 

@@ -14,7 +14,7 @@ from threadline_devstack.slack.model import SandboxMessage as Post
 from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
-CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
+CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID, team=identity.TEAM)
 
 
 class Floor:

@@ -88,7 +88,7 @@ class Office:
     async def _find(self, user_id: str) -> User | None:
         if self.slack_fault:
             raise self.slack_fault
-        return User(name="Rina") if user_id == "U1" else User(guest=True)
+        return User("T1", name="Rina") if user_id == "U1" else User("T1", guest=True)
 
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
         runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self._services(), read_only=False), self.ledger)

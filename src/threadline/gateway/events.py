@@ -8,7 +8,7 @@ from typing import Any
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
-from threadline.slack.text import files_of, objects, remove_mention, string_field, text_of, words_of
+from threadline.slack.text import files_of, remove_mention, string_field, text_of, words_of
 from threadline.threads import phrases
 from threadline.threads.model import (
     IncomingMessage,
@@ -32,7 +32,8 @@ class SlackEvent:
 
     - `correction`: EDIT or DELETION; None for any other event;
     - `words`: what the author wrote; `text` also has what they share;
-    - `author_team`: the author's workspace, where Slack names it;
+    - `team`: our own workspace, in whichever company's channel the event happened;
+    - `author_team`: the author's workspace, where the event names it. `users.info` is the authority;
     - `text_changed`: the words differ from those before the edit;
     - `version`: the `ts` of an edit;
     - `item_user`: whose message a reaction is on; `channel` and `ts` are that message's, `user` put the reaction on it;
@@ -85,11 +86,28 @@ class SlackEvent:
         return message_id(self.team, self.channel, self.ts)
 
 
-def parse(body: Mapping[str, Any]) -> SlackEvent:
-    """Parse what Slack delivered, or any other JSON object."""
+def is_of_installation(body: Mapping[str, Any], team: str) -> bool:
+    """Whether Slack delivered this to the installation in `team`, our workspace.
+
+    An app that several workspaces have installed gets the events of all of them at one address.
+    `context_team_id` names the workspace through which the app gets an event. In a channel that
+    companies share, Slack delivers once for all installations and chooses the context, so there
+    the context excludes nothing. `team_id` is the workspace where the event happened, and
+    `authorizations` names one arbitrary installation: neither says whose event it is.
+    Source: https://docs.slack.dev/apis/events-api
+    """
+    context = string_field(body, "context_team_id")
+    return context in ("", team) or body.get("is_ext_shared_channel") is True
+
+
+def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
+    """Parse what Slack delivered, or any other JSON object.
+
+    Args:
+        body: the delivery.
+        team: our workspace, from `auth.test`. No team that the delivery names is taken for it.
+    """
     event = _object(body, "event")
-    # The workspace of the installation. In a shared channel the event itself may name the author's workspace.
-    authorized = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
     correction, said, before = _correction(event)
     item, event_type = _object(event, "item"), string_field(event, "type")
     reaction = string_field(event, "reaction") if event_type in REACTIONS else ""
@@ -99,13 +117,13 @@ def parse(body: Mapping[str, Any]) -> SlackEvent:
     return SlackEvent(
         type=event_type,
         correction=correction,
-        team=string_field(body, "team_id") or next(filter(None, authorized), ""),
+        team=team,
         channel=string_field(item if reaction else event, "channel"),
         channel_type=string_field(event, "channel_type"),
         ts=ts,
         thread_ts=string_field(said, "thread_ts") or ts,
         user=string_field(said, "user"),
-        author_team=string_field(said, "user_team"),
+        author_team=string_field(said, "user_team") or string_field(said, "source_team"),
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string_field(said, "parent_user_id").replace(SLACKBOT, ""),
         subtype=string_field(said, "subtype"),

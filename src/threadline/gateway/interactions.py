@@ -24,9 +24,18 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
 """For each button, the workflow that a press of it in a team is for; None where its value names none."""
 
 
-def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
-    """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object."""
-    actions, team = body.get("actions"), _text(body, "team", "id") or _text(body, "user", "team_id")
+def parse_button(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowStart | None:
+    """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object.
+
+    Args:
+        body: the interaction.
+        team: our workspace. The interaction's own `team` is where the person pressed, which in a channel that is shared
+            with another company may be theirs.
+        bot_id: our bot's. Each installation of an app has another: a card of another one is none of ours.
+    """
+    if _text(body, "message", "bot_id") not in ("", bot_id):
+        return None
+    actions = body.get("actions")
     for action in actions if isinstance(actions, list) else ():
         press = _press(body, action)
         workflow_of = _BUTTONS.get(press.action_id)

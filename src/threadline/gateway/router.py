@@ -101,7 +101,7 @@ class EventRouter:
         """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal. Whose
         press counts is decided by the workflow, which knows the button. Raises `NotAccepted` as `deliver`."""
         if body.get("type") == BLOCK_ACTIONS:
-            press = parse_button(body)
+            press = parse_button(body, self._config.team, self._config.bot_id)
             if press is None:
                 return Handled(IgnoreReason.UNKNOWN_BUTTON)
             async with _accepting(

@@ -37,6 +37,8 @@ class IgnoreReason(StrEnum):
     """In a thread that is no conversation with the bot."""
     ALREADY_STORED = "already_stored"
     """A word to stop that was delivered again: the conversation that it stopped has stored it."""
+    OTHER_INSTALLATION = "other_installation"
+    """Delivered to the installation of another workspace."""
     UNKNOWN_BUTTON = "unknown_button"
     """A press of another button than those of approvals and hand-overs."""
 
@@ -62,13 +64,19 @@ class RouteTarget(StrEnum):
 
 @dataclass(frozen=True)
 class RoutingConfig:
-    """Which channels are those of cases, and who the bot is (from `auth.test`). A channel that is not used is empty."""
+    """The channels of cases, and the installation.
+
+    A channel that is not used is empty. `team`, `enterprise`, `bot_user_id` and `bot_id` are those of `auth.test`.
+    Without a `team` every event is refused. `enterprise` is empty outside of an Enterprise Grid.
+    """
 
     reports_channel: str = ""
     summaries_channel: str = ""
     escalation_channel: str = ""
     bot_user_id: str = ""
     bot_id: str = ""
+    team: str = ""
+    enterprise: str = ""
     external_people: frozenset[str] = frozenset()
     """Channels in which people of other companies count like others."""
 
@@ -86,7 +94,9 @@ Ignored = IgnoreReason | AuthorRefusal
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
     """Find the route of a delivery (https://docs.slack.dev/reference/events/message), or of any other JSON object."""
-    event = events.parse(body)
+    if not events.is_of_installation(body, config.team):
+        return IgnoreReason.OTHER_INSTALLATION
+    event = events.parse(body, config.team)
     found = next(found for matches, found in _RULES if matches(event, config))
     return found if isinstance(found, Ignored) else found(event, config)
 
@@ -145,6 +155,15 @@ def _is_complete(event: SlackEvent) -> bool:
     return named and sound and bool(event.event_ts or not event.reaction)
 
 
+def _names_another_company(event: SlackEvent, at: RoutingConfig) -> bool:
+    """Whether the event itself says that its author belongs to another company. That it does not say so proves nothing:
+    `threads.authors` asks Slack. In an Enterprise Grid an event may name a workspace, or the organisation, of people
+    who belong to ours as well."""
+    if at.enterprise or event.correction == MessageKind.DELETION or event.channel in at.external_people:
+        return False
+    return event.author_team not in ("", at.team)
+
+
 def _in_case_channel(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel in (at.reports_channel, at.summaries_channel, at.escalation_channel)
 
@@ -170,10 +189,7 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     ),
     (lambda event, _: event.subtype not in _SUBTYPES, IgnoreReason.SUBTYPE),
     (lambda event, _: not _is_complete(event), IgnoreReason.MISSING_FIELDS),
-    (
-        lambda event, at: event.author_team not in ("", event.team) and event.channel not in at.external_people,
-        AuthorRefusal.OTHER_COMPANY,
-    ),
+    (lambda event, at: _names_another_company(event, at), AuthorRefusal.OTHER_COMPANY),
     (lambda event, _: event.correction == MessageKind.EDIT and not event.text_changed, IgnoreReason.UNFURL),
     # Reactions are for conversations, of which the channels of cases have none.
     (lambda event, at: bool(event.reaction) and _in_case_channel(event, at), IgnoreReason.REACTION),

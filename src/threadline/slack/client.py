@@ -180,8 +180,10 @@ class SlackClient:
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}
         profile: Mapping[str, Any] = told.get("profile") or {}
+        on_grid: Mapping[str, Any] = told.get("enterprise_user") or {}
         return User(
             team=str(told.get("team_id") or ""),
+            other_teams=frozenset(map(str, on_grid.get("teams") or ())),
             guest=bool(told.get("is_restricted") or told.get("is_ultra_restricted")),
             external=bool(told.get("is_stranger")),
             name=str(profile.get("display_name") or profile.get("real_name") or told.get("name") or ""),
@@ -200,13 +202,15 @@ class SlackClient:
 
 @dataclass(frozen=True)
 class BotIdentity:
-    """Who the bot token belongs to. `name` is the bot user's, `url` the address of the workspace; both may be empty."""
+    """Who the bot token belongs to. `name` is the bot user's, `url` the address of the workspace; both may be
+    empty. `enterprise_id` is that of its Enterprise Grid; empty outside of one."""
 
     team_id: str
     user_id: str
     bot_id: str
     name: str = ""
     url: str = ""
+    enterprise_id: str = ""
 
 
 async def identify(client: AsyncWebClient) -> BotIdentity:
@@ -228,7 +232,8 @@ async def identify(client: AsyncWebClient) -> BotIdentity:
         raise Permanent(
             "SLACK_BOT_TOKEN is not a bot token: set the Bot User OAuth Token (xoxb-…) of the installed app"
         )
-    found = {name: str(answer.get(name) or "") for name in ("team_id", "user_id", "bot_id", "url")}
+    names = ("team_id", "user_id", "bot_id", "url", "enterprise_id")
+    found = {name: str(answer.get(name) or "") for name in names}
     return BotIdentity(name=str(answer.get("user") or ""), **found)
 
 

@@ -40,8 +40,9 @@ class FileRef:
 
 @dataclass(frozen=True)
 class User:
-    """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object). `team` is their workspace, and
-    `external` says that it is not ours. `name` is their display name: any text, or none. `time_zone` is as they have
+    """What Slack says of a user (https://docs.slack.dev/reference/objects/user-object). `team` is their workspace.
+    In an Enterprise Grid they may belong to more, which are `other_teams`. `external`: Slack shows us no channel that
+    we share with them. `name` is their display name: any text, or none. `time_zone` is as they have
     set it, such as `Europe/Berlin`. `email` is empty without the scope `users:read.email`."""
 
     team: str = ""
@@ -52,6 +53,7 @@ class User:
     bot: bool = False
     email: str = ""
     deactivated: bool = False
+    other_teams: frozenset[str] = frozenset()
 
 
 class AuthorRefusal(StrEnum):
@@ -65,11 +67,18 @@ class AuthorRefusal(StrEnum):
 
 
 def refusal_of(user: User | None, team: str) -> AuthorRefusal | None:
-    """Why the user is no full member of the team's workspace; None for one who is."""
-    if user is None or user.external:
+    """Why the user is no full member of the team's workspace; None for one who is.
+
+    Events and history do not always name the author's workspace; the user's record does. A record that names none
+    proves nothing.
+
+    Args:
+        user: as `users.info` describes them; None where Slack shows us no such user.
+        team: our workspace.
+    """
+    if user is None or user.external or not (user.team or user.other_teams):
         return AuthorRefusal.STRANGER
-    # History, which the catch-up reads, does not always name the author's workspace; the user's record does.
-    if user.team not in ("", team):
+    if team != user.team and team not in user.other_teams:
         return AuthorRefusal.OTHER_COMPANY
     return AuthorRefusal.GUEST if user.guest else None
 

@@ -28,6 +28,8 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
         escalation_channel=channels.escalation_channel,
         bot_user_id=identity.user_id,
         bot_id=identity.bot_id,
+        team=identity.team_id,
+        enterprise=identity.enterprise_id,
         external_people=frozenset(channels.external_people),
     )
 

@@ -133,10 +133,11 @@ class EventDeliveries:
         """Start the delivery of an event of the workspace, and of its `app_mention` twin, if the bot may see it."""
         if event.get("is_ephemeral") or not self._visible(event):
             return
+        place = self._workspace.channels.get(events.channel_of(event))
         for each in (event, events.mention_twin(event)):
             if each is None or each["type"] not in self._subscriptions:
                 continue
-            callback = events.callback(each, f"Ev{uuid4().hex[:10].upper()}", int(float(each["event_ts"])))
+            callback = events.callback(each, f"Ev{uuid4().hex[:10].upper()}", int(float(each["event_ts"])), place)
             plan = DeliveryPlan() if events.author(each) == BOT_USER else self._faults.next_delivery()
             self._take(callback, plan)
 

@@ -52,7 +52,8 @@ def mention_twin(event: Json) -> Json | None:
         return None
     if not mentions(str(message.get("text", "")), BOT_USER):
         return None
-    kept = ("user", "text", "ts", "thread_ts", "parent_user_id", "client_msg_id", "team", "blocks", "edited", "bot_id")
+    kept: tuple[str, ...] = ("user", "text", "ts", "thread_ts", "parent_user_id", "client_msg_id", "team", "user_team")
+    kept += ("source_team", "blocks", "edited", "bot_id")
     twin = {name: message[name] for name in kept if name in message}
     return {"type": "app_mention", "channel": event["channel"], "event_ts": event["event_ts"]} | twin
 
@@ -73,13 +74,18 @@ def channel_of(event: Json) -> str:
     return place if isinstance(place, str) else ""
 
 
-def callback(event: Json, event_id: str, event_time: int) -> Json:
-    """The wrapper in which an event travels; https://docs.slack.dev/apis/events-api#event-type-structure."""
-    authorization = {"enterprise_id": None, "team_id": TEAM, "user_id": BOT_USER, "is_bot": True}
+def callback(event: Json, event_id: str, event_time: int, place: SandboxChannel | None = None) -> Json:
+    """The wrapper in which an event travels; https://docs.slack.dev/apis/events-api#event-type-structure.
+
+    `team_id` is the workspace in which the event happened: the host's, in a channel that companies share.
+    `authorizations` has one of the installations that may see the event. `place`: the event's channel, if it has one.
+    """
+    host, context, shared = (place.host, place.context, place.is_shared) if place else (TEAM, TEAM, False)
+    authorization = {"enterprise_id": None, "team_id": context, "user_id": BOT_USER, "is_bot": True}
     return {
         "token": "sandbox-verification-token",
-        "team_id": TEAM,
-        "context_team_id": TEAM,
+        "team_id": host,
+        "context_team_id": context,
         "context_enterprise_id": None,
         "api_app_id": APP_ID,
         "event": event,
@@ -87,7 +93,7 @@ def callback(event: Json, event_id: str, event_time: int) -> Json:
         "event_id": event_id,
         "event_time": event_time,
         "authorizations": [authorization | {"is_enterprise_install": False}],
-        "is_ext_shared_channel": False,
+        "is_ext_shared_channel": shared,
         "event_context": f"4-{event_id}",
     }
 

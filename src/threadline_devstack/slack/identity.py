@@ -3,6 +3,9 @@
 TEAM = "T0SANDBOX"
 TEAM_NAME = "Sandbox"
 TEAM_DOMAIN = "sandbox"
+ENTERPRISE = "E0SANDBOX"
+PARTNER = "T0PARTNER"
+"""Another company, with which a channel may be shared by Slack Connect."""
 
 APP_ID = "A0THREADLINE"
 BOT_USER = "U0THREADLINE"

@@ -49,13 +49,13 @@ class Interactions:
         kept = {name: element[name] for name in ("text", "value", "style", "type") if name in element}
         return {
             "type": "block_actions",
-            "user": {"id": user, "username": person.name, "name": person.name, "team_id": TEAM},
+            "user": {"id": user, "username": person.name, "name": person.name, "team_id": person.team},
             "api_app_id": APP_ID,
             "token": "sandbox-verification-token",
             "container": {"type": "message", "message_ts": ts, "channel_id": place.id, "is_ephemeral": False}
             | ({"thread_ts": message.thread_ts} if message.thread_ts else {}),
             "trigger_id": f"{uuid4().int % 10**13}.{uuid4().hex}",
-            "team": {"id": TEAM, "domain": TEAM_DOMAIN},
+            "team": {"id": place.host, "domain": TEAM_DOMAIN},
             "enterprise": None,
             "is_enterprise_install": False,
             "channel": {"id": place.id, "name": place.name},

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from threadline.errors import Permanent
-from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, SLACKBOT, TEAM
+from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, ENTERPRISE, SLACKBOT, TEAM
 
 Json = dict[str, Any]
 
@@ -38,6 +38,8 @@ class SandboxUser:
     is_stranger: bool = False
     team: str = TEAM
     time_zone: str = "Etc/UTC"
+    enterprise_teams: tuple[str, ...] = ()
+    """In an Enterprise Grid: the workspaces to which the user belongs."""
 
     def as_slack(self) -> Json:
         ahead = datetime.now(ZoneInfo(self.time_zone)).utcoffset() or timedelta()
@@ -54,6 +56,7 @@ class SandboxUser:
             "is_restricted": self.is_restricted,
             "is_ultra_restricted": self.is_ultra_restricted,
             **({"is_stranger": True} if self.is_stranger else {}),
+            **({"enterprise_user": self._enterprise_user()} if self.enterprise_teams else {}),
             "tz": self.time_zone,
             "tz_offset": round(ahead.total_seconds()),
             "profile": {
@@ -63,6 +66,11 @@ class SandboxUser:
                 **({"bot_id": BOT_ID, "api_app_id": APP_ID} if self.id == BOT_USER else {}),
             },
         }
+
+    def _enterprise_user(self) -> Json:
+        """See https://docs.slack.dev/reference/objects/user-object."""
+        names = {"id": self.id, "enterprise_id": ENTERPRISE, "enterprise_name": "Sandbox Grid"}
+        return names | {"is_admin": False, "is_owner": False, "teams": list(self.enterprise_teams)}
 
 
 @dataclass
@@ -134,8 +142,10 @@ class SandboxMessage:
     edited_ts: str = ""
     reactions: dict[str, list[str]] = field(default_factory=dict)
     client_msg_id: str = ""
-    user_team: str = ""
-    """The author's workspace when it is another one."""
+    team: str = TEAM
+    """The author's workspace."""
+    names_author_team: bool = False
+    """Whether Slack adds `user_team` and `source_team`: only in channels that companies share, and not always there."""
     root: "SandboxMessage | None" = field(default=None, repr=False)
     replies: list["SandboxMessage"] = field(default_factory=list, repr=False)
 
@@ -146,7 +156,7 @@ class SandboxMessage:
 
     def as_slack(self, *, include_metadata: bool = False) -> Json:
         """The message as `conversations.*` show it; https://docs.slack.dev/reference/events/message."""
-        shown: Json = {"type": "message", "user": self.user, "text": self.text, "ts": self.ts, "team": TEAM}
+        shown: Json = {"type": "message", "user": self.user, "text": self.text, "ts": self.ts, "team": self.team}
         optional: Json = {
             "subtype": self.subtype,
             "client_msg_id": self.client_msg_id,
@@ -159,7 +169,8 @@ class SandboxMessage:
             ],
             "metadata": self.metadata if include_metadata else None,
             "username": self.username,
-            "user_team": self.user_team,
+            "user_team": self.team if self.names_author_team else "",
+            "source_team": self.team if self.names_author_team else "",
         }
         shown |= {name: value for name, value in optional.items() if value}
         return shown | self._bot() | self._thread()
@@ -198,10 +209,28 @@ class SandboxChannel:
     is_im: bool = False
     is_private: bool = False
     topic: str = ""
+    host: str = TEAM
+    """The workspace whose channel it is."""
+    partner: str = ""
+    """The workspace of another company with which the channel is shared by Slack Connect."""
+    names_author_team: bool = True
+    """Whether Slack adds `user_team` to what is said in a shared channel."""
+    context: str = TEAM
+    """The workspace through which the app gets the events of a shared channel: of several that have installed it, Slack
+    chooses one."""
     messages: dict[str, SandboxMessage] = field(default_factory=dict)
     """By `ts`, in rising order."""
     last_tick: int = 0
     """The newest timestamp given out, in microseconds: `ts` is an id, so none may come twice."""
+
+    @property
+    def is_shared(self) -> bool:
+        return bool(self.partner)
+
+    def _shared(self) -> Json:
+        """See https://docs.slack.dev/reference/objects/conversation-object."""
+        teams = [TEAM, self.partner]
+        return {"conversation_host_id": self.host, "shared_team_ids": teams, "connected_team_ids": [self.partner]}
 
     @property
     def kind(self) -> str:
@@ -219,8 +248,9 @@ class SandboxChannel:
             "is_mpim": False,
             "is_private": self.is_private,
             "is_general": self.name == "general",
-            "is_shared": False,
-            "is_ext_shared": False,
+            "is_shared": self.is_shared,
+            "is_ext_shared": self.is_shared,
+            **(self._shared() if self.is_shared else {}),
             "is_member": BOT_USER in self.members,
             "context_team_id": TEAM,
             "topic": {"value": self.topic, "creator": "", "last_set": 0},

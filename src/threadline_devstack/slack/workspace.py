@@ -8,7 +8,7 @@ from typing import Any
 
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.events import rich_text
-from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT
 from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
 
 Listener = Callable[[Json], None]
@@ -78,10 +78,18 @@ class SlackWorkspace:
         self._publish({"type": "team_join", "user": user.as_slack(), "event_ts": self._moment()})
         return user
 
-    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "") -> SandboxChannel:
+    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "", **more: Any) -> SandboxChannel:
+        """Make a channel.
+
+        Args:
+            name: unique in the workspace.
+            members: ids of users.
+            channel_id: empty for a new one.
+            more: `host`, `partner` and the like of a channel that is shared by Slack Connect.
+        """
         if any(channel.name == name for channel in self.channels.values()):
             raise SlackRefusal("name_taken")
-        channel = SandboxChannel(channel_id or self._id("C"), name, int(self._clock()), list(members))
+        channel = SandboxChannel(channel_id or self._id("C"), name, int(self._clock()), list(members), **more)
         self.channels[channel.id] = channel
         self._publish({"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()})
         return channel
@@ -150,7 +158,8 @@ class SlackWorkspace:
         message = SandboxMessage(
             place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
         )
-        message.user_team = home if home != TEAM else ""
+        message.team = home
+        message.names_author_team = place.is_shared and place.names_author_team
         message.subtype = message.subtype or ("file_share" if files else "thread_broadcast" if broadcast else "")
         if not message.bot_id and message.subtype in ("", "file_share", "thread_broadcast"):
             message.client_msg_id = self._id("msg-")
