@@ -113,6 +113,20 @@ Channels = Annotated[tuple[Channel, ...], _NAMES]
 UserId = Annotated[
     str, _matching(r"[UW][A-Z0-9]{2,20}", "give the ids of users, such as U0123456789, several separated by commas")
 ]
+Apps = Annotated[
+    tuple[
+        Annotated[
+            str,
+            _matching(
+                r"[AB][A-Z0-9]{2,20}",
+                "give the ids of bots or apps, such as B0123456789 or A0123456789, several separated by commas",
+            ),
+        ],
+        ...,
+    ],
+    _NAMES,
+    _UNIQUE,
+]
 People = Annotated[tuple[UserId, ...], _NAMES, _UNIQUE]
 MailServer = Annotated[MailAccount, from_text(parse_mail_account)]
 MailAddress = Annotated[str, AfterValidator(_mail_address)]
@@ -215,6 +229,9 @@ class ChannelSettings(SettingsGroup):
     escalation channel."""
     external_people: Channels = ()
     """Channels in which messages of guests and of other companies' members are accepted. Elsewhere they are ignored."""
+    allowed_apps: Apps = ()
+    """Apps whose messages count as if a person from outside had written them, such as a workflow's form or a webhook
+    that reports bugs: ids of bots (`B…`) or apps (`A…`). Without it, messages of apps are ignored."""
     conversation_channels: Channels = ()
     """Channels that are searched for mentions that Slack failed to deliver. Direct messages and other channels are then
     left out. Without it, every channel of the bot and its direct messages are searched, 40 at each run, least recently

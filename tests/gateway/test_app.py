@@ -167,7 +167,7 @@ async def test_of_a_mention_and_its_message_the_message_counts(gateway: Running,
 
 async def test_ignored_events_are_acknowledged_and_counted_by_reason(gateway: Running) -> None:
     for event in (
-        report(bot_id="B9"),
+        report(bot_id="B9", user=None),
         report(user=identity.BOT_USER),
         report(channel="C9"),
         {"type": "reaction_added"},

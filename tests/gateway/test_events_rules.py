@@ -93,14 +93,17 @@ def test_event_of_a_case_is_routed_to_it(event: Json, target: RouteTarget, messa
         assert (message.id, message.ts) == (f"{TEAM}:{event['channel']}:{event['ts']}", event["ts"])
 
 
+WEBHOOK = said(bot_id="B_FORM", app_id="A_FORM", user=None, subtype="bot_message", username="Bug form")
+OWN_APP = said(bot_id="B_ELSEWHERE", app_id="A_OURS", user="U_BOT_ELSEWHERE")
 IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("nothing", {}, IgnoreReason.NOT_A_MESSAGE),
     ("our own post", said(user=BOT), IgnoreReason.OWN_MESSAGE),
     ("our own post by bot id", said(user="U_X", bot_id="B_BOT"), IgnoreReason.OWN_MESSAGE),
     ("our own post, deleted", deletion(said(user=BOT)), IgnoreReason.OWN_MESSAGE),
-    ("another bot", said(bot_id="B_OTHER"), IgnoreReason.BOT_MESSAGE),
+    ("another bot", said(bot_id="B_OTHER", user=None), IgnoreReason.BOT_MESSAGE),
+    ("another app", said(app_id="A_OTHER", user=None), IgnoreReason.BOT_MESSAGE),
     ("another bot by subtype", said(subtype="bot_message", user=None), IgnoreReason.BOT_MESSAGE),
-    ("another bot's edit", edit(said(bot_id="B2", text="b"), said(bot_id="B2")), IgnoreReason.BOT_MESSAGE),
+    ("another bot's edit", edit(WEBHOOK | {"text": "b"}, WEBHOOK), IgnoreReason.BOT_MESSAGE),
     ("Slackbot", said(user="USLACKBOT"), IgnoreReason.BOT_MESSAGE),
     ("someone joins", said(subtype="channel_join"), IgnoreReason.SUBTYPE),
     ("a counter of replies", said(subtype="message_replied", message=said()), IgnoreReason.SUBTYPE),
@@ -119,6 +122,34 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
 @pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
 def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
     assert routed(event) == reason
+
+
+@pytest.mark.parametrize("app", ["B_FORM", "A_FORM"])
+def test_app_that_may_speak_is_routed_by_its_ids(app: str) -> None:
+    config = replace(CONFIG, allowed_apps=frozenset({app}))
+    found = route({"team_id": TEAM, "event": WEBHOOK}, config)
+
+    assert isinstance(found, Route)
+    assert (found.target, found.apps) == (CASE, ("B_FORM", "A_FORM"))
+    assert (found.message.sender_id, found.message.kind) == ("B_FORM", "report")
+    other = said(bot_id="B_OTHER", user=None)
+    assert route({"team_id": TEAM, "event": other}, config) == IgnoreReason.BOT_MESSAGE
+
+
+@pytest.mark.parametrize("more", [{}, {"subtype": "bot_message"}, {"subtype": "file_share"}])
+def test_message_that_a_user_posts_through_an_app_goes_on_to_be_checked(more: Json) -> None:
+    found = routed(said(bot_id="B_OTHER", app_id="A_OTHER", **more))
+
+    assert isinstance(found, Route)
+    assert (found.message.sender_id, found.apps) == (REPORTER, ("B_OTHER", "A_OTHER"))
+
+
+@pytest.mark.parametrize("allowed", [frozenset(), frozenset({"A_OURS", "B_BOT", "B_ELSEWHERE"})])
+def test_own_bot_never_counts_even_when_its_app_is_allowed(allowed: frozenset[str]) -> None:
+    config = replace(CONFIG, allowed_apps=allowed)
+    for event in (said(user=BOT), said(user=None, bot_id="B_BOT"), OWN_APP):
+        body = {"team_id": TEAM, "api_app_id": "A_OURS", "event": event}
+        assert route(body, config) == IgnoreReason.OWN_MESSAGE
 
 
 def test_edit_has_an_id_of_its_own_and_names_its_original() -> None:

@@ -1,7 +1,7 @@
 """Guests, strangers and people of other companies: refused, let in by channel, and never guessed about."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from tests.gateway.slack_events import said as slack_message
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline import telemetry
+from threadline.approvals.model import APPROVE, button_value
 from threadline.cases.model import bug_workflow_id
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
@@ -79,9 +80,9 @@ def serve(
         sandbox.workspace.add_user(user)
 
     @asynccontextmanager
-    async def served(*open_channels: str) -> AsyncIterator[Served]:
-        authors = AuthorPolicy(UserDirectory(SlackClient(slack).user), open_channels)
-        routing = replace(ROUTING, external_people=frozenset(open_channels))
+    async def served(*open_channels: str, allowed_apps: Collection[str] = ()) -> AsyncIterator[Served]:
+        authors = AuthorPolicy(UserDirectory(SlackClient(slack).user), open_channels, allowed_apps)
+        routing = replace(ROUTING, external_people=frozenset(open_channels), allowed_apps=frozenset(allowed_apps))
         async with serving(SOCKET, EventRouter(routing, temporal, threads, authors), slack, temporal) as process:
             yield Served(sandbox, temporal, process)
 
@@ -267,18 +268,119 @@ async def test_failed_answer_is_asked_for_again_and_an_unknown_person_is_a_stran
     assert await policy.check("T1", said("U0NOBODY")) == AuthorRefusal.STRANGER
 
 
-async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
-    temporal: Client, threads: ThreadLookup
-) -> None:
+async def test_nobody_is_asked_about_deletions_and_ignored_events(temporal: Client, threads: ThreadLookup) -> None:
     people = People()
-    people.guests.add("U1")
-    policy = AuthorPolicy(UserDirectory(people.fetch), {"C_OPEN"})
+    policy = AuthorPolicy(UserDirectory(people.fetch))
 
     assert await policy.check("T1", said("U1", MessageKind.DELETION)) == said("U1", MessageKind.DELETION)
     unfurled = {"type": "event_callback", "team_id": TEAM, "event": edit(slack_message(), slack_message())}
     assert await EventRouter(CONFIG, temporal, threads, policy).handle(unfurled) == Handled("unfurl")
-    assert await policy.check("T1", said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
     assert people.asked == []
+
+
+@dataclass(frozen=True)
+class Author:
+    """Somebody who writes, with what Slack says of them; `apps`: through which they post."""
+
+    user: str
+    record: User | None
+    apps: tuple[str, ...] = ()
+
+
+PERSON, BOT_RECORD = User("T1"), User("T1", bot=True)
+FORM = ("B_FORM", "A_FORM")
+WHO_COUNTS: list[tuple[str, Author, str, AuthorRefusal | str]] = [
+    ("a person", Author("U1", PERSON), "C1", "U1"),
+    ("a person through an app", Author("U1", PERSON, ("B1", "A1")), "C1", "U1"),
+    ("a person through an app that may speak", Author("U1", PERSON, FORM), "C1", "U1"),
+    ("a guest through an app", Author("U1", User("T1", guest=True), ("B1", "A1")), "C1", AuthorRefusal.GUEST),
+    ("a guest through an app that may speak", Author("U1", User("T1", guest=True), FORM), "C1", AuthorRefusal.GUEST),
+    ("a stranger through an app that may speak", Author("U1", None, FORM), "C1", AuthorRefusal.STRANGER),
+    ("a bot", Author("U1", BOT_RECORD, ("B1", "A1")), "C1", AuthorRefusal.BOT),
+    ("a bot whose event names no app", Author("U1", BOT_RECORD), "C1", AuthorRefusal.BOT),
+    ("a bot of another company", Author("U1", User("T2", bot=True), ("B1",)), "C1", AuthorRefusal.BOT),
+    ("a bot in an open channel", Author("U1", BOT_RECORD, ("B1",)), "C_OPEN", AuthorRefusal.BOT),
+    ("a guest in an open channel", Author("U1", User("T1", guest=True)), "C_OPEN", "U1"),
+    ("a stranger in an open channel", Author("U1", None), "C_OPEN", "U1"),
+    ("a bot that may speak", Author("U1", BOT_RECORD, FORM), "C1", "B_FORM"),
+    ("a bot that may speak by its app", Author("U1", BOT_RECORD, ("B9", "A_ALLOWED")), "C1", "B9"),
+    ("a webhook that may speak", Author("B_FORM", None, FORM), "C1", "B_FORM"),
+    ("a webhook that may not", Author("B1", None, ("B1",)), "C1", AuthorRefusal.BOT),
+]
+
+
+@pytest.mark.parametrize(
+    ("author", "channel", "outcome"), [row[1:] for row in WHO_COUNTS], ids=[row[0] for row in WHO_COUNTS]
+)
+async def test_record_of_the_author_decides_who_counts(
+    author: Author, channel: str, outcome: AuthorRefusal | str
+) -> None:
+    async def find(user_id: str) -> User | None:
+        return author.record
+
+    policy = AuthorPolicy(UserDirectory(find), {"C_OPEN"}, {"B_FORM", "A_ALLOWED"})
+    checked = await policy.check("T1", said(author.user, channel=channel), author.apps)
+    assert (checked.sender_id if isinstance(checked, IncomingMessage) else checked) == outcome
+
+
+OTHER_BOT = SandboxUser("U0PAGER", "pager", "Pager", is_bot=True)
+
+
+async def test_person_who_posts_through_an_app_counts_and_a_bot_does_not(serve: Serve, sandbox: FaultySlack) -> None:
+    sandbox.workspace.add_user(OTHER_BOT)
+    app = {"bot_id": "B0RAYCAST", "app_id": "A0RAYCAST"}
+    async with serve() as gateway:
+        by_person = sandbox.say(identity.REPORTER, identity.REPORTS, "it breaks", **app)
+        by_bot = sandbox.say(OTHER_BOT.id, identity.REPORTS, "it breaks", **app)
+        by_webhook = sandbox.say("", identity.REPORTS, "it breaks", subtype="bot_message", **app)
+        await sandbox.deliveries.settled()
+        found = [await exists(gateway.temporal, ts) for ts in (by_person, by_bot, by_webhook)]
+        counts = await gateway.process.counts()
+
+    assert found == [True, False, False]
+    assert counts["bot_message"] == 2
+
+
+async def test_reaction_of_another_bot_neither_stops_nor_rates(serve: Serve, sandbox: FaultySlack) -> None:
+    sandbox.workspace.add_user(OTHER_BOT)
+    async with serve(identity.GENERAL) as gateway:  # also where everybody counts
+        root = sandbox.say(identity.REPORTER, identity.GENERAL, f"<@{identity.BOT_USER}> hi")
+        await sandbox.deliveries.settled()
+        sandbox.workspace.react(identity.GENERAL, root, OTHER_BOT.id, "octagonal_sign")
+        await sandbox.deliveries.settled()
+        counts = await gateway.process.counts()
+        assert (counts["bot_message"], counts.get("stop", 0)) == (1, 0)
+        sandbox.workspace.react(identity.GENERAL, root, identity.REPORTER, "octagonal_sign")
+        await sandbox.deliveries.settled()
+        assert (await gateway.process.counts())["stop"] == 1
+
+
+async def test_press_of_a_bot_is_refused(serve: Serve, sandbox: FaultySlack, slack: AsyncWebClient) -> None:
+    sandbox.workspace.add_user(OTHER_BOT)
+    button = {"type": "button", "action_id": APPROVE, "text": {"type": "plain_text", "text": "Approve"}}
+    blocks = [{"type": "actions", "elements": [button | {"value": button_value("ACT-73", "5e" * 32)}]}]
+    async with serve(identity.GENERAL) as gateway:
+        card = await slack.chat_postMessage(channel=identity.GENERAL, text="I propose this.", blocks=blocks)
+        await sandbox.deliveries.settled()
+        assert await sandbox.click(OTHER_BOT.id, identity.GENERAL, str(card["ts"]), APPROVE)
+        assert await gateway.process.counts() == {"own_message": 1, "bot_message": 1}
+        assert await sandbox.click(identity.REPORTER, identity.GENERAL, str(card["ts"]), APPROVE)
+        assert await gateway.process.counts() == {"own_message": 1, "bot_message": 1, "button_press": 1}
+
+
+async def test_app_that_may_speak_is_answered_where_it_addresses_the_bot(serve: Serve, sandbox: FaultySlack) -> None:
+    sandbox.workspace.add_user(OTHER_BOT)
+    form = {"bot_id": "B0FORM", "app_id": "A0FORM", "subtype": "bot_message"}
+    async with serve(allowed_apps={"A0FORM"}) as gateway:
+        report = sandbox.say("", identity.REPORTS, "it breaks", **form)
+        call = sandbox.say("", identity.GENERAL, f"<@{identity.BOT_USER}> summarise this", **form)
+        await sandbox.deliveries.settled()
+        sandbox.say("", identity.GENERAL, "and more", thread=call, **form)
+        await sandbox.deliveries.settled()
+        counts = await gateway.process.counts()
+        assert await exists(gateway.temporal, report)
+
+    assert counts == {"report": 1, "conversation": 1, "bot_message": 1}
 
 
 async def test_gateway_as_wired_refuses_a_guest(

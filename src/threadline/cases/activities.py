@@ -19,7 +19,7 @@ from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.files import download_readable
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import Thread, clean_text
+from threadline.slack.model import Thread, clean_text, is_app_id
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
@@ -197,6 +197,7 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
 
 def _is_acknowledged(case: CaseSnapshot, message: IncomingMessage) -> bool:
     """Whether its author sees that it was received. A third party's reply is ignored silently."""
-    third_party = message.sender_type == SenderType.UNKNOWN and message.sender_id != case.reporter_id
+    reporting = message.sender_id == case.reporter_id or is_app_id(case.reporter_id)
+    third_party = message.sender_type == SenderType.UNKNOWN and not reporting
     written = message.kind in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
     return bool(case.bug_id) and written and not third_party and message.sender_type != SenderType.ADMIN

@@ -1,6 +1,6 @@
 """ConversationThreads: what the catch-up compares of the threads of conversations."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 
 from threadline.conversations.store.conversation import ConversationStore, active_threads_query
@@ -9,7 +9,7 @@ from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
 from threadline.slack.text import remove_mention, text_of
 from threadline.threads.catch_up_store import CatchUpThread
-from threadline.threads.comparison import ThreadSource, is_direct, mentions_user
+from threadline.threads.comparison import ThreadSource, is_direct, may_speak, mentions_user
 from threadline.threads.contract import LookScope
 from threadline.threads.model import ThreadOwner
 
@@ -22,8 +22,9 @@ class ConversationThreads(ThreadSource):
     scope = LookScope.CONVERSATIONS
     everywhere = True
 
-    def __init__(self, bot_user_id: str) -> None:
+    def __init__(self, bot_user_id: str, allowed_apps: Collection[str] = ()) -> None:
         self._bot_user_id = bot_user_id
+        self._allowed_apps = allowed_apps
 
     def active_threads(self, team: str, since: float) -> Query:
         """What is stored in a conversation is the only sign of activity in a channel that is not followed."""
@@ -31,7 +32,8 @@ class ConversationThreads(ThreadSource):
 
     def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
         """What people said since the first mention; in a direct message all that they said."""
-        theirs = [each for each in shown if each.get("user") != self._bot_user_id and not each.get("bot_id")]
+        others = [each for each in shown if each.get("user") != self._bot_user_id]
+        theirs = [each for each in others if may_speak(each, self._allowed_apps)]
         if is_direct(thread.channel):
             return theirs
         first = [] if thread.first_message_at is None else [thread.first_message_at]

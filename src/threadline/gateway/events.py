@@ -36,6 +36,9 @@ class SlackEvent:
     - `author_team`: the author's workspace, where the event names it. `users.info` is the authority;
     - `text_changed`: the words differ from those before the edit;
     - `version`: the `ts` of an edit;
+    - `apps`: the ids of the bot and of the app through which it was posted. A person may post through an app, so these
+      ids do not make the author one;
+    - `by_own_app`: posted through the very app that gets the event, perhaps by another workspace's installation of it;
     - `item_user`: whose message a reaction is on; `channel` and `ts` are that message's, `user` put the reaction on it;
     - `event_ts`: when the event happened.
     """
@@ -51,7 +54,8 @@ class SlackEvent:
     author_team: str
     parent_user: str
     subtype: str
-    bot_id: str
+    apps: tuple[str, ...]
+    by_own_app: bool
     words: str
     text: str
     version: str
@@ -60,6 +64,11 @@ class SlackEvent:
     reaction: str
     item_user: str
     event_ts: str
+
+    @property
+    def sender(self) -> str:
+        """The author: a user, or the bot or the app where Slack names no user."""
+        return self.user or next(iter(self.apps), "")
 
     @property
     def is_root(self) -> bool:
@@ -113,6 +122,7 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
     reaction = string_field(event, "reaction") if event_type in REACTIONS else ""
     ts = string_field(said, "ts") or (string_field(event, "deleted_ts") if correction == MessageKind.DELETION else "")
     ts = string_field(item, "ts") if reaction else ts
+    own_app = string_field(body, "api_app_id")
     version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
     return SlackEvent(
         type=event_type,
@@ -127,7 +137,8 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string_field(said, "parent_user_id").replace(SLACKBOT, ""),
         subtype=string_field(said, "subtype"),
-        bot_id=string_field(said, "bot_id"),
+        apps=tuple(filter(None, (string_field(said, name) for name in ("bot_id", "app_id")))),
+        by_own_app=bool(own_app) and string_field(said, "app_id") == own_app,
         words=words_of(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
         version=version if correction == MessageKind.EDIT else "",
@@ -162,7 +173,7 @@ def incoming_message(
         id=identity,
         kind=event.correction or kind,
         sender_type=sender_type,
-        sender_id=event.user,
+        sender_id=event.sender,
         text=redact(text)[:MAX_TEXT],
         channel=event.channel,
         ts=event.ts,

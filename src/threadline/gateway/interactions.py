@@ -44,8 +44,13 @@ def parse_button(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowSta
     return None
 
 
+def pressing_user(body: Mapping[str, Any]) -> str:
+    """The id of the user who pressed; empty where the interaction names none."""
+    return _text(body, "user", "id")
+
+
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
-    user, button, moment = _text(body, "user", "id"), _text(action, "action_id"), _text(action, "action_ts")
+    user, button, moment = pressing_user(body), _text(action, "action_id"), _text(action, "action_ts")
     place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
     try:
         at = float(moment)

@@ -20,9 +20,9 @@ from threadline.conversations.model.conversation import (
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.gateway.interactions import BLOCK_ACTIONS, parse_button
+from threadline.gateway.interactions import BLOCK_ACTIONS, parse_button, pressing_user
 from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, RoutingConfig, route
-from threadline.slack.model import AuthorRefusal, Thread
+from threadline.slack.model import AuthorRefusal, Thread, is_app_id
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import Handled, route_reply_start
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
@@ -104,6 +104,8 @@ class EventRouter:
             press = parse_button(body, self._config.team, self._config.bot_id)
             if press is None:
                 return Handled(IgnoreReason.UNKNOWN_BUTTON)
+            if await self._is_bot(pressing_user(body)):
+                return Handled(AuthorRefusal.BOT)
             async with _accepting(
                 f"Temporal did not accept a press for {press.workflow_id}, and Slack does not deliver it again. "
                 "The person who pressed the button sees an error, and can press it again"
@@ -140,6 +142,12 @@ class EventRouter:
         if refused:
             raise Permanent(_REFUSED)
 
+    async def _is_bot(self, user_id: str) -> bool:
+        try:
+            return self._authors is not None and await self._authors.is_bot(user_id)
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
+
     async def _deliver(self, found: Route) -> Handled:
         try:
             # First whose thread it is: nobody is asked about people who talk among themselves.
@@ -148,10 +156,13 @@ class EventRouter:
                 return Handled(resolved)
             message = resolved.message
             if self._authors:
-                checked = await self._authors.check(resolved.thread.team, message)
+                checked = await self._authors.check(resolved.thread.team, message, found.apps)
                 if isinstance(checked, AuthorRefusal):
                     return Handled(checked)
                 message = checked
+            if is_app_id(message.sender_id) and resolved.target is RouteTarget.FOLLOWED_THREAD:
+                # An app that answered each of our answers would never end: it has to address the bot.
+                return Handled(AuthorRefusal.BOT)
         except (Permanent, Transient) as exc:
             raise NotAccepted(str(exc)) from exc
         await self._workflows.start(_start_of(replace(resolved, message=message)))

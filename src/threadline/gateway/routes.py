@@ -2,7 +2,7 @@
 total: any JSON object gets a route, since an exception here would refuse the event for ever."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -79,13 +79,18 @@ class RoutingConfig:
     enterprise: str = ""
     external_people: frozenset[str] = frozenset()
     """Channels in which people of other companies count like others."""
+    allowed_apps: frozenset[str] = frozenset()
+    """Ids of bots and apps whose messages count."""
 
 
 @dataclass(frozen=True)
 class Route:
+    """`apps`: the ids of the bot and the app through which the message was posted."""
+
     target: RouteTarget
     thread: Thread
     message: IncomingMessage
+    apps: tuple[str, ...] = ()
 
 
 Ignored = IgnoreReason | AuthorRefusal
@@ -98,7 +103,7 @@ def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
         return IgnoreReason.OTHER_INSTALLATION
     event = events.parse(body, config.team)
     found = next(found for matches, found in _RULES if matches(event, config))
-    return found if isinstance(found, Ignored) else found(event, config)
+    return found if isinstance(found, Ignored) else replace(found(event, config), apps=event.apps)
 
 
 _Make = Callable[[SlackEvent, RoutingConfig], Route]
@@ -149,10 +154,17 @@ def _says_stop(event: SlackEvent, at: RoutingConfig) -> bool:
 
 def _is_complete(event: SlackEvent) -> bool:
     """Whether the ids are there, and are such as Temporal and Postgres take. A deletion may come without its author."""
-    named = all((event.team, event.channel, event.ts, event.user or event.correction == MessageKind.DELETION))
-    ids = (event.team, event.channel, event.ts, event.thread_ts, event.user, event.event_ts, event.version)
+    named = all((event.team, event.channel, event.ts, event.sender or event.correction == MessageKind.DELETION))
+    ids = (event.team, event.channel, event.ts, event.thread_ts, event.sender, event.event_ts, event.version)
     sound = all(each.isascii() and len(each) <= MAX_NAME for each in ids)
     return named and sound and bool(event.event_ts or not event.reaction)
+
+
+def _is_unknown_app(event: SlackEvent, at: RoutingConfig) -> bool:
+    """Whether an app has written it under no user, and may not speak. Who writes under a user, a person or a bot, is
+    asked of Slack by `threads.authors`: a person's message may have been posted through an app."""
+    by_app = bool(event.apps) or event.subtype == _BOT_MESSAGE
+    return by_app and not event.user and at.allowed_apps.isdisjoint(event.apps)
 
 
 def _names_another_company(event: SlackEvent, at: RoutingConfig) -> bool:
@@ -172,7 +184,8 @@ def _in_reports(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel == at.reports_channel
 
 
-_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message")
+_BOT_MESSAGE = "bot_message"
+_SUBTYPES = ("", "file_share", "thread_broadcast", "me_message", _BOT_MESSAGE)
 
 _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored], ...] = (
     (lambda event, _: event.type == "app_mention", IgnoreReason.MENTION),
@@ -182,11 +195,8 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     ),
     (lambda event, _: event.type not in ("message", *events.REACTIONS), IgnoreReason.NOT_A_MESSAGE),
     (lambda event, at: bool(event.user) and event.user == at.bot_user_id, IgnoreReason.OWN_MESSAGE),
-    (lambda event, at: bool(event.bot_id) and event.bot_id == at.bot_id, IgnoreReason.OWN_MESSAGE),
-    (
-        lambda event, _: bool(event.bot_id) or event.subtype == "bot_message" or event.user == events.SLACKBOT,
-        IgnoreReason.BOT_MESSAGE,
-    ),
+    (lambda event, at: event.by_own_app or at.bot_id in event.apps, IgnoreReason.OWN_MESSAGE),
+    (lambda event, at: event.user == events.SLACKBOT or _is_unknown_app(event, at), IgnoreReason.BOT_MESSAGE),
     (lambda event, _: event.subtype not in _SUBTYPES, IgnoreReason.SUBTYPE),
     (lambda event, _: not _is_complete(event), IgnoreReason.MISSING_FIELDS),
     (lambda event, at: _names_another_company(event, at), AuthorRefusal.OTHER_COMPANY),
@@ -201,7 +211,9 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     ),
     (lambda event, at: _in_reports(event, at) and event.is_root, _reply(SenderType.REPORTER)),
     (lambda event, at: _in_reports(event, at) and not event.parent_user, _reply(SenderType.UNKNOWN)),
-    (lambda event, at: _in_reports(event, at) and event.parent_user == event.user, _reply(SenderType.REPORTER)),
+    (lambda event, at: _in_reports(event, at) and event.parent_user == event.sender, _reply(SenderType.REPORTER)),
+    # An app may have written the root: then the case decides.
+    (lambda event, at: _in_reports(event, at) and bool(at.allowed_apps), _reply(SenderType.UNKNOWN)),
     (_in_reports, IgnoreReason.THIRD_PARTY),
     # The developers' channels: a case's thread is one that the bot opened.
     (lambda event, at: _in_case_channel(event, at) and event.is_root, IgnoreReason.ROOT_IN_CASE_CHANNEL),

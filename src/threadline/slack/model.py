@@ -57,13 +57,16 @@ class User:
 
 
 class AuthorRefusal(StrEnum):
-    """Why somebody is no full member of a workspace. What they write counts only in channels that are open to all."""
+    """Why what somebody writes, reacts or presses does not count. All but bots count in channels that are open to
+    all."""
 
     OTHER_COMPANY = "other_company"
     """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
     STRANGER = "stranger"
     """Somebody whom Slack does not show to the workspace."""
     GUEST = "guest"
+    BOT = "bot_message"
+    """An app, which counts nowhere unless it is allowed to speak."""
 
 
 def refusal_of(user: User | None, team: str) -> AuthorRefusal | None:
@@ -81,6 +84,11 @@ def refusal_of(user: User | None, team: str) -> AuthorRefusal | None:
     if team != user.team and team not in user.other_teams:
         return AuthorRefusal.OTHER_COMPANY
     return AuthorRefusal.GUEST if user.guest else None
+
+
+def is_app_id(sender_id: str) -> bool:
+    """Whether a sender is an app: known by the id of its bot (`B…`) or its own (`A…`), as users are by `U…` or `W…`."""
+    return sender_id[:1] in ("A", "B")
 
 
 def name_with_id(name: str, user_id: str) -> str:

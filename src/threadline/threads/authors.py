@@ -30,17 +30,31 @@ _log = structlog.get_logger(__name__)
 
 
 class AuthorPolicy:
-    """One rule for events, for a thread's history, and for those who press a button. In the open channels external
-    people count like others, and nobody is asked about them."""
+    """One rule for messages, reactions, presses of buttons and a thread's history, by Slack's record of the author.
 
-    def __init__(self, users: UserDirectory, open_channels: Collection[str] = ()) -> None:
+    A bot is whoever `users.info` calls one (`is_bot`). A person may post through an app, which the event then names.
+    Bots do not count, unless they are allowed to speak.
+
+    Args:
+        users: Slack's records.
+        open_channels: channels in which external people count like others.
+        allowed_apps: ids of bots and apps whose messages count. Their reactions and presses do not.
+    """
+
+    def __init__(
+        self, users: UserDirectory, open_channels: Collection[str] = (), allowed_apps: Collection[str] = ()
+    ) -> None:
         self._users = users
         self._open_channels = frozenset(open_channels)
+        self._allowed_apps = frozenset(allowed_apps)
         self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
 
-    async def check(self, team: str, message: IncomingMessage) -> IncomingMessage | AuthorRefusal:
+    async def check(
+        self, team: str, message: IncomingMessage, apps: Sequence[str] = ()
+    ) -> IncomingMessage | AuthorRefusal:
         """The message of an event as it counts, or why it does not. A deletion passes, since it only takes something
-        away.
+        away. `apps`: the ids of the bot and the app through which the message was posted. An app that may speak is the
+        sender by the first of them, not by a user: it has no more rights than somebody from outside.
 
         The author of the thread's root is left out of it when that is an app, such as one that posts alerts: people who
         write there do not talk to it. While Slack does not say what wrote the root, it counts as a person. Raises
@@ -48,7 +62,12 @@ class AuthorPolicy:
         """
         if message.kind == MessageKind.DELETION:
             return message
-        if refused := await self.refusal(team, message.channel, message.sender_id):
+        refused: AuthorRefusal | None = AuthorRefusal.BOT
+        if message.sender_id not in apps:
+            refused = await self.refusal(team, message.channel, message.sender_id)
+        if refused is AuthorRefusal.BOT and not self._allowed_apps.isdisjoint(apps):
+            message = replace(message, sender_id=apps[0])
+        elif refused:
             return refused
         if message.root_author_id in ("", message.sender_id):
             return message
@@ -60,16 +79,19 @@ class AuthorPolicy:
 
     async def refusal(self, team: str, channel: str, user_id: str) -> AuthorRefusal | None:
         """Why an event of this user does not count in a channel; None where it does. Raises as `check`."""
-        if channel in self._open_channels:
-            return None
-        return refusal_of(await self._get_in_time(user_id), team)
+        return self._refusal_of(await self._get_in_time(user_id), team, channel)
+
+    async def is_bot(self, user_id: str) -> bool:
+        """Whether a user is a bot. Raises as `check`."""
+        user = await self._get_in_time(user_id)
+        return user is not None and user.bot
 
     async def allows(self, thread: Thread, user_id: str) -> bool:
         """Whether what somebody brings into a thread counts; it waits for Slack as long as a request takes. Raises
         `Permanent` or `Transient` when Slack did not say who they are."""
-        if thread.channel in self._open_channels or not user_id:
+        if not user_id:
             return True
-        return refusal_of(await self._users.get(user_id), thread.team) is None
+        return self._refusal_of(await self._users.get(user_id), thread.team, thread.channel) is None
 
     async def filter_messages(
         self, thread: Thread, messages: Sequence[RawMessage]
@@ -79,6 +101,11 @@ class AuthorPolicy:
         ids = list(dict.fromkeys(user_id for each in messages if (user_id := _user_id(each))))
         users = dict(zip(ids, await asyncio.gather(*map(self._find, ids)), strict=True))
         return [each for each in messages if self._counts(thread, each, users)], users
+
+    def _refusal_of(self, user: User | None, team: str, channel: str) -> AuthorRefusal | None:
+        if user is not None and user.bot:
+            return AuthorRefusal.BOT
+        return None if channel in self._open_channels else refusal_of(user, team)
 
     async def _get_in_time(self, user_id: str) -> User | None:
         try:
@@ -96,14 +123,15 @@ class AuthorPolicy:
                 return None
 
     def _counts(self, thread: Thread, message: RawMessage, users: Mapping[str, User | None]) -> bool:
-        """Whether it is by an app of this workspace, or by a full member."""
+        """Whether it is by an app of this workspace, or by a full member. What an app says is read, though it may not
+        speak to the bot."""
         if thread.channel in self._open_channels:
             return True
-        if message.get("bot_id") or not _user_id(message):
-            profile = message.get("bot_profile") or {}
-            team = str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")
-            return team in ("", thread.team)  # of some apps the message does not say it
-        return refusal_of(users[_user_id(message)], thread.team) is None
+        if user_id := _user_id(message):
+            return refusal_of(users[user_id], thread.team) is None
+        profile = message.get("bot_profile") or {}
+        team = str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")
+        return team in ("", thread.team)  # of some apps the message does not say it
 
 
 async def messages_before(

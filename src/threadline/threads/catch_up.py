@@ -20,6 +20,7 @@ from threadline.threads.comparison import (
     deleted_event,
     edited_at,
     is_direct,
+    may_speak,
     mentions_user,
     missing_event,
 )
@@ -59,6 +60,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         sources: one for each kind of thread; the first of a scope has the threads that nobody owns yet.
         case_channels: by id, with whether only threads that the bot opened count there.
         conversation_channels: whose history is read for mentions; None for wherever the bot is.
+        allowed_apps: ids of bots and apps whose messages count.
         settle_time: seconds for which fresh messages are left to ordinary delivery.
     """
 
@@ -72,6 +74,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     bot_user_id: str
     conversation_channels: Collection[str] | None = ()
     settle_time: float = contract.SETTLE_TIME
+    allowed_apps: frozenset[str] = frozenset()
 
     def _store(self, tx: Transaction) -> CatchUpStore:
         everywhere = [source.kind for source in self.sources if source.everywhere]
@@ -142,7 +145,7 @@ class LiveCatchUpActivities(CatchUpActivities):
             return bool(root.get("reply_count")) or is_direct(window.channel) or mentions_user(self.bot_user_id, root)
         if window.only_bot_threads:
             return root.get("user") == self.bot_user_id and bool(root.get("metadata"))
-        return not root.get("bot_id")
+        return may_speak(root, self.allowed_apps)
 
     async def record_channel(self, read: contract.ChannelRead) -> None:
         async with self.database.begin() as tx:

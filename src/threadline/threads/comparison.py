@@ -137,6 +137,12 @@ def is_direct(channel: str) -> bool:
     return channel.startswith("D")
 
 
+def may_speak(message: RawMessage, allowed_apps: Collection[str]) -> bool:
+    """Whether what a message says may count: it is a user's, of whom Slack is asked when it is signalled, or an app's
+    that may speak."""
+    return bool(message.get("user")) or any(message.get(name) in allowed_apps for name in ("bot_id", "app_id"))
+
+
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
     return user in mentions_in(words_of(message))

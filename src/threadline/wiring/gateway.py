@@ -31,6 +31,7 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
         team=identity.team_id,
         enterprise=identity.enterprise_id,
         external_people=frozenset(channels.external_people),
+        allowed_apps=frozenset(channels.allowed_apps),
     )
 
 
@@ -57,7 +58,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             identity = await identify(client)
             users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
-            authors = AuthorPolicy(users, channels.external_people)
+            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
             requester = CatchUpRequester(temporal, channels.watched)
             router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
             await GatewayServer(config, router, client, temporal, requester).run(stop)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import tomllib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -231,7 +231,8 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
             slack = SlackClient(web)
             identity = await identify(web)
             users = UserDirectory(slack.user)
-            authors = AuthorPolicy(users, settings.channels.external_people)
+            channels = settings.channels
+            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
             yield CoreDeps(
                 database,
                 client,
@@ -270,11 +271,12 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         database,
         deps.history,
         deps.router.handle,
-        thread_sources(bot_user),
+        thread_sources(bot_user, channels.allowed_apps),
         channels.of_cases,
         team=deps.case_channels.team,
         bot_user_id=bot_user,
         conversation_channels=channels.conversation_channels or None,
+        allowed_apps=frozenset(channels.allowed_apps),
     )
     relays = {HANDOVER: handovers.relay_to_asker}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
@@ -430,9 +432,10 @@ async def prune_all(database: Database, prunes: Sequence[Prune], now: float) -> 
     return counts
 
 
-def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
-    """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet."""
-    return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
+def thread_sources(bot_user_id: str, allowed_apps: Collection[str] = ()) -> tuple[ThreadSource, ...]:
+    """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet.
+    `allowed_apps`: ids of bots and apps whose messages count."""
+    return CaseThreads(), ConversationThreads(bot_user_id, allowed_apps), HandoverThreads()
 
 
 async def _store_services(database: Database, directory: Path | None) -> None:

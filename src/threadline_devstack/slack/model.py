@@ -134,6 +134,8 @@ class SandboxMessage:
     """The root's `ts` on a reply; empty on a root."""
     subtype: str = ""
     bot_id: str = ""
+    app_id: str = ""
+    """The app through which it was posted, when it is another than ours."""
     username: str = ""
     blocks: list[Json] = field(default_factory=list)
     attachments: list[Json] = field(default_factory=list)
@@ -156,7 +158,8 @@ class SandboxMessage:
 
     def as_slack(self, *, include_metadata: bool = False) -> Json:
         """The message as `conversations.*` show it; https://docs.slack.dev/reference/events/message."""
-        shown: Json = {"type": "message", "user": self.user, "text": self.text, "ts": self.ts, "team": self.team}
+        shown: Json = {"type": "message", "text": self.text, "ts": self.ts, "team": self.team}
+        shown |= {"user": self.user} if self.user else {}
         optional: Json = {
             "subtype": self.subtype,
             "client_msg_id": self.client_msg_id,
@@ -177,7 +180,8 @@ class SandboxMessage:
 
     def _bot(self) -> Json:
         if self.bot_id != BOT_ID:
-            return {"bot_id": self.bot_id} if self.bot_id else {}
+            named = {"bot_id": self.bot_id, "app_id": self.app_id}
+            return {name: value for name, value in named.items() if value}
         profile = {"id": self.bot_id, "app_id": APP_ID, "name": BOT_NAME, "deleted": False, "team_id": TEAM}
         return {"bot_id": self.bot_id, "app_id": APP_ID, "bot_profile": profile}
 

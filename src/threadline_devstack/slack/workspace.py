@@ -8,7 +8,7 @@ from typing import Any
 
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.events import rich_text
-from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
 from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
 
 Listener = Callable[[Json], None]
@@ -143,14 +143,15 @@ class SlackWorkspace:
 
         Args:
             channel: id or name.
-            user: its author's id.
+            user: its author's id; empty for a webhook, which has a `bot_id` alone.
             text: in Slack's stored form: `<@U…>` for mentions, `& < >` escaped.
             thread_ts: the root to answer.
             files: ids of files that were uploaded before.
-            more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, username, subtype of the message.
+            more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, app_id, username, subtype of the
+                message. A person who posts through an app has their own id and the app's `bot_id`.
         """
         place = self.open_channel(channel)
-        home = self.user(user).team
+        home = self.user(user).team if user else TEAM
         broadcast = bool(more.pop("broadcast", False)) and bool(thread_ts)
         root = self._root(place, thread_ts) if thread_ts else None
         attached = [self.file(file) for file in files]

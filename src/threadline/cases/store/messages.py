@@ -26,7 +26,7 @@ from threadline.cases.store.case import ACTOR, Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Store, Transaction
 from threadline.errors import Permanent
-from threadline.slack.model import Thread, clean_text
+from threadline.slack.model import Thread, clean_text, is_app_id
 from threadline.threads import phrases
 from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -222,10 +222,11 @@ def _parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
 
 
 def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
-    """The message with its sender known; None for a third party's, which is nobody's business here."""
+    """The message with its sender known; None for a third party's, which is nobody's business here. For an app that
+    reported, anybody may answer: it cannot."""
     if message.kind == MessageKind.QUARANTINED or message.sender_type != SenderType.UNKNOWN:
         return message
-    if reporter_id and message.sender_id == reporter_id:
+    if reporter_id and (message.sender_id == reporter_id or is_app_id(reporter_id)):
         return replace(message, sender_type=SenderType.REPORTER)
     return None
 
