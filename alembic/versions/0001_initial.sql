@@ -134,6 +134,8 @@ CREATE TABLE bug_conversations (
     said_at numeric(20, 6) NOT NULL,
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
+    -- What the author forwards or quotes, as readers are shown it.
+    forwarded text NOT NULL DEFAULT '',
     turn int CHECK (turn >= 0),
     read_in_turn int CHECK (read_in_turn > 0),
     wants_turn boolean NOT NULL DEFAULT false,
@@ -146,14 +148,14 @@ CREATE TABLE bug_conversations (
     CHECK (sender_type = 'bot'
            OR message_type IN ('report', 'message', 'close', 'edit', 'deletion')),
     CHECK (NOT wants_turn OR message_type IN ('report', 'message', 'close')),
-    CHECK (redacted_at IS NULL OR message_text = '')
+    CHECK (redacted_at IS NULL OR message_text = '' AND forwarded = '')
 );
 CREATE INDEX bug_conversations_order_idx ON bug_conversations (bug_id, said_at);
 -- Finds the messages that no turn has taken without reading the whole case. No turn takes the bot's own posts: as rows
 -- without a turn they would be read by each such search.
 CREATE INDEX bug_conversations_turn_idx ON bug_conversations (bug_id, turn) WHERE sender_type <> 'bot';
 CREATE INDEX bug_conversations_correction_idx ON bug_conversations (bug_id, correction_of) WHERE correction_of <> '';
-CREATE INDEX bug_conversations_words_idx ON bug_conversations USING gin (to_tsvector('english', message_text));
+CREATE INDEX bug_conversations_words_idx ON bug_conversations USING gin (to_tsvector('english', message_text || ' ' || forwarded));
 
 CREATE TABLE attachments (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -282,7 +284,8 @@ CREATE INDEX agent_session_entries_order_idx ON agent_session_entries (project_k
 CREATE VIEW agent_conversations AS
 SELECT m.bug_id, m.seq, m.id, m.message_id, m.sender_type, m.sender_id, m.message_type, m.said_at, m.version, m.turn,
        m.read_in_turn IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
-       CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text
+       CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text,
+       m.forwarded
 FROM bug_conversations m JOIN cases c USING (bug_id)
 WHERE m.message_type <> 'deletion';
 
@@ -314,9 +317,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_te
         SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
         FROM unnest(to_tsvector('english', left(p_text, 4000)))
     ), told AS (
-        SELECT m.bug_id, max(ts_rank(to_tsvector('english', m.message_text), w.query, 32)) AS rank
+        SELECT m.bug_id, max(ts_rank(to_tsvector('english', m.message_text || ' ' || m.forwarded), w.query, 32)) AS rank
         FROM bug_conversations m, words w
-        WHERE to_tsvector('english', m.message_text) @@ w.query AND m.sender_type = 'reporter'
+        WHERE to_tsvector('english', m.message_text || ' ' || m.forwarded) @@ w.query AND m.sender_type = 'reporter'
         GROUP BY m.bug_id
     )
     SELECT c.bug_id, c.title, c.status, c.summary,
@@ -648,6 +651,7 @@ CREATE TABLE conversation_messages (
     said_at numeric(20, 6) NOT NULL,
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
+    forwarded text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
     addressed boolean NOT NULL DEFAULT false,
     -- The verdict of the rate limits: NULL until it is given, and never changed.
@@ -808,6 +812,7 @@ CREATE TABLE handover_answers (
     said_at numeric(20, 6) NOT NULL,
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
+    forwarded text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
     redacted_at timestamptz,
     edited_at timestamptz,

@@ -34,6 +34,8 @@ from threadline.slack.model import FileRef, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, parse_message
 from threadline.threads.store import ThreadStore
 
+FORWARDED = "[Forwarded message by Bob (U9)]\n&gt; never mind"
+
 
 async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:
     snapshot = await scene.flush(report())
@@ -171,6 +173,40 @@ async def test_thanks_and_a_late_close_do_not_reopen_the_case(scene: Scene) -> N
     assert not snapshot.close_requested
     snapshot = await scene.flush(said(13, "It is broken again"))
     assert snapshot.has_unread
+
+
+async def test_forwarded_words_close_nothing_and_reopen_the_case(scene: Scene) -> None:
+    await scene.opened()
+    snapshot = await scene.flush(said(9, "", forwarded=FORWARDED))
+    assert (snapshot.close_requested, snapshot.has_unread) == (False, True)
+    await scene.turn(1)
+    await scene.end(Reason.AGENT_RESOLVED)
+    assert (await scene.flush(said(13, "", forwarded=FORWARDED))).has_unread
+
+
+async def test_forwarded_words_are_shown_beside_the_authors_own_edited_and_deleted(scene: Scene) -> None:
+    await scene.flush(report("It breaks", forwarded=FORWARDED))
+    assert await shown(scene) == [f"It breaks\n{FORWARDED}"]
+    await scene.flush(edit(0, "It breaks badly", 5, forwarded="[Quoted]\n&gt; when?"))
+    assert await shown(scene) == ["It breaks badly\n[Quoted]\n&gt; when?"]
+    await scene.flush(deletion(0))
+    assert await shown(scene) == ["(deleted by its author)"]
+    kept = await scene.rows("SELECT forwarded FROM bug_conversations WHERE forwarded <> ''")
+    assert kept == []
+
+
+async def test_case_that_was_reported_by_forwarding_has_a_title_and_is_found(scene: Scene) -> None:
+    snapshot = await scene.flush(report("", forwarded="[Forwarded message by Bob (U9)]\n&gt; The cart total is wrong"))
+    assert snapshot.title == "The cart total is wrong"
+    async with scene.database.begin() as tx:
+        found = await CaseLists(tx).search(THREAD.team, words="cart")
+    assert [each.case.bug_id for each in found] == ["BUG-1"]
+
+
+async def shown(scene: Scene) -> list[str]:
+    """The words of a case's messages, as readers are shown them."""
+    async with scene.database.begin() as tx:
+        return [each.text for each in (await CaseMessageStore(tx).page("BUG-1")).entries]
 
 
 async def test_late_message_from_before_the_close_does_not_reopen(scene: Scene) -> None:

@@ -125,6 +125,14 @@ async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate
     assert (await talk.said(talk.message("look", sender_id=BYSTANDER))).refused == ()
 
 
+async def test_forwarding_of_different_messages_is_no_duplicate(talk: ConversationActivityScene) -> None:
+    for words in ("one", "two"):
+        forwarded = f"[Forwarded message by Bob]\n&gt; {words}"
+        assert (await talk.said(talk.message("", forwarded=forwarded))).refused == ()
+    again = talk.message("", forwarded="[Forwarded message by Bob]\n&gt; two")
+    assert (await talk.said(again)).refused != ()
+
+
 async def test_call_of_the_bot_in_the_words_of_an_aside_is_no_duplicate(talk: ConversationActivityScene) -> None:
     await talk.said("any news", talk.message("what does it cost?", sender_id=BYSTANDER, addressed=False))
     assert (await talk.said(talk.message("what does it cost?", sender_id=BYSTANDER))).refused == ()

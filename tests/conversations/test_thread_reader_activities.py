@@ -21,7 +21,7 @@ from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
+from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, REPORTS, TEAM
 from threadline_devstack.slack.model import SandboxUser
 
 
@@ -79,6 +79,17 @@ async def test_first_and_newest_messages_of_a_long_thread_are_shown(reader: Read
     assert (result.data["left_out"], result.data["read_to_the_end"]) == (9, True)
     alone = await reader.ask(limit=1)
     assert [each["text"] for each in alone.data["messages"]] == ["message 0"]
+
+
+async def test_forwarded_message_is_shown_apart_with_its_author_and_place(reader: Reader) -> None:
+    reader.say(REPORTER, "the root")
+    said = reader.sandbox.workspace.post(REPORTS, DEVELOPER, "never mind")
+    reader.sandbox.workspace.share(GENERAL, REPORTER, said, "is that so?", thread_ts=reader.root)
+    told = (await reader.ask()).data["messages"][-1]
+    assert told["text"] == "is that so?"
+    heading, words = told["forwarded"].splitlines()
+    assert heading.startswith("[Forwarded message by developer (U0DEV) in bug-reports (C0REPORTS), http")
+    assert words == "&gt; never mind"
 
 
 async def test_rest_of_a_long_thread_is_read_by_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:

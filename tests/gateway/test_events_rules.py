@@ -263,11 +263,12 @@ def test_rich_text_is_read_when_there_is_no_plain_text(text: str | None) -> None
         section({"type": "link", "url": "https://e.org"}, {"type": "broadcast", "range": "here"}),
     )
 
-    assert message_of(routed(said(text=text, blocks=blocks))).text == (
+    message = message_of(routed(said(text=text, blocks=blocks)))
+    assert message.text == (
         "<@U9> a &lt; b, see <https://e.org|the page> in <#C9>:bug:\n"
-        "1. open\n2. press\n    • twice\n"
-        "&gt; it said\n&gt; no\n```\nTraceback\n```\n<https://e.org><!here>"
+        "1. open\n2. press\n    • twice\n```\nTraceback\n```\n<https://e.org><!here>"
     )
+    assert message.forwarded == "[Quoted]\n&gt; it said\n&gt; no"
 
 
 def test_edit_of_rich_text_alone_is_an_edit() -> None:
@@ -277,11 +278,62 @@ def test_edit_of_rich_text_alone_is_an_edit() -> None:
 
 
 def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
-    shared = said(text="look", attachments=[share("it says 500"), {"text": "a page's summary"}])
-    bare = said(text="", attachments=[{"fallback": "a picture"}])
+    page = {"text": "a page's summary", "from_url": "https://e.org"}
+    shared = message_of(routed(said(text="look", attachments=[share("it says 500"), page])))
+    bare = message_of(routed(said(text="", attachments=[{"fallback": "a picture"}])))
 
-    assert message_of(routed(shared)).text == "look\nit says 500"
-    assert message_of(routed(bare)).text == "a picture"
+    assert (shared.text, shared.forwarded) == ("look", "[Forwarded message by somebody]\n&gt; it says 500")
+    assert (bare.text, bare.forwarded) == ("a picture", "")
+
+
+BY_BOB = {"author_name": "Bob", "author_id": "U_BOB", "channel_id": "C_ELSE"}
+NEVER_MIND = {"is_msg_unfurl": True, "text": "never mind", **BY_BOB}
+FORWARDING: list[tuple[str, Json]] = [
+    ("a share without a comment", {"text": "", "attachments": [share("never mind")]}),
+    ("a share by its other mark", {"text": "", "attachments": [NEVER_MIND]}),
+    ("a share of a reply", {"text": "", "attachments": [{"is_reply_unfurl": True, "text": "never mind"}]}),
+    (
+        "a share of blocks",
+        {
+            "text": "",
+            "attachments": [
+                {"message_blocks": [{"message": {"blocks": rich(section(words("never mind")))}}], "fallback": "x"}
+            ],
+        },
+    ),
+    ("a quote", {"text": "&gt; never mind"}),
+    ("a long quote", {"text": "&gt;&gt;&gt; never\nmind"}),
+    (
+        "a quote in rich text",
+        {"text": "", "blocks": rich({"type": "rich_text_quote", "elements": [words("never mind")]})},
+    ),
+    (
+        "a quoted list",
+        {
+            "text": "",
+            "blocks": rich(
+                {"type": "rich_text_list", "style": "bullet", "border": 1, "elements": [section(words("never mind"))]}
+            ),
+        },
+    ),
+    ("a preview", {"text": "", "attachments": [{"from_url": "https://e.org", "text": "never mind"}]}),
+]
+
+
+@pytest.mark.parametrize("content", [row[1] for row in FORWARDING], ids=[row[0] for row in FORWARDING])
+def test_forwarded_words_are_not_the_authors_own(content: Json) -> None:
+    message = message_of(routed(reply(**content)))
+
+    assert (message.kind, message.text) == ("message", "")
+    assert "never" in message.forwarded
+    assert message_of(routed(reply(text="never mind", attachments=[share("it works")]))).kind == "close"
+
+
+def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> None:
+    message = message_of(routed(said(text="", attachments=[share(f"x {TOKEN}"), share("y" * 50_000)])))
+    assert TOKEN not in message.forwarded
+    assert len(message.forwarded) <= 40_000
+    assert message_of(routed(deletion(reply(attachments=[share("secret")])))).forwarded == ""
 
 
 def test_text_is_made_storable() -> None:

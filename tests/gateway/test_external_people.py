@@ -169,6 +169,20 @@ async def test_user_whose_record_names_no_workspace_is_a_stranger() -> None:
     assert await AuthorPolicy(UserDirectory(find)).check("T1", said("U1")) == AuthorRefusal.STRANGER
 
 
+async def test_reporter_who_forwards_somebodys_never_mind_closes_nothing(serve: Serve, sandbox: FaultySlack) -> None:
+    async with serve() as gateway:
+        bobs = sandbox.workspace.post(identity.GENERAL, identity.BYSTANDER, f"<@{identity.BOT_USER}|bot> never mind")
+        root = sandbox.say(identity.REPORTER, identity.REPORTS, "it breaks")
+        sandbox.workspace.share(identity.REPORTS, identity.REPORTER, bobs, thread_ts=root)
+        sandbox.workspace.share(identity.GENERAL, identity.REPORTER, bobs)
+        await sandbox.deliveries.settled()
+        counts = await gateway.process.counts()
+
+    # Bob's own message is the one that speaks to the bot.
+    assert (counts["case"], counts["conversation"], counts["other_channel"]) == (1, 1, 1)
+    assert "close" not in counts
+
+
 async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, sandbox: FaultySlack) -> None:
     async with serve() as gateway:
         sandbox.faults.fail_before("users.info", count=2)

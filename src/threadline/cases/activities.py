@@ -113,6 +113,7 @@ class LiveCaseActivities(CaseActivities):
             channel=thread.channel,
             ts=thread.ts,
             files=redact_files(root.files),
+            forwarded=clean_text(redact(root.forwarded)),
         )
 
     async def fetch_attachments(self, bug_id: str) -> None:

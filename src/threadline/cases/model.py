@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from threadline.slack.model import Thread
+from threadline.slack.text import with_forwarded
 from threadline.threads.model import IncomingMessage, ThreadOwner, format_utc
 
 BUG_WORKFLOW = "BugInvestigationWorkflow"
@@ -302,8 +303,8 @@ class BugState:
 
 @dataclass(frozen=True)
 class Entry:
-    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0. `read`: a settled turn
-    has used it, or has at least read it through its tool."""
+    """One message as it reads now, with what its author forwards. `seq` numbers what people wrote; the bot's own posts
+    have 0. `read`: a settled turn has used it, or has at least read it through its tool."""
 
     seq: int
     sender_type: str
@@ -353,7 +354,7 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
         sender_type=row["sender_type"],
         sender_id=row["sender_id"],
         kind=row["message_type"],
-        text=row["message_text"],
+        text=with_forwarded(row["message_text"], row["forwarded"]),
         at=datetime.fromtimestamp(float(row["said_at"]), UTC),
         read=row["read"],
     )

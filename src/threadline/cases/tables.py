@@ -49,6 +49,7 @@ bug_conversations = Table(
     required("said_at", SLACK_TIME),
     required("correction_of", Text()),
     required("version", SLACK_TIME),
+    required("forwarded", Text()),
     *(Column(name, Integer) for name in ("turn", "read_in_turn")),
     required("wants_turn", Boolean()),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),

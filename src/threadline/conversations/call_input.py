@@ -224,7 +224,7 @@ def _as_messages(
     where one writes alone, whom there is no need to name."""
     said = []
     for each in taken:
-        words = each.text
+        words = each.shown
         if agent is Agent.OPERATOR and len(whole := questions.normalise_question(words)) > questions.MAX_QUESTION:
             words = questions.truncate_question(whole)
         text = f"[Corrected] {words}" if each.edit_of else words

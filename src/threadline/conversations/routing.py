@@ -46,6 +46,8 @@ from threadline.threads.model import turn_id
 from threadline.tools.registry import available_tools
 
 _LEFT_UNDONE = "I did nothing else that you asked for. Please write the rest again."
+FORWARDED_ONLY = "(something was forwarded without a comment)"
+"""The words of such a message for rules, which read nothing that was forwarded."""
 _log = structlog.get_logger(__name__)
 
 
@@ -275,7 +277,7 @@ def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: Conversa
         return bool(said.text.strip()) and (bool(snapshot.open_question) or not named)
 
     fresh = [each for each in taken if has_content(each) and not each.edit_of]
-    return bool(fresh) and not any(each.files or is_request(each) for each in fresh)
+    return bool(fresh) and not any(each.files or each.forwarded or is_request(each) for each in fresh)
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
@@ -299,6 +301,7 @@ def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput
         if has_content(each) and counts:
             command = _command(each) if addressed and not by_job else None
             words = "" if command else "\n".join([each.text, *(file.name for file in each.files)]).strip()
+            words = words or (FORWARDED_ONLY if each.forwarded and not command else "")
             whole = normalise_question(words)
             kept = truncate_question(whole)
             parts.append(InputPart(each.author_id, kept, command, cut=kept != whole))

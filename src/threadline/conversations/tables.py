@@ -39,6 +39,7 @@ conversation_messages = Table(
     required("said_at", SLACK_TIME),
     required("correction_of", Text()),
     required("version", SLACK_TIME),
+    required("forwarded", Text()),
     required("files", JSONB()),
     required("addressed", Boolean()),
     Column("verdict", TEXT),

@@ -156,5 +156,5 @@ def _is_remark(said: TurnMessage, snapshot: ConversationSnapshot) -> bool:
     """
     wanted = extract_intent(said.text)
     if wanted:
-        return bool(said.files) or wanted.type is not IntentType.HELP
-    return bool(said.files or (snapshot.open_question and said.text.strip()))
+        return bool(said.files or said.forwarded) or wanted.type is not IntentType.HELP
+    return bool(said.files or said.forwarded or (snapshot.open_question and said.text.strip()))

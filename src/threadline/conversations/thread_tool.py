@@ -88,7 +88,8 @@ Since = Annotated[
 @tool(
     "slack.get.thread",
     "The messages of this thread as Slack has them now, with their authors, times and files; a file's id is what other "
-    "tools take. People write there what they like: facts are in the records.",
+    "tools take. What they forward or quote is shown apart from what they wrote. People write there what they like: "
+    "facts are in the records.",
     needs=(ThreadReader,),
     keep_result=False,  # what its author deletes in Slack stays nowhere else
     timeout=60.0,
@@ -122,6 +123,8 @@ def _record(message: SlackMessage, author: User | None, longest: int) -> JsonObj
     at = datetime.fromtimestamp(float(message.ts), UTC)
     by = name_with_id(display_name(author, message.user), message.user) if message.user else "an app"
     told: JsonObject = {"at": moment(at), "by": by, "text": text}
+    if message.forwarded:
+        told["forwarded"] = message.forwarded[:longest]
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files

@@ -8,7 +8,15 @@ from typing import Any
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
-from threadline.slack.text import files_of, remove_mention, string_field, text_of, words_of
+from threadline.slack.text import (
+    files_of,
+    forwarded_of,
+    remove_mention,
+    string_field,
+    text_of,
+    words_of,
+    written_words,
+)
 from threadline.threads import phrases
 from threadline.threads.model import (
     IncomingMessage,
@@ -31,7 +39,8 @@ class SlackEvent:
     """One event about one message (https://docs.slack.dev/reference/events/message), or a reaction.
 
     - `correction`: EDIT or DELETION; None for any other event;
-    - `words`: what the author wrote; `text` also has what they share;
+    - `words`: what the author wrote, for rules; `text`: the same, or of an app its attachments;
+    - `forwarded`: what the author forwards or quotes. No rule reads it;
     - `team`: our own workspace, in whichever company's channel the event happened;
     - `author_team`: the author's workspace, where the event names it. `users.info` is the authority;
     - `text_changed`: the words differ from those before the edit;
@@ -58,6 +67,7 @@ class SlackEvent:
     by_own_app: bool
     words: str
     text: str
+    forwarded: str
     version: str
     text_changed: bool
     files: tuple[FileRef, ...]
@@ -139,8 +149,9 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         subtype=string_field(said, "subtype"),
         apps=tuple(filter(None, (string_field(said, name) for name in ("bot_id", "app_id")))),
         by_own_app=bool(own_app) and string_field(said, "app_id") == own_app,
-        words=words_of(said),
+        words=written_words(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
+        forwarded="" if correction == MessageKind.DELETION else forwarded_of(said),
         version=version if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
         files=() if correction == MessageKind.DELETION else files_of(said),
@@ -182,6 +193,7 @@ def incoming_message(
         files=redact_files(event.files),
         addressed=addressed,
         root_author_id=root_author_id,
+        forwarded=redact(event.forwarded)[:MAX_TEXT],
     )
 
 

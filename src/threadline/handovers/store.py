@@ -18,6 +18,7 @@ from threadline.decisions.store import DecisionStore, round_of
 from threadline.handovers.model import Handover
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
+from threadline.slack.text import with_forwarded
 from threadline.threads.message_table import MessageTable, log_quarantined
 from threadline.threads.model import IncomingMessage
 from threadline.threads.phrases import THUMBS
@@ -25,18 +26,19 @@ from threadline.threads.phrases import THUMBS
 _row, _answer = handovers.c, handover_answers.c
 
 _ASKER_MESSAGES = text("""
-SELECT message_id, sender_id, message_text, files, redacted_at IS NOT NULL AS deleted,
+SELECT message_id, sender_id, message_text, forwarded, files, redacted_at IS NOT NULL AS deleted,
        edited_at IS NOT NULL AS edited
 FROM conversation_messages
 WHERE conversation_id = :id AND turn = :turn AND message_type IN ('message', 'stop')
-  AND (message_text ~ '\\S' OR files <> '[]' OR redacted_at IS NOT NULL)
+  AND (message_text ~ '\\S' OR forwarded <> '' OR files <> '[]' OR redacted_at IS NOT NULL)
 ORDER BY said_at, id
 """)
 
 
 @dataclass(frozen=True)
 class HandoverMessage:
-    """What somebody wrote in the asker's thread or under the card, as it reads now; a deleted one has no text."""
+    """What somebody wrote in the asker's thread or under the card, as it reads now, with what they forward; a deleted
+    one has no text."""
 
     message_id: str
     user_id: str
@@ -132,7 +134,7 @@ def _handover(row: Row[Any]) -> Handover:
 
 
 _CLEAR_OLD_EDITS = text("""
-UPDATE handover_answers a SET message_text = '', files = '[]'
+UPDATE handover_answers a SET message_text = '', forwarded = '', files = '[]'
 WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = :original AND EXISTS (
     SELECT FROM handover_answers n
     WHERE n.conversation_id = :id AND n.message_type = 'edit' AND n.correction_of = :original AND n.version > a.version)
@@ -181,7 +183,8 @@ ANSWERS = MessageTable(handover_answers, "conversation_id")
 
 def _message(row: Row[Any], *, deleted: bool, edited: bool) -> HandoverMessage:
     files = tuple(FileRef(**file) for file in row.files)
-    return HandoverMessage(row.message_id, row.sender_id, row.message_text, files, deleted, edited)
+    shown = with_forwarded(row.message_text, row.forwarded)
+    return HandoverMessage(row.message_id, row.sender_id, shown, files, deleted, edited)
 
 
 # -- What came of decisions ----------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ handover_answers = Table(
     required("said_at", SLACK_TIME),
     required("correction_of", TEXT),
     required("version", SLACK_TIME),
+    required("forwarded", TEXT),
     required("files", JSON),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at")),
 )

@@ -35,7 +35,7 @@ from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
 from threadline.slack.store import UserStore
-from threadline.slack.text import text_of
+from threadline.slack.text import forwarded_of, text_of, with_forwarded
 from threadline.slack.users import UserDirectory, current_profile
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
@@ -326,7 +326,7 @@ def thread_layer(messages: Sequence[RawMessage], users: Mapping[str, User | None
         ]
         attached = "".join(f" [attached: {redacted_line(each, _NAME)}]" for each in named)
         at = _format_time(datetime.fromtimestamp(float(message["ts"]), UTC))
-        said = redacted_line(text_of(message), MAX_PIECE)
+        said = redacted_line(with_forwarded(text_of(message), forwarded_of(message)), MAX_PIECE)
         pieces.append(f"- {at} {redacted_line(author, _NAME)}: {said}{attached}")
     heading = "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
     return Layer(LayerName.THREAD, heading, tuple(pieces), "slack_get_thread", oldest_first=True)

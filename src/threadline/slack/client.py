@@ -20,7 +20,7 @@ from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.errors import TOKEN_REFUSED, error_name, translated
 from threadline.slack.model import FileRef, User
-from threadline.slack.text import files_of, text_of
+from threadline.slack.text import files_of, forwarded_of, text_of
 
 CALL_TIMEOUT = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
@@ -84,13 +84,14 @@ async def open_web_client(token: str, base_url: str | None) -> AsyncIterator[Asy
 @dataclass(frozen=True)
 class SlackMessage:
     """A message as Slack has it now. `user` is empty for a bot without a user. `payload` is what a post of ours carries
-    (`key` and its owner); empty for any other message."""
+    (`key` and its owner); empty for any other message. `forwarded`: what the author forwards or quotes."""
 
     ts: str
     text: str
     user: str = ""
     bot_id: str = ""
     files: tuple[FileRef, ...] = ()
+    forwarded: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -283,5 +284,6 @@ def message_of(raw: Mapping[str, Any]) -> SlackMessage:
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),
         files=files_of(raw),
+        forwarded=forwarded_of(raw),
         payload=_payload(raw),
     )

@@ -33,6 +33,10 @@ _ADDRESS = re.compile(r"<[^<>]*>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt);")
 _EMOJI = re.compile(r":[a-z0-9_+\-]+:")
 """`:runner:` is somebody in a hurry, not what runs jobs."""
+_QUOTE = "&gt;"
+"""Begins a line that Slack shows as a quote."""
+_MAX_HEADING = 200
+"""Characters of a name or an address in a heading of what is forwarded."""
 _MARK = re.compile(r"[*~`\"“”()\[\]{}<>|]")
 
 _LINK = re.compile(r"/archives/([A-Z][A-Z0-9]+)/p([0-9]{7,})")
@@ -121,25 +125,121 @@ def parse_permalink(address: str) -> Permalink:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters. A
-    message without words of its own is given those of any attachment, since something is better than nothing."""
-    words = words_of(message)
-    attached = [
-        string_field(item, "text") or string_field(item, "fallback")
-        for item in objects(message.get("attachments"))
-        if item.get("is_share") or not words
-    ]
-    return clean_text("\n".join(part for part in (words, *attached) if part.strip()))
+    """The text of a Slack message that its author wrote; storable and at most 40,000 characters.
+
+    What the author forwards is in `forwarded_of`. A message without any text has that of its own attachments, as apps
+    post them.
+    """
+    written = written_words(message)
+    if words_of(message).strip():
+        return clean_text(written)
+    own = (item for item in objects(message.get("attachments")) if not (_is_share(item) or _address_of(item)))
+    return clean_text("\n".join(filter(str.strip, map(_attached_text, own))))
+
+
+def written_words(message: Mapping[str, Any]) -> str:
+    """The words that the author wrote: without lines that quote somebody. Rules on words and mentions read these."""
+    return split_quotes(words_of(message))[0]
+
+
+def forwarded_of(message: Mapping[str, Any]) -> str:
+    """What the author of a Slack message forwards: quotes, shared messages, and the preview of a link in a message
+    without other text.
+
+    Each piece has a heading that says what it is, from whom and where, and lines that begin with `&gt;`, so that
+    nothing in a piece looks like a heading or like the author's own words. Storable and at most 40,000 characters.
+    """
+    quoted, pieces = split_quotes(words_of(message))[1], list[str]()
+    if quoted:
+        pieces.append(_piece("Quoted", quoted))
+    is_bare = not words_of(message).strip()
+    for item in objects(message.get("attachments")):
+        if _is_share(item):
+            pieces.append(_piece(_share_heading(item), _attached_text(item)))
+        elif is_bare and (address := _address_of(item)):
+            pieces.append(_piece(f"Preview of {address}", _attached_text(item)))
+    return clean_text("\n".join(pieces))
+
+
+def with_forwarded(text: str, forwarded: str) -> str:
+    """A message as readers are shown it: what its author wrote, then what they forward."""
+    return "\n".join(part for part in (text, forwarded) if part.strip())
+
+
+def without_headings(forwarded: str) -> str:
+    """The bare words of what is forwarded."""
+    lines = (line for line in forwarded.splitlines() if line.startswith(_QUOTE))
+    return "\n".join(line.removeprefix(_QUOTE).lstrip() for line in lines)
+
+
+def split_quotes(text: str) -> tuple[str, str]:
+    """What the author wrote, and the lines that quote somebody, without their marks.
+
+    Slack shows a line as a quote that begins with `&gt;`, and all that follows `&gt;&gt;&gt;`. In a code block such
+    lines are code.
+    """
+    written, quoted = list[str](), list[str]()
+    in_code = in_long_quote = False
+    for line in text.split("\n"):
+        begun = line.lstrip()
+        if in_long_quote or (begun.startswith(_QUOTE) and not in_code):
+            in_long_quote = in_long_quote or begun.startswith(_QUOTE * 3)
+            quoted.append(line.lstrip().removeprefix(_QUOTE * 3).removeprefix(_QUOTE).lstrip())
+            continue
+        in_code ^= line.count("```") % 2 == 1
+        written.append(line)
+    return "\n".join(written).strip() if quoted else text, "\n".join(quoted)
+
+
+def _piece(heading: str, text: str) -> str:
+    return "\n".join([f"[{heading}]", *(f"{_QUOTE} {line}" for line in text.splitlines())])
+
+
+def _is_share(attachment: Mapping[str, Any]) -> bool:
+    """Whether an attachment is another message of Slack: one that was forwarded, or the target of a permalink."""
+    marks = ("is_share", "is_msg_unfurl", "is_reply_unfurl", "message_blocks")
+    return any(attachment.get(mark) for mark in marks)
+
+
+def _address_of(attachment: Mapping[str, Any]) -> str:
+    """The address of the page that an attachment previews; empty for an attachment that an app has made."""
+    named = (string_field(attachment, name) for name in ("from_url", "original_url", "app_unfurl_url"))
+    return _one_line(next(filter(None, named), ""))
+
+
+def _share_heading(attachment: Mapping[str, Any]) -> str:
+    def named(kind: str) -> str:
+        name, identity = (_one_line(string_field(attachment, f"{kind}_{part}")) for part in ("name", "id"))
+        return f"{name} ({identity})" if name and identity else name or identity
+
+    author = named("author") or _one_line(string_field(attachment, "author_subname")) or "somebody"
+    place = named("channel")
+    where = [f" in {place}"] if place else []
+    where += [f", {address}"] if (address := _address_of(attachment)) else []
+    return f"Forwarded message by {author}{''.join(where)}"
+
+
+def _one_line(name: str) -> str:
+    """A name or an address inside a heading, which nothing in it can end."""
+    return " ".join(name.replace("[", "(").replace("]", ")").split())[:_MAX_HEADING]
+
+
+def _attached_text(attachment: Mapping[str, Any]) -> str:
+    """The words of an attachment. The text of a shared message may be in its blocks alone."""
+    if text := string_field(attachment, "text").strip():
+        return text
+    shared = (item.get("message") for item in objects(attachment.get("message_blocks")))
+    lines = [line for each in shared if isinstance(each, Mapping) for line in _rich_text(each)]
+    return "\n".join(lines) or string_field(attachment, "fallback")
 
 
 def words_of(message: Mapping[str, Any]) -> str:
-    """The author's own words: `text`, or the rich text blocks where it is missing or blank. Attachments do not count:
-    Slack adds them afterwards when it unfurls a link, and that is no edit."""
+    """All words of the message itself, quotes among them: `text`, or the rich text blocks where it is missing or blank.
+    Attachments do not count: Slack adds them afterwards when it unfurls a link, and that is no edit."""
     text = string_field(message, "text")
     if text.strip():
         return text
-    blocks = (block for block in objects(message.get("blocks")) if block.get("type") == "rich_text")
-    return "\n".join(line for block in blocks for line in _lines(block))
+    return "\n".join(_rich_text(message))
 
 
 def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
@@ -167,16 +267,22 @@ def objects(value: Any) -> Iterator[Mapping[str, Any]]:
     return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
 
 
+def _rich_text(message: Mapping[str, Any]) -> Iterator[str]:
+    blocks = (block for block in objects(message.get("blocks")) if block.get("type") == "rich_text")
+    return (line for block in blocks for line in _lines(block))
+
+
 def _lines(block: Mapping[str, Any]) -> Iterator[str]:
     for element in objects(block.get("elements")):
         match element.get("type"):
             case "rich_text_list":
-                indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
+                quote = f"{_QUOTE} " if int_field(element, "border") else ""
+                indent = quote + _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
                 ordered, offset = element.get("style") == "ordered", int_field(element, "offset")
                 for number, item in enumerate(objects(element.get("elements")), start=offset + 1):
                     yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
             case "rich_text_quote":
-                yield from (f"&gt; {line}" for line in _inline(element).splitlines())
+                yield from (f"{_QUOTE} {line}" for line in _inline(element).splitlines())
             case "rich_text_preformatted":
                 yield f"```\n{_inline(element)}\n```"
             case _:

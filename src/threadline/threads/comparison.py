@@ -11,7 +11,7 @@ from threadline.db.engine import Query, Transaction
 from threadline.privacy.redaction import redact
 from threadline.slack.history import RawMessage
 from threadline.slack.model import clean_text
-from threadline.slack.text import mentions_in, text_of, words_of
+from threadline.slack.text import forwarded_of, mentions_in, text_of, with_forwarded, written_words
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import MessageTable, StoredMessage
@@ -42,8 +42,14 @@ class ThreadSource(ABC):
         return list(shown)
 
     def text(self, message: RawMessage) -> str:
-        """The message's text as it is stored, but for secrets."""
+        """What its author wrote, as it is stored, but for secrets."""
         return text_of(message)
+
+    def is_same(self, message: RawMessage, stored: StoredMessage) -> bool:
+        """Whether a message reads as it is stored. Slack may have added previews of links since, at the end."""
+        if _as_stored(self.text(message)) != _as_stored(stored.message_text):
+            return False
+        return _as_stored(forwarded_of(message)).startswith(_as_stored(stored.forwarded))
 
     @abstractmethod
     async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> object | None:
@@ -93,7 +99,7 @@ def missing_event(
     if not 0 < edited_at(message) < end or before.sender_type == SenderType.BOT:
         return None
     event = edited_event(team, channel, message, parent_user, before)
-    if event.id in stored or _as_stored(source.text(message)) == _as_stored(before.message_text):
+    if event.id in stored or source.is_same(message, before):
         return None
     return event
 
@@ -118,7 +124,8 @@ def posted_event(team: str, channel: str, message: RawMessage, parent_user: str)
 
 def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
     """`before` is the message as it is stored: the rules ignore a change that left its words alone."""
-    version, previous = str(message["edited"]["ts"]), {"text": before.message_text, "ts": before.slack_ts}
+    version = str(message["edited"]["ts"])
+    previous = {"text": with_forwarded(before.message_text, before.forwarded), "ts": before.slack_ts}
     told = {"ts": version, "message": _with_parent(message, parent_user), "previous_message": previous}
     event = _event(team, channel, {"subtype": "message_changed", **told})
     return MissedEvent(edit_id(team, channel, str(message["ts"]), version), (version, version), event)
@@ -145,7 +152,7 @@ def may_speak(message: RawMessage, allowed_apps: Collection[str]) -> bool:
 
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
-    return user in mentions_in(words_of(message))
+    return user in mentions_in(written_words(message))
 
 
 def _with_parent(message: RawMessage, parent_user: str) -> dict[str, Any]:

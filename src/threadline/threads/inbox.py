@@ -91,7 +91,8 @@ class Inbox:
 
 def _bytes(message: IncomingMessage) -> int:
     """About what a message takes on the wire, its files included."""
-    return len(message.text.encode()) + sum(len(file.name.encode()) + 256 for file in message.files) + 512
+    words = len(message.text.encode()) + len(message.forwarded.encode())
+    return words + sum(len(file.name.encode()) + 256 for file in message.files) + 512
 
 
 def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:

@@ -22,7 +22,7 @@ from threadline.threads.model import IncomingMessage, MessageKind, message_id, q
 from threadline.threads.store import Quarantine
 
 _DELETE = """
-UPDATE {table} o SET message_text = '', {emptied} redacted_at = now()
+UPDATE {table} o SET message_text = '', forwarded = '', {emptied} redacted_at = now()
 FROM {table} d
 WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
   AND o.{owner} = d.{owner} AND o.redacted_at IS NULL
@@ -35,7 +35,8 @@ WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = A
   AND a.{owner} = d.{owner} AND a.message_id = d.correction_of
 """
 _EDIT = """
-UPDATE {table} o SET message_text = e.message_text, {brought} edited_at = to_timestamp(e.version::double precision)
+UPDATE {table} o SET message_text = e.message_text, forwarded = e.forwarded, {brought}
+    edited_at = to_timestamp(e.version::double precision)
 FROM (SELECT DISTINCT ON (correction_of) * FROM {table}
       WHERE {owner} = :owner AND message_type = 'edit' AND correction_of = ANY(:originals)
       ORDER BY correction_of, version DESC, seq DESC) e
@@ -43,19 +44,20 @@ WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of AND o.redacted_at
   AND o.message_type NOT IN ('edit', 'deletion')
 """
 _FIND = """
-SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
+SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts FROM {table}
 WHERE {owner} = :owner AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
 """
 _CORRECTED = """EXISTS (
     SELECT FROM {table} c
     WHERE c.{owner} = {table}.{owner} AND c.correction_of = {table}.message_id AND c.correction_of <> '')"""
 _BETWEEN = """
-SELECT message_id, message_type, sender_id, sender_type, message_text, channel, slack_ts FROM {table}
+SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts FROM {table}
 WHERE {owner} = :owner AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
   AND message_type IN ('report', 'message', 'close', 'stop')
   AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
 UNION ALL
-SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, channel, original.ts
+SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, forwarded, channel,
+       original.ts
 FROM {table} e, LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
 WHERE {owner} = :owner AND channel = :channel AND message_type = 'edit' AND redacted_at IS NULL
   AND starts_with(correction_of, CAST(:prefix AS text)) AND original.ts ~ '^[0-9]+[.][0-9]+$'
@@ -83,6 +85,7 @@ class StoredMessage:
     message_text: str
     channel: str
     slack_ts: str
+    forwarded: str = ""
 
 
 @dataclass(frozen=True)
@@ -230,6 +233,7 @@ class MessageTable:
             "sender_id": message.sender_id,
             "message_type": message.kind,
             "message_text": message.text,
+            "forwarded": message.forwarded,
             "channel": message.channel,
             "slack_ts": message.ts,
             "said_at": seconds(message.ts),
@@ -260,7 +264,8 @@ def seconds(ts: str) -> Decimal:
 
 def redact_message(message: IncomingMessage) -> IncomingMessage:
     """The message without secrets: a signal that is no gateway's of today, or that nobody could read, may hold one."""
-    return replace(message, text=clean_text(redact(message.text)), files=redact_files(message.files))
+    text, forwarded = (clean_text(redact(each)) for each in (message.text, message.forwarded))
+    return replace(message, text=text, forwarded=forwarded, files=redact_files(message.files))
 
 
 def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:

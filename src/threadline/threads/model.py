@@ -76,7 +76,8 @@ class IncomingMessage:
     messages are shown. `correction_of` is the id of the message that an edit or a deletion corrects, or that a thumb is
     put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it mentions
     the bot, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
-    or the event does not say.
+    or the event does not say. `text` is what the author wrote. `forwarded` is what they forward or quote, see
+    `slack.text.forwarded_of`: models and people are shown it as forwarded, and no rule reads it.
     """
 
     id: str
@@ -91,6 +92,7 @@ class IncomingMessage:
     files: tuple[FileRef, ...] = field(default_factory=tuple)
     addressed: bool = False
     root_author_id: str = ""
+    forwarded: str = ""
 
 
 def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
@@ -112,6 +114,7 @@ def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAG
                 text=_text(raw, "text"),
                 files=_files(raw.get("files")),
                 addressed=raw.get("addressed") is True,
+                forwarded=_text(raw, "forwarded"),
                 **names,
             )
     whole = _json(args)

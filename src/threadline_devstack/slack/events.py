@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from threadline_devstack.slack.identity import APP_ID, BOT_USER, TEAM
-from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage, SandboxUser
 
 _TOKEN = re.compile(r"<([^<>\s][^<>]*)>")
 
@@ -12,6 +12,30 @@ _TOKEN = re.compile(r"<([^<>\s][^<>]*)>")
 def posted(place: SandboxChannel, message: SandboxMessage) -> Json:
     """The `message` event of a new message."""
     return message.as_slack() | {"channel": place.id, "channel_type": place.kind, "event_ts": message.ts}
+
+
+def shared(message: SandboxMessage, place: SandboxChannel, author: SandboxUser, base_url: str) -> Json:
+    """The attachment by which a message is forwarded. Slack's reference does not describe it: it is as in
+    https://github.com/slackapi/java-slack-sdk/issues/1179."""
+    return {
+        "id": 1,
+        "ts": message.ts,
+        "author_id": author.id,
+        "author_name": author.real_name,
+        "author_subname": author.real_name,
+        "channel_id": place.id,
+        "channel_name": place.name or "Direct Message",
+        "channel_team": place.host,
+        "from_url": f"{base_url}/archives/{place.id}/p{message.ts.replace('.', '')}",
+        "is_msg_unfurl": True,
+        "is_share": True,
+        "message_blocks": [
+            {"team": message.team, "channel": place.id, "ts": message.ts, "message": {"blocks": message.blocks}}
+        ],
+        "fallback": f"{author.name}: {message.text}",
+        "text": message.text,
+        "mrkdwn_in": ["text"],
+    }
 
 
 def changed(place: SandboxChannel, message: SandboxMessage, before: SandboxMessage, moment: str) -> Json:

@@ -175,6 +175,14 @@ class SlackWorkspace:
             self.show_status(place.id, root.ts, "")
         return message
 
+    def share(
+        self, channel: str, user: str, source: SandboxMessage, comment: str = "", *, thread_ts: str = "", **more: Any
+    ) -> SandboxMessage:
+        """`user` forwards a message, with or without a comment. `more`: as for `post`."""
+        place = self.channel(source.channel)
+        attachment = events.shared(source, place, self.user(source.user), self.base_url)
+        return self.post(channel, user, comment, thread_ts=thread_ts, attachments=[attachment], **more)
+
     def show_status(self, channel: str, thread_ts: str, words: str) -> None:
         """What the bot says it is doing in a thread; its next reply there takes it away.
 

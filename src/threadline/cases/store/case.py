@@ -135,7 +135,7 @@ WHERE m.id = k.id
 _FORGET_SESSIONS = text("DELETE FROM agent_sessions WHERE session_id = ANY(:sessions)")
 REPORTER_WORDS = """
 coalesce((SELECT string_agg(words, E'\\n') FROM (
-    SELECT message_text AS words FROM bug_conversations
+    SELECT message_text || E'\\n' || forwarded AS words FROM bug_conversations
     WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
     UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
     WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words

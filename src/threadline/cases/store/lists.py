@@ -25,9 +25,10 @@ WITH asked AS (
 )
 SELECT c.bug_id FROM cases c CROSS JOIN asked a
 LEFT JOIN LATERAL (
-    SELECT max(ts_rank(to_tsvector('english', m.message_text), a.query)) AS rank FROM bug_conversations m
+    SELECT max(ts_rank(to_tsvector('english', m.message_text || ' ' || m.forwarded), a.query)) AS rank
+    FROM bug_conversations m
     WHERE m.bug_id = c.bug_id AND m.sender_type = 'reporter' AND m.redacted_at IS NULL
-      AND to_tsvector('english', m.message_text) @@ a.query) told ON true
+      AND to_tsvector('english', m.message_text || ' ' || m.forwarded) @@ a.query) told ON true
 WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_only OR c.status <> 'resolved')
   AND (:component = '' OR EXISTS (SELECT FROM unnest(c.components) AS each
                                   WHERE strpos(lower(each), lower(:component)) > 0))
@@ -39,7 +40,7 @@ ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 
 _FOR_CARDS = text(f"""
 SELECT c.*, {REPORTER_WORDS},
        (SELECT at FROM case_transitions WHERE bug_id = c.bug_id ORDER BY rev DESC LIMIT 1) AS status_since,
-       coalesce((SELECT message_text FROM agent_conversations
+       coalesce((SELECT concat_ws(E'\\n', nullif(message_text, ''), nullif(forwarded, '')) FROM agent_conversations
                  WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
                  ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1), '') AS report,
        coalesce((SELECT jsonb_agg(jsonb_build_array(action, result) ORDER BY turn DESC) FROM agent_turns

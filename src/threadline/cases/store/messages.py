@@ -27,6 +27,7 @@ from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Store, Transaction
 from threadline.errors import Permanent
 from threadline.slack.model import Thread, clean_text, is_app_id
+from threadline.slack.text import without_headings
 from threadline.threads import phrases
 from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -166,7 +167,8 @@ class CaseMessageStore(Store):
         row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             return None
-        return parse_bug_report(row.message_text, [service.name for service in await self._cases.services()])
+        reported = row.message_text if row.message_text.strip() else without_headings(row.forwarded)
+        return parse_bug_report(reported, [service.name for service in await self._cases.services()])
 
     async def last_close(self, bug_id: str) -> str:
         message = bug_conversations.c
@@ -244,4 +246,6 @@ def _wants_turn(message: IncomingMessage, status: CaseStatus) -> bool:
     if status is not CaseStatus.RESOLVED:
         return True
     text, is_close = message.text, message.kind == MessageKind.CLOSE or phrases.is_close(message.text)
-    return bool(message.files) or not (is_close or phrases.is_thanks(text) or phrases.is_wordless(text))
+    return bool(message.files or message.forwarded) or not (
+        is_close or phrases.is_thanks(text) or phrases.is_wordless(text)
+    )

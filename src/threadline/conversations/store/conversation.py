@@ -29,7 +29,7 @@ from threadline.threads.model import message_id
 Conversation = Row[Any]
 NEEDS_ANSWER = r"""
 m.message_type = 'message' AND m.redacted_at IS NULL
-AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
+AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]' OR m.forwarded <> '')
 """
 """A message in which there is something to answer: an empty one too, if it is addressed."""
 _HELD = "threadline.conversations"

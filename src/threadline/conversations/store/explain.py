@@ -65,8 +65,9 @@ SELECT EXISTS (SELECT FROM conversation_messages
                WHERE conversation_id = :id AND redacted_at IS NOT NULL AND coalesce(turn, 0) <= :turn)
 """)
 _SAID = text("""
-SELECT sender_id AS user_id, channel, slack_ts AS ts, message_text AS text, redacted_at IS NOT NULL AS deleted,
-       addressed
+SELECT sender_id AS user_id, channel, slack_ts AS ts,
+       concat_ws(E'\\n', nullif(message_text, ''), nullif(forwarded, '')) AS text,
+       redacted_at IS NOT NULL AS deleted, addressed
 FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
 ORDER BY said_at, seq
 """)

@@ -30,6 +30,7 @@ from threadline.decisions.store import DecisionStore
 from threadline.handovers.store import HandoverStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import FileRef, Thread
+from threadline.slack.text import with_forwarded
 from threadline.threads.message_table import MessageTable, StoredMessage, distinct, seconds
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
@@ -70,7 +71,8 @@ WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND EXISTS (
     SELECT FROM conversation_messages o
     WHERE o.conversation_id = m.conversation_id AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
       AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
-      AND o.message_text = m.message_text AND o.files = m.files AND (o.addressed OR NOT m.addressed)
+      AND o.message_text = m.message_text AND o.forwarded = m.forwarded AND o.files = m.files
+      AND (o.addressed OR NOT m.addressed)
       AND coalesce(o.verdict, '') NOT IN ('throttled', 'throttled_first', 'answer')
       AND NOT EXISTS (
           SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
@@ -110,14 +112,14 @@ taken AS (
 )
 """
 """What is open stays open until the turn is settled, so a snapshot of the same statement tells it."""
-_AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, m.addressed"
+_AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.forwarded, m.files, m.said_at, m.redacted_at, m.addressed"
 _TAKEN_UP = f"""
 SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.step
 FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.turn = :turn AND m.message_type = 'message'
 UNION ALL
-SELECT e.message_id, o.sender_id, o.message_text, o.files, o.said_at, o.redacted_at, o.addressed, o.message_id, e.seq,
-       e.step
+SELECT e.message_id, o.sender_id, o.message_text, o.forwarded, o.files, o.said_at, o.redacted_at, o.addressed,
+       o.message_id, e.seq, e.step
 FROM conversation_messages e JOIN conversation_messages o
      ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
 WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
@@ -203,7 +205,8 @@ class ConversationBatch:
 
 @dataclass(frozen=True)
 class TurnMessage:
-    """A message for the model, as it reads now. `said_at`: seconds since 1970.
+    """A message for the model, as it reads now. Rules read `text`, what its author wrote; `shown` has what they forward
+    as well. `said_at`: seconds since 1970.
 
     `edit_of` is empty, or the id of a message that the model has read before and whose new wording this is.
     """
@@ -215,6 +218,11 @@ class TurnMessage:
     said_at: float = 0.0
     edit_of: str = ""
     addressed: bool = False
+    forwarded: str = ""
+
+    @property
+    def shown(self) -> str:
+        return with_forwarded(self.text, self.forwarded)
 
 
 @dataclass(frozen=True)
@@ -502,4 +510,5 @@ def _taken(row: Row[Any]) -> TurnMessage:
         said_at=float(row.said_at),
         edit_of=row.edit_of,
         addressed=row.addressed,
+        forwarded=row.forwarded,
     )

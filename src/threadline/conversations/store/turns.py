@@ -25,6 +25,7 @@ from threadline.db.values import storable
 from threadline.jobs.model import JOB_QUESTION
 from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
 from threadline.slack.model import Thread
+from threadline.slack.text import with_forwarded
 from threadline.threads.model import turn_id
 
 MAX_RESUMED_TURNS = 6
@@ -58,7 +59,7 @@ _TEXTS = text("""
 WITH mine AS (
     SELECT * FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
 )
-SELECT m.message_text FROM mine m
+SELECT m.message_text, m.forwarded FROM mine m
 WHERE m.redacted_at IS NULL AND (m.addressed OR position('<@' IN m.message_text) = 0 AND m.sender_id IN (
     SELECT sender_id FROM mine WHERE addressed
     UNION ALL
@@ -105,7 +106,7 @@ LEFT JOIN conversation_turns p ON p.conversation_id = r.id AND p.turn = :of_turn
 """
 _WITH_TRANSCRIPT = text(_WITH_TURN.format(turn=_TURN, rows=READ))
 _LONGEST = """
-(SELECT max(length(m.message_text)) FROM conversation_messages m
+(SELECT max(length(m.message_text) + length(m.forwarded)) FROM conversation_messages m
  WHERE m.conversation_id = r.id AND m.turn = :of_turn) AS longest
 """
 _WITH_ENTRIES = text(_WITH_TURN.format(turn=f"{_TURN}, {_LONGEST}", rows=_ENTRIES))
@@ -337,21 +338,22 @@ class TurnStore(Store):
         rows = await self._tx.execute(_OPEN_QUESTIONS, which)
         return {row.user_id: OpenQuestion(row.turn, row.said_at) for row in rows}
 
-    async def texts(self, thread: Thread, turn: int) -> list[str]:
+    async def texts(self, thread: Thread, turn: int, *, own: bool = False) -> list[str]:
         """What was said to the bot that a turn has used, as it reads now, without what was deleted: what is addressed
-        to it, and what its askers wrote besides and called nobody with."""
+        to it, and what its askers wrote besides and called nobody with. `own`: without what they forward, for rules."""
         row = await self._conversations.lock(thread)
-        return list((await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})).scalars())
+        said = await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})
+        return [each.message_text if own else with_forwarded(each.message_text, each.forwarded) for each in said]
 
     async def request_texts(
         self, thread: Thread, turn: int, *, plan: TurnPlan | None = None, whole: bool = False
     ) -> list[str]:
         """What somebody asks of a turn: each message of it and of the turns that it resumes, the earliest turn first,
-        as far as the operator reads it, or to the end (`whole`); what was deleted is left out. `plan`: the turn's,
-        where it was read already."""
+        as far as rules on words read it, or to the end with what is forwarded (`whole`); what was deleted is left out.
+        `plan`: the turn's, where it was read already."""
         texts: list[str] = []
         for _ in range(MAX_RESUMED_TURNS):
-            texts = [*await self.texts(thread, turn), *texts]
+            texts = [*await self.texts(thread, turn, own=not whole), *texts]
             plan = plan or await self.plan(thread, turn)
             if plan is None or not plan.route.resumes_turn:
                 break
