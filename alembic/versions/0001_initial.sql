@@ -576,6 +576,19 @@ CREATE TABLE catch_up_messages (
     PRIMARY KEY (team, message_id)
 );
 
+-- Stored messages that Slack's history does not show, and in how many passes of the catch-up.
+CREATE TABLE catch_up_absences (
+    team text NOT NULL,
+    message_id text NOT NULL,
+    channel text NOT NULL,
+    thread_ts text NOT NULL,
+    looks int NOT NULL CHECK (looks > 0),
+    looked_at double precision NOT NULL,
+    verdict text NOT NULL CHECK (verdict IN ('waiting', 'doubted', 'believed', 'restored')),
+    PRIMARY KEY (team, message_id)
+);
+CREATE INDEX catch_up_absences_looked_at_idx ON catch_up_absences (team, looked_at);
+
 -- Faults of the installation that the admin is told of, and whether they know of its beginning and its end.
 CREATE TABLE installation_faults (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -24,7 +24,9 @@ from threadline.slack.model import Thread
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest, PlanRequest
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
+from threadline.threads.outbox import Outbox
 from threadline.wiring.workers import thread_sources
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
@@ -72,7 +74,8 @@ class CatchUpWorkspace:
         self.workspace = slack.workspace
         self.memory = Memory(database)
         self.sent: list[IncomingMessage] = []
-        self._history = History(SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, http)))
+        self._slack = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, http))
+        self._history = History(self._slack)
 
     def activities(
         self, team: str = identity.TEAM, cases: Mapping[str, bool] = CHANNELS, talk: Collection[str] | None = ()
@@ -85,6 +88,7 @@ class CatchUpWorkspace:
             cases,
             team=team,
             bot_user_id=BOT,
+            faults=InstallationFaults(self.database, Outbox(self._slack, self.database), identity.ESCALATIONS),
             conversation_channels=talk,
             settle_time=0.0,
         )

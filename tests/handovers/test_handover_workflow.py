@@ -20,6 +20,7 @@ from threadline.slack.history import History
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import ChannelRead, PageRequest, PlanRequest
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import BUTTON_PRESSED
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.workers import thread_sources
@@ -84,6 +85,7 @@ async def look(handover: HandoverWorkflowScene) -> int:
         {ESCALATIONS: True},
         team=TEAM,
         bot_user_id=BOT_USER,
+        faults=InstallationFaults(talk.database, talk.activities.deps.outbox, ESCALATIONS),
         settle_time=0,
     )
     async with talk.database.begin() as tx:

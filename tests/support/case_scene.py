@@ -44,6 +44,7 @@ from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import (
     AGENTS_QUEUE,
     CLOSE_REQUESTED,
@@ -319,6 +320,7 @@ def catch_up(database: Database, slack: SlackClient, router: EventRouter) -> Liv
         FOLLOWED,
         team=identity.TEAM,
         bot_user_id=identity.BOT_USER,
+        faults=InstallationFaults(database, Outbox(slack, database), identity.ESCALATIONS),
         settle_time=SETTLE_TIME,
     )
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -46,6 +47,12 @@ async def until_ended(home: CaseScene, workflow_id: str = CATCH_UP_ID) -> None:
     await home.until(ended, "it ends", 60)
 
 
+async def look_twice(home: CaseScene) -> None:
+    """A deletion that is inferred is believed after two passes."""
+    await look(home)
+    await look(home)
+
+
 async def install(home: CaseScene, *, before_report: bool = False) -> None:
     at = float(home.thread.ts) - 60 if before_report else time.time()
     async with home.database.begin() as tx:
@@ -61,6 +68,15 @@ async def opened(home: CaseScene) -> None:
 def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> SandboxMessage:
     """Somebody writes in the report's thread, and Slack delivers no event of it."""
     return home.slack.workspace.post(identity.REPORTS, user, words, thread_ts=home.thread.ts)
+
+
+def say_before_all(home: CaseScene, channel: str) -> None:
+    """An older message, by which Slack shows that it has not forgotten its time."""
+    place = home.slack.workspace.channel(channel)
+    said = home.slack.workspace.post(channel, identity.BYSTANDER, "Good morning")
+    del place.messages[said.ts]
+    ts = f"{float(home.thread.ts) - 600:.6f}"
+    place.messages = {ts: replace(said, ts=ts), **place.messages}
 
 
 async def entries(home: CaseScene) -> list[tuple[str, str]]:

@@ -1,8 +1,6 @@
 """What goes wrong during a catch-up delays what it finds: nothing is hidden, and nothing that is there taken away."""
 
 import time
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from temporalio.workflow import Info
@@ -14,7 +12,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
-from threadline.slack.history import History
+from threadline.slack.history import History, ListedThread
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, Handled, SweepRequest
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
@@ -87,13 +85,12 @@ async def test_thread_that_cannot_be_compared_waits_alone(
     await look(home)
     poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
     home.slack.workspace.post(REPORTS, REPORTER, "A third report")
-    read, deliver = History.thread_messages, EventRouter.deliver
+    read, deliver = History.read_thread, EventRouter.deliver
 
-    async def thread(self: History, channel: str, root: str, oldest: str) -> AsyncIterator[Any]:
+    async def thread(self: History, channel: str, root: str, oldest: str) -> ListedThread:
         if root == poison.ts:
             raise error
-        async for message in read(self, channel, root, oldest):
-            yield message
+        return await read(self, channel, root, oldest)
 
     async def refusing(self: EventRouter, route: Route) -> Handled:
         if route.message.ts == poison.ts:
@@ -102,7 +99,7 @@ async def test_thread_that_cannot_be_compared_waits_alone(
 
     with monkeypatch.context() as broken:
         if where == "reading":
-            broken.setattr(History, "thread_messages", thread)
+            broken.setattr(History, "read_thread", thread)
         else:
             broken.setattr(EventRouter, "deliver", refusing)
         await look(home, deep=False)

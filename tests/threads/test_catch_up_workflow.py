@@ -14,9 +14,11 @@ from tests.threads.catch_up_scene import (
     home,
     install,
     look,
+    look_twice,
     opened,
     reply,
     resent,
+    say_before_all,
     until_ended,
     until_gone,
     until_stored,
@@ -93,7 +95,7 @@ async def test_edits_and_deletions_are_found_and_a_redacted_text_is_no_edit(home
     assert "edited" in token.as_slack()
     workspace.delete(REPORTS, card.ts)
     workspace.edit(REPORTS, typo.ts, "It fails in Firefox")
-    await look(home)
+    await look_twice(home)
     await until_stored(home, "It fails in Firefox")
     await until_gone(home, "1234")
     assert ("reporter", "My token is [redacted: GitHub token]") in await entries(home)
@@ -121,10 +123,11 @@ async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(hom
 
     await home.until(kept, "the edit is stored")
     home.slack.workspace.delete(REPORTS, said.ts)
-    await look(home)
+    reply(home, "It still fails")
+    await look_twice(home)
     await home.until(gone, "its text is gone")
     await look(home)
-    assert await resent(home) == 1
+    assert await resent(home) == 2, "the deletion, and what was said after it"
 
 
 async def test_developers_reply_is_found_also_under_a_deleted_root(home: CaseScene) -> None:
@@ -223,7 +226,7 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     for each in words:
         await until_stored(home, each, SenderType.DEVELOPER)
     home.slack.workspace.delete(SUMMARIES, missed[0].ts)
-    await look(home)
+    await look_twice(home)
     await until_gone(home, words[1])
     assert ("developer", words[2]) in await entries(home)
     assert await resent(home) == 4, "what is still there is never taken for deleted"
@@ -256,12 +259,14 @@ async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_f
 
 
 async def test_report_that_is_gone_from_the_channel_is_deleted(home: CaseScene) -> None:
-    await opened(home)
     workspace = home.slack.workspace
+    say_before_all(home, REPORTS)
+    await opened(home)
     for each in list(workspace.message(REPORTS, home.thread.ts).replies):
         workspace.delete(REPORTS, each.ts)
     workspace.delete(REPORTS, home.thread.ts)
-    await look(home)
+    workspace.post(REPORTS, BYSTANDER, "Good evening")
+    await look_twice(home)
     await until_gone(home, "The cart total is wrong")
 
 

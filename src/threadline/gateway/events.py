@@ -19,9 +19,11 @@ from threadline.slack.text import (
 )
 from threadline.threads import phrases
 from threadline.threads.model import (
+    INFERRED,
     IncomingMessage,
     MessageKind,
     SenderType,
+    absence_id,
     deletion_id,
     edit_id,
     message_id,
@@ -49,7 +51,8 @@ class SlackEvent:
       ids do not make the author one;
     - `by_own_app`: posted through the very app that gets the event, perhaps by another workspace's installation of it;
     - `item_user`: whose message a reaction is on; `channel` and `ts` are that message's, `user` put the reaction on it;
-    - `event_ts`: when the event happened.
+    - `event_ts`: when the event happened;
+    - `is_inferred`: the catch-up has inferred this deletion, and nobody has seen it.
     """
 
     type: str
@@ -74,6 +77,7 @@ class SlackEvent:
     reaction: str
     item_user: str
     event_ts: str
+    is_inferred: bool = False
 
     @property
     def sender(self) -> str:
@@ -158,6 +162,7 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         reaction=reaction,
         item_user=string_field(event, "item_user") if reaction else "",
         event_ts=string_field(event, "event_ts"),
+        is_inferred=event.get(INFERRED) is True,
     )
 
 
@@ -178,7 +183,8 @@ def incoming_message(
     if event.correction == MessageKind.EDIT:
         identity = edit_id(event.team, event.channel, event.ts, event.version)
     elif event.correction == MessageKind.DELETION:
-        identity = deletion_id(event.team, event.channel, event.ts)
+        make_id = absence_id if event.is_inferred else deletion_id
+        identity = make_id(event.team, event.channel, event.ts)
     text = remove_mention(event.text, without_mention_of) if without_mention_of else event.text
     return IncomingMessage(
         id=identity,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,14 @@ names."""
 
 RawMessage = Mapping[str, Any]
 """A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
+
+
+@dataclass(frozen=True)
+class ListedThread:
+    """`is_whole`: the root, or its tombstone, is among the messages, and no page is missing at the end."""
+
+    messages: Sequence[RawMessage]
+    is_whole: bool
 
 
 @dataclass
@@ -84,6 +92,25 @@ class History:
                     if message["ts"] not in seen:  # the root comes with every page
                         seen.add(message["ts"])
                         yield message
+
+    async def read_thread(self, channel: str, root: str, oldest: str) -> ListedThread:
+        """A thread as `thread_messages` shows it, and whether Slack showed all of it."""
+        fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
+        found: dict[str, RawMessage] = {}
+        is_cut = False
+        async with aclosing(self._pages(fetch, channel, oldest=oldest)) as pages_found:
+            async for page in pages_found:
+                found |= {str(message["ts"]): message for message in page.get("messages") or ()}
+                is_cut = bool(page.get("has_more")) and not next_cursor(page)
+        return ListedThread(list(found.values()), root in found and not is_cut)
+
+    async def last_before(self, channel: str, ts: str) -> list[RawMessage]:
+        """A page of what the channel itself shows from before a moment, the newest first; empty for nothing."""
+        return (await self.channel_page(channel, "0", ts))[0]
+
+    async def last_after(self, channel: str, ts: str) -> list[RawMessage]:
+        """A page of the newest messages that the channel itself shows from after a moment; empty for none."""
+        return (await self.channel_page(channel, ts, ""))[0]
 
     def _pages(self, fetch: Callable[..., Any], channel: str, **window: Any) -> AsyncGenerator[RawMessage, None]:
         window |= {"include_all_metadata": True, "limit": PAGE}

@@ -13,10 +13,12 @@ from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent
 from threadline.slack.history import History, RawMessage
 from threadline.threads import contract
+from threadline.threads.absence_store import AbsenceStore
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel
 from threadline.threads.comparison import (
     MissedEvent,
     ThreadSource,
+    absent_event,
     deleted_event,
     edited_at,
     is_direct,
@@ -25,9 +27,10 @@ from threadline.threads.comparison import (
     missing_event,
 )
 from threadline.threads.contract import CatchUpActivities, CatchUpPlan, LookScope
+from threadline.threads.deletions import DeletionFinder
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
-from threadline.threads.store import ThreadStore
 
 DEEP_INTERVAL = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
@@ -62,6 +65,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         conversation_channels: whose history is read for mentions; None for wherever the bot is.
         allowed_apps: ids of bots and apps whose messages count.
         settle_time: seconds for which fresh messages are left to ordinary delivery.
+        faults: tells the admin of messages that Slack has forgotten.
     """
 
     database: Database
@@ -72,9 +76,13 @@ class LiveCatchUpActivities(CatchUpActivities):
     _: KW_ONLY
     team: str
     bot_user_id: str
+    faults: InstallationFaults
     conversation_channels: Collection[str] | None = ()
     settle_time: float = contract.SETTLE_TIME
     allowed_apps: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._deletions = DeletionFinder(self.database, self.history, self.faults, self.team)
 
     def _store(self, tx: Transaction) -> CatchUpStore:
         everywhere = [source.kind for source in self.sources if source.everywhere]
@@ -82,6 +90,7 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     async def plan_catch_up(self, request: contract.PlanRequest) -> CatchUpPlan:
         now = time.time()
+        await self._deletions.end_pass()
         followed, oldest_roots = await self._follow(now, request.followed)
         cases = [each for each in followed if each.channel in self.case_channels]
         conversations = [each for each in followed if each.channel not in self.case_channels]
@@ -103,6 +112,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         async with self.database.begin() as tx:
             store = self._store(tx)
             await store.prune(now - 2 * contract.LOOK_BACK)
+            await AbsenceStore(tx, self.team).prune(now - 2 * contract.LOOK_BACK)
             before = await store.channels()
             for channel in since.keys() & set(named):
                 await store.follow_channels([channel], min(now, since[channel]))
@@ -214,7 +224,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         end = Decimal(f"{plan.began - plan.settle_time:.6f}")
         async with self.database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
             said = await source.messages_between(tx, thread, start, end)
-        listed = await self._list_thread(thread.channel, thread.thread_ts, start)
+        whole = await self.history.read_thread(thread.channel, thread.thread_ts, f"{start:.6f}")
+        listed = whole.messages
         author_id = self._root_author(thread, listed)
         in_time = [message for message in listed if start < Decimal(message["ts"]) < end]
         shown = [each for each in source.relevant(thread, author_id, in_time) if each.get("subtype") != "tombstone"]
@@ -225,12 +236,11 @@ class LiveCatchUpActivities(CatchUpActivities):
                 stored = await source.find_messages(tx, thread, ids)
         parent = author_id or self.bot_user_id
         missing = [event for each in shown if (event := missing_event(source, thread, each, stored, parent, end))]
-        gone = await self._deleted_messages(thread, said, listed)
-        missing += [deleted_event(thread.team, message, thread.thread_ts, parent) for message in gone]
-        return missing, any(Decimal(message["ts"]) >= end or edited_at(message) >= end for message in listed)
-
-    async def _list_thread(self, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
-        return [each async for each in self.history.thread_messages(channel, root, f"{oldest:.6f}")]
+        gone = await self._deletions.find(thread, said, whole, plan.began)
+        missing += [deleted_event(thread.team, each, thread.thread_ts, parent) for each in gone.deleted]
+        missing += [absent_event(thread.team, each, thread.thread_ts, parent) for each in gone.inferred]
+        is_recent = any(Decimal(message["ts"]) >= end or edited_at(message) >= end for message in listed)
+        return missing, is_recent or gone.waits
 
     def _root_author(self, thread: CatchUpThread, listed: Sequence[RawMessage]) -> str:
         """Who wrote the root. Of one that is gone the registry knows it; there, a root of the bot's has none."""
@@ -238,24 +248,6 @@ class LiveCatchUpActivities(CatchUpActivities):
         if root and root.get("subtype") != "tombstone":
             return str(root.get("user") or "")
         return thread.author_id or (self.bot_user_id if thread.owner else "")
-
-    async def _deleted_messages(
-        self, thread: CatchUpThread, said: Sequence[StoredMessage], listed: Sequence[RawMessage]
-    ) -> list[StoredMessage]:
-        """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not.
-        Slack is asked before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
-        shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
-        gone = [message for message in said if message.slack_ts not in shown]
-        if not gone or not thread.owner:
-            return []
-        async with self.database.begin() as tx:
-            roots = await ThreadStore(tx).roots(thread.owner.workflow_id, thread.channel)
-        for root in roots:
-            if gone and root != thread.thread_ts:
-                since = min(Decimal(message.slack_ts) for message in gone) - 1
-                elsewhere = {str(message["ts"]) for message in await self._list_thread(thread.channel, root, since)}
-                gone = [message for message in gone if message.slack_ts not in elsewhere]
-        return [each for each in gone if not await self.history.exists(each.channel, each.slack_ts)]
 
     async def _leave_out(self, threads: Iterable[CatchUpThread], plan: CatchUpPlan, error: Exception) -> None:
         """Record what stands in the way of a thread, when it is the thread's own; until that is known, raise."""

@@ -49,7 +49,10 @@ _SELECT_UNCHANGED = text("""
 UPDATE catch_up_threads f SET is_due = true
 FROM (SELECT o.team, o.channel, o.thread_ts
       FROM catch_up_threads o LEFT JOIN threads t USING (team, channel, thread_ts)
-      WHERE o.team = :team AND o.active_at > :since AND NOT o.is_due AND o.root_state <> :gone
+      WHERE o.team = :team AND o.active_at > :since AND NOT o.is_due
+        AND (o.root_state <> :gone OR EXISTS (
+            SELECT FROM catch_up_absences a
+            WHERE a.team = o.team AND a.channel = o.channel AND a.thread_ts = o.thread_ts AND a.verdict = 'doubted'))
         AND (o.channel = ANY(:case_channels)) = :of_cases
         AND (:of_cases OR split_part(t.kind, ':', 1) = ANY(:everywhere))
       ORDER BY CASE WHEN :newest THEN -o.active_at ELSE o.compared_at END LIMIT :count) chosen

@@ -15,7 +15,15 @@ from threadline.slack.text import forwarded_of, mentions_in, text_of, with_forwa
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import MessageTable, StoredMessage
-from threadline.threads.model import SenderType, ThreadOwner, deletion_id, edit_id, message_id
+from threadline.threads.model import (
+    INFERRED,
+    SenderType,
+    ThreadOwner,
+    absence_id,
+    deletion_id,
+    edit_id,
+    message_id,
+)
 
 
 class ThreadSource(ABC):
@@ -137,6 +145,13 @@ def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -
     told = {"subtype": "message_deleted", "deleted_ts": gone.slack_ts, "previous_message": previous}
     identity = deletion_id(team, gone.channel, gone.slack_ts)
     return MissedEvent(identity, ("deleted", gone.slack_ts), _event(team, gone.channel, told))
+
+
+def absent_event(team: str, gone: StoredMessage, root: str, parent_user: str) -> MissedEvent:
+    """The event of a deletion that nobody has seen: it was inferred, so what it takes stays recoverable."""
+    certain = deleted_event(team, gone, root, parent_user)
+    body = {**certain.body, "event": {**certain.body["event"], INFERRED: True}}
+    return MissedEvent(absence_id(team, gone.channel, gone.slack_ts), certain.at, body)
 
 
 def is_direct(channel: str) -> bool:

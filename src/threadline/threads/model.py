@@ -167,12 +167,23 @@ def message_id(team: str, channel: str, ts: str) -> str:
     return f"{team}:{channel}:{ts}"
 
 
+INFERRED = "threadline_inferred"
+"""Marks the event of a deletion that the catch-up has inferred; no event of Slack's has it."""
+ABSENT = ":absent"
+"""The end of such a deletion's id."""
+
+
 def edit_id(team: str, channel: str, ts: str, edited_ts: str) -> str:
     return f"{message_id(team, channel, ts)}:e{edited_ts}"
 
 
 def deletion_id(team: str, channel: str, ts: str) -> str:
     return f"{message_id(team, channel, ts)}:d"
+
+
+def absence_id(team: str, channel: str, ts: str) -> str:
+    """Of a deletion that was inferred from the message's absence: when a deletion is seen later, that is another."""
+    return f"{message_id(team, channel, ts)}{ABSENT}"
 
 
 def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:

@@ -63,6 +63,16 @@ catch_up_messages = Table(
     required("last_at", MOMENT),
 )
 
+catch_up_absences = Table(
+    "catch_up_absences",
+    metadata,
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "message_id")),
+    *(required(name, TEXT) for name in ("channel", "thread_ts")),
+    required("looks", Integer()),
+    required("looked_at", Double()),
+    required("verdict", TEXT),
+)
+
 installation_faults = Table(
     "installation_faults",
     metadata,

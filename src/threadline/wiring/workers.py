@@ -275,6 +275,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         channels.of_cases,
         team=deps.case_channels.team,
         bot_user_id=bot_user,
+        faults=deps.faults,
         conversation_channels=channels.conversation_channels or None,
         allowed_apps=frozenset(channels.allowed_apps),
     )

@@ -234,6 +234,19 @@ class SlackWorkspace:
             message.root.replies.remove(message)
         self._publish(events.deleted(place, before, self._next_ts(place)))
 
+    def forget(self, channel: str, *, before: str = "") -> None:
+        """Slack forgets a channel's messages, as by a retention policy: no event tells of it, and no tombstone stays.
+
+        Args:
+            channel: id or name.
+            before: only what is older than this `ts`; all of it when empty.
+        """
+        place = self.channel(channel)
+        gone = {ts for ts in place.messages if not before or float(ts) < float(before)}
+        for message in place.messages.values():
+            message.replies = [reply for reply in message.replies if reply.ts not in gone]
+        place.messages = {ts: message for ts, message in place.messages.items() if ts not in gone}
+
     def post_ephemeral(self, channel: str, to: str, text: str, blocks: list[Json], thread_ts: str = "") -> str:
         """Only `to` sees it, no history keeps it and no event tells of it. Returns its `ts`."""
         place = self.open_channel(channel)
