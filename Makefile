@@ -32,8 +32,8 @@ demo: setup ## play the whole story against real parts, and leave nothing runnin
 	@$(BIN)/threadline demo
 
 .PHONY: up
-up: setup ## start everything and stay, until Ctrl-C
-	@exec $(BIN)/threadline up
+up: setup ## start everything and stay, until Ctrl-C; the next start finds everything (FRESH=1 begins anew)
+	@exec $(BIN)/threadline up $(if $(FRESH),--fresh)
 
 .PHONY: check
 check: test ## the same as test

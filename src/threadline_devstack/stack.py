@@ -43,6 +43,7 @@ class StackOptions:
         pace: seconds of pause before each reply of the model sandbox, so that people can watch.
         slack, trackers: the sandboxes to run.
         usual_ports: take the ports that people know (7233, 8233, 8800, …) where they are free.
+        fresh: remove what earlier stacks have left in the folder.
     """
 
     given: Mapping[str, str]
@@ -51,6 +52,7 @@ class StackOptions:
     slack: type[SlackSandbox] = SlackSandbox
     trackers: type[TrackerSandbox] = TrackerSandbox
     usual_ports: bool = False
+    fresh: bool = False
 
 
 class Stack:
@@ -90,6 +92,8 @@ class Stack:
         """
         place = StateFolder(home)
         with place.locked():
+            if options.fresh:
+                _begin_anew(place, options.given)
             stack = cls(place, options, on_progress)
             try:
                 await stack._start()
@@ -217,7 +221,7 @@ class Stack:
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
             self._slack = await self._sandboxes.enter_async_context(
-                self._options.slack.running(port=self._ports.take(8800))
+                self._options.slack.running(port=self._ports.take(8800), file=self.home.slack)
             )
             people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
             self.settings = people | self.settings | self._slack.settings
@@ -274,3 +278,15 @@ class Stack:
         address = f"{HOST}:{self._ports.take(3000)}"
         self._on_progress(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
         return ("--http", address)
+
+
+def _begin_anew(home: StateFolder, given: Mapping[str, str]) -> None:
+    """Remove the data of earlier stacks. Raises `Permanent` where a part of it is a server of the caller's: half of the
+    data would be gone, and the rest would speak of it."""
+    others = [name for name in ("DATABASE_URL", "TEMPORAL_ADDRESS", "SLACK_BOT_TOKEN") if given.get(name)]
+    if others:
+        raise Permanent(
+            f"--fresh removes what this folder holds, and {', '.join(others)} names a service outside of it: unset it, "
+            "or leave --fresh out and set THREADLINE_HOME to a new folder."
+        )
+    home.clear()

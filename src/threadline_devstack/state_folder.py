@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,9 @@ LOCK_TIMEOUT = 1.0
 `read_settings`) has it for a moment."""
 LOCK_RETRY_DELAY = 0.02
 
+_DATA = ("slack.db*", "postgres", "temporal", "workspaces", "sample-shop.git", "logs")
+"""Names of what a stack keeps between its runs."""
+
 
 class StateFolder:
     """`root` is THREADLINE_HOME."""
@@ -24,6 +28,7 @@ class StateFolder:
         self.root = root.absolute()
         self.logs = self.root / "logs"
         self.repository = self.root / "sample-shop.git"
+        self.slack = self.root / "slack.db"
         self._lock = self.root / "lock"
         self._running = self.root / "running.json"
 
@@ -55,6 +60,16 @@ class StateFolder:
                 yield
             finally:
                 self._running.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove what earlier stacks have left, and nothing else that may be in the folder. Only under the lock."""
+        for name in _DATA:
+            for path in self.root.glob(name):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        self.logs.mkdir(parents=True, exist_ok=True)
 
     def write_settings(self, environment: Mapping[str, str]) -> None:
         """Write down how other commands reach the stack that runs here; with passwords, so only its owner reads it."""

@@ -13,6 +13,7 @@ import pytest
 from threadline.errors import Permanent
 from threadline_devstack import environment
 from threadline_devstack.processes import BELOW_EPHEMERAL, FreePorts
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.state_folder import StateFolder
 
 
@@ -20,6 +21,7 @@ def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) ->
     # Another process: locks of one process would not shut each other out on every system.
     source = f"""
 from pathlib import Path
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.state_folder import StateFolder
 with StateFolder(Path({str(tmp_path)!r})).locked():
     print("held", flush=True)
@@ -121,3 +123,27 @@ def test_a_service_that_is_named_in_part_is_the_callers_own() -> None:
     assert environment.without_a_service({"GITHUB_TOKEN": "x", "THREADLINE_JIRA_URL": ""}) == environment.SERVICES
     assert environment.without_a_service({"THREADLINE_JIRA_URL": "https://acme.example"}) == ("THREADLINE_GITHUB_",)
     assert environment.without_a_service(dict.fromkeys(environment.CORE, "x")) == ()
+
+
+def test_beginning_anew_removes_what_a_stack_keeps_and_nothing_else(tmp_path: Path) -> None:
+    """The folder may be one in which people keep other things."""
+    home = StateFolder(tmp_path)
+    mine = tmp_path / "thesis.txt"
+    mine.write_text("words")
+    with home.locked():
+        for folder in ("postgres", "temporal", "workspaces", "sample-shop.git"):
+            (tmp_path / folder / "inside").mkdir(parents=True)
+        for name in ("slack.db", "slack.db-wal", "slack.db-shm"):
+            (tmp_path / name).write_text("x")
+        home.clear()
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["lock", "logs", "thesis.txt"]
+    assert mine.read_text() == "words"
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "TEMPORAL_ADDRESS", "SLACK_BOT_TOKEN"])
+async def test_beginning_anew_is_refused_where_a_part_is_outside_of_the_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "slack.db").write_text("x")
+    with pytest.raises(Permanent, match=f"--fresh removes what this folder holds, and {name}"):
+        async with Stack.running(tmp_path, StackOptions(given={name: "elsewhere"}, fresh=True)):
+            pass
+    assert (tmp_path / "slack.db").exists()

@@ -31,13 +31,19 @@ _SCRIPTED = (
     "reads and edits real files with its real tools."
 )
 PaceOption = Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Begin anew: first remove the Slack, Temporal and Postgres of earlier runs.")
+]
 PACE = 0.25
 """Seconds: slow enough that one can follow."""
 
 
-def up(pace: PaceOption = PACE) -> None:
-    """Start every service that the environment does not configure, and run until Ctrl-C."""
-    code = process.run_interactive(_up(pace))
+def up(pace: PaceOption = PACE, fresh: FreshOption = False) -> None:
+    """Start every service that the environment does not configure, and run until Ctrl-C.
+
+    The data stays in THREADLINE_HOME: Slack, Temporal and Postgres go on where the last run ended.
+    """
+    code = process.run_interactive(_up(pace, fresh=fresh))
     output.print_line("Everything is stopped." if code is None else "")
     raise typer.Exit(code or 0)
 
@@ -55,10 +61,10 @@ def demo(pace: PaceOption = PACE) -> None:
         raise typer.Exit(130)
 
 
-async def _up(pace: float) -> int:
+async def _up(pace: float, *, fresh: bool) -> int:
     from threadline_devstack.stack import Stack, StackOptions
 
-    place, wishes = stack_home(), StackOptions(given=os.environ, pace=pace, usual_ports=True)
+    place, wishes = stack_home(), StackOptions(given=os.environ, pace=pace, usual_ports=True, fresh=fresh)
     async with Stack.running(place.root, wishes, output.progress) as stack:
         _print_addresses(stack)
         try:
@@ -146,4 +152,7 @@ def _print_addresses(stack: "Stack") -> None:
         )
     if stack.words_are_scripted:
         output.console.print(_SCRIPTED)
-    output.console.print("Ctrl-C stops everything; the data stays.")
+    output.console.print(
+        f"Ctrl-C stops everything; the data stays in {escape(str(stack.home.root))}, and the next start goes on with "
+        "it. `make up FRESH=1` begins anew."
+    )

@@ -2,8 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
@@ -18,6 +19,7 @@ from threadline_devstack.slack import identity
 from threadline_devstack.slack.delivery import EventDeliveries, SignedHttp
 from threadline_devstack.slack.faults import SlackFaults
 from threadline_devstack.slack.interactions import Interactions
+from threadline_devstack.slack.kept import KeptWorkspace
 from threadline_devstack.slack.methods import METHODS
 from threadline_devstack.slack.model import Json, SlackRefusal
 from threadline_devstack.slack.page import Page
@@ -40,7 +42,7 @@ class SlackSandboxOptions(TypedDict, total=False):
 
 
 class SlackSandbox:
-    """A Slack workspace that lives in this process.
+    """A Slack workspace that is served by this process.
 
     `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`, and
     `deliveries` tells what was sent. `clock` gives seconds since 1970, for timestamps.
@@ -55,11 +57,12 @@ class SlackSandbox:
         session: aiohttp.ClientSession,
         *,
         clock: Callable[[], float] = time.time,
+        kept: KeptWorkspace | None = None,
         **options: Unpack[SlackSandboxOptions],
     ) -> None:
         self.url = url
         self.api_url = f"{url}/api/"
-        self.workspace = SlackWorkspace(clock, url)
+        self.workspace = SlackWorkspace(clock, url, kept)
         populate(self.workspace)
         self.faults = self.faults_type()
         self.sockets = SocketConnections()
@@ -72,17 +75,26 @@ class SlackSandbox:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[SlackSandboxOptions]
+        cls,
+        *,
+        port: int = 0,
+        clock: Callable[[], float] = time.time,
+        file: Path | None = None,
+        **options: Unpack[SlackSandboxOptions],
     ) -> AsyncIterator[Self]:
         """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
 
+        Args:
+            file: where the workspace is kept on disk; None keeps it in this process alone.
+
         Raises:
             OSError: the port is taken.
+            Permanent: the file cannot be read.
         """
-        with server.bound(port) as listener:
+        with server.bound(port) as listener, _kept(file) as kept:
             url = f"http://{HOST}:{listener.getsockname()[1]}"
             async with aiohttp.ClientSession() as session:
-                sandbox = cls(url, session, clock=clock, **options)
+                sandbox = cls(url, session, clock=clock, kept=kept, **options)
                 async with server.serving(sandbox.app, listener):
                     try:
                         yield sandbox
@@ -157,3 +169,12 @@ class SlackSandbox:
         except SlackRefusal as refused:
             return PlainTextResponse(refused.error, status_code=404)
         return PlainTextResponse("ok")
+
+
+@contextlib.contextmanager
+def _kept(file: Path | None) -> Iterator[KeptWorkspace | None]:
+    if file is None:
+        yield None
+        return
+    with contextlib.closing(KeptWorkspace(file)) as kept:
+        yield kept

@@ -162,7 +162,7 @@ def complete_upload(slack: SlackWorkspace, given: CallArguments) -> Json:
     for file, item in zip(files, wanted, strict=True):
         if not file.content:
             raise SlackRefusal("file_not_found")
-        file.title = str(item.get("title") or file.name)
+        slack.complete_file(file, str(item.get("title") or file.name))
     slack.uploads = {ticket: file for ticket, file in slack.uploads.items() if file not in files}
     if channel := given.text("channel_id") or given.text("channels"):
         place, comment = _require_member(slack.open_channel(channel)), given.text("initial_comment")

@@ -1,4 +1,4 @@
-"""The workspace in memory: what people and the bot do in it, each deed published as Slack's event."""
+"""The workspace: what people and the bot do in it, each deed kept, then published as Slack's event."""
 
 import itertools
 import mimetypes
@@ -9,6 +9,7 @@ from typing import Any
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.events import rich_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
+from threadline_devstack.slack.kept import KeptWorkspace
 from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
 
 Listener = Callable[[Json], None]
@@ -33,13 +34,14 @@ class SlackWorkspace:
     """One team. Each verb raises `SlackRefusal` with Slack's error name, or changes the state and tells the listeners.
 
     A listener gets Slack's inner event (https://docs.slack.dev/reference/events) at once and must not block.
-    `clock` gives seconds since 1970.
+    `clock` gives seconds since 1970. `kept` is the workspace on disk: without it, all is gone with the process.
     """
 
-    def __init__(self, clock: Callable[[], float], base_url: str) -> None:
-        self.users: dict[str, SandboxUser] = {}
-        self.channels: dict[str, SandboxChannel] = {}
-        self.files: dict[str, SandboxFile] = {}
+    def __init__(self, clock: Callable[[], float], base_url: str, kept: KeptWorkspace | None = None) -> None:
+        self.users: dict[str, SandboxUser] = kept.users() if kept else {}
+        self.files: dict[str, SandboxFile] = kept.files(base_url) if kept else {}
+        self.channels: dict[str, SandboxChannel] = kept.channels(self.files) if kept else {}
+        self._kept = kept
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
         self.uploads: dict[str, SandboxFile] = {}
@@ -48,8 +50,9 @@ class SlackWorkspace:
         """Words and their end by channel and thread."""
         self.base_url = base_url
         self._clock = clock
-        # Ids go on rising after a restart: the product remembers files and channels of yesterday's sandbox.
-        self._serial = itertools.count(int(clock()) * 10)
+        # Ids go on rising after a restart, also when the clock was set back.
+        numbers = [int(digits) for each in (*self.files, *self.channels) if (digits := each[1:]).isdecimal()]
+        self._serial = itertools.count(max([int(clock()) * 10, *(number + 1 for number in numbers)]))
 
     # People and places
 
@@ -75,6 +78,7 @@ class SlackWorkspace:
 
     def add_user(self, user: SandboxUser) -> SandboxUser:
         self.users[user.id] = user
+        self._keep(users=[user])
         self._publish({"type": "team_join", "user": user.as_slack(), "event_ts": self._moment()})
         return user
 
@@ -91,6 +95,7 @@ class SlackWorkspace:
             raise SlackRefusal("name_taken")
         channel = SandboxChannel(channel_id or self._id("C"), name, int(self._clock()), list(members), **more)
         self.channels[channel.id] = channel
+        self._keep(channels=[channel])
         self._publish({"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()})
         return channel
 
@@ -101,6 +106,7 @@ class SlackWorkspace:
                 return channel
         channel = SandboxChannel(self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True)
         self.channels[channel.id] = channel
+        self._keep(channels=[channel])
         return channel
 
     def archive(self, channel: str) -> None:
@@ -108,6 +114,7 @@ class SlackWorkspace:
         if place.is_archived:
             raise SlackRefusal("already_archived")
         place.is_archived = True
+        self._keep(channels=[place])
         self._publish({"type": "channel_archive", "channel": place.id, "user": SLACKBOT, "event_ts": self._moment()})
 
     def join(self, channel: str, user: str) -> SandboxChannel:
@@ -115,6 +122,7 @@ class SlackWorkspace:
         self.user(user)
         if user not in place.members:
             place.members.append(user)
+            self._keep(channels=[place])
             self._say_membership(place, user, "member_joined_channel", "channel_join", "joined")
         return place
 
@@ -125,6 +133,7 @@ class SlackWorkspace:
             raise SlackRefusal("not_in_channel")
         self._say_membership(place, user, "member_left_channel", "channel_leave", "left")
         place.members.remove(user)
+        self._keep(channels=[place])
         return place
 
     def open_channel(self, channel: str) -> SandboxChannel:
@@ -170,6 +179,7 @@ class SlackWorkspace:
         place.messages[ts] = message
         if root is not None:
             root.replies.append(message)
+        self._keep(channels=[place], messages=[message], files=attached)
         self._publish(events.posted(place, message))
         if root is not None and message.user == BOT_USER and self.status(place.id, root.ts):
             self.show_status(place.id, root.ts, "")
@@ -207,6 +217,7 @@ class SlackWorkspace:
             message.blocks = rich_text(text, self._id("rt"))
         for name, value in more.items():
             setattr(message, name, value)
+        self._keep(channels=[self.channel(channel)], messages=[message])
         self._publish_change(message, before)
         return message
 
@@ -215,6 +226,7 @@ class SlackWorkspace:
         message = self.message(channel, ts)
         before = replace(message)
         message.attachments = attachments
+        self._keep(messages=[message])
         self._publish_change(message, before)
         return message
 
@@ -227,12 +239,15 @@ class SlackWorkspace:
             message.bot_id = message.username = message.edited_ts = ""
             message.blocks, message.files, message.attachments, message.metadata = [], [], [], None
             message.reactions = {}
+            self._keep(messages=[message])
             self._publish_change(message, before)
             return
         del place.messages[ts]
         if message.root is not None:
             message.root.replies.remove(message)
-        self._publish(events.deleted(place, before, self._next_ts(place)))
+        moment = self._next_ts(place)
+        self._keep(channels=[place], deleted=[before])
+        self._publish(events.deleted(place, before, moment))
 
     def forget(self, channel: str, *, before: str = "") -> None:
         """Slack forgets a channel's messages, as by a retention policy: no event tells of it, and no tombstone stays.
@@ -243,6 +258,7 @@ class SlackWorkspace:
         """
         place = self.channel(channel)
         gone = {ts for ts in place.messages if not before or float(ts) < float(before)}
+        self._keep(deleted=[place.messages[ts] for ts in gone])
         for message in place.messages.values():
             message.replies = [reply for reply in message.replies if reply.ts not in gone]
         place.messages = {ts: message for ts, message in place.messages.items() if ts not in gone}
@@ -269,6 +285,7 @@ class SlackWorkspace:
             raise SlackRefusal("already_reacted")
         message.reactions.setdefault(name, []).append(user)
         moment = self._next_ts(self.channel(channel))
+        self._keep(channels=[self.channel(channel)], messages=[message])
         self._publish(events.reaction("reaction_added", message, user, name, moment))
         return moment
 
@@ -279,7 +296,9 @@ class SlackWorkspace:
         message.reactions[name].remove(user)
         if not message.reactions[name]:
             del message.reactions[name]
-        self._publish(events.reaction("reaction_removed", message, user, name, self._next_ts(self.channel(channel))))
+        moment = self._next_ts(self.channel(channel))
+        self._keep(channels=[self.channel(channel)], messages=[message])
+        self._publish(events.reaction("reaction_removed", message, user, name, moment))
 
     def file(self, file: str) -> SandboxFile:
         if file not in self.files:
@@ -292,7 +311,13 @@ class SlackWorkspace:
         kind = mimetype or mimetypes.guess_type(plain)[0] or "application/octet-stream"
         file = SandboxFile(self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url)
         self.files[file.id] = file
+        self._keep(files=[file])
         return file
+
+    def complete_file(self, file: SandboxFile, title: str) -> None:
+        """What was announced has arrived."""
+        file.title = title
+        self._keep(files=[file])
 
     # Inside
 
@@ -304,6 +329,11 @@ class SlackWorkspace:
     def _shown_status(self, channel: str, thread_ts: str) -> Json:
         shown = {"channel": channel, "thread_ts": thread_ts, "status": self.status(channel, thread_ts)}
         return {"type": "status", **shown, "seconds": STATUS_SECONDS, "event_ts": f"{self._clock():.6f}"}
+
+    def _keep(self, **changed: Any) -> None:
+        """Write to disk what a deed has changed (see `KeptWorkspace.save`), before anybody is told of it."""
+        if self._kept:
+            self._kept.save(**changed)
 
     def _publish(self, event: Json) -> None:
         for listener in self.listeners:
@@ -343,11 +373,13 @@ class SlackWorkspace:
 
 
 def populate(workspace: SlackWorkspace) -> None:
-    """Fill an empty workspace with the bot, the people and their channels, before anyone listens to it."""
-    workspace.add_user(SandboxUser(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True))
-    workspace.add_user(SandboxUser(SLACKBOT, "slackbot", "Slackbot", is_bot=True))
-    for person in PEOPLE:
-        workspace.add_user(person)
+    """Add the bot, the people and their channels, as far as they are not there, before anyone listens."""
+    bot = SandboxUser(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True)
+    slackbot = SandboxUser(SLACKBOT, "slackbot", "Slackbot", is_bot=True)
+    for user in (bot, slackbot, *PEOPLE):
+        if user.id not in workspace.users:
+            workspace.add_user(user)
     members = [BOT_USER, *(person.id for person in PEOPLE)]
     for channel_id, name, topic in CHANNELS:
-        workspace.create_channel(name, members, channel_id).topic = topic
+        if channel_id not in workspace.channels:
+            workspace.create_channel(name, members, channel_id, topic=topic)
