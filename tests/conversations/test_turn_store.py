@@ -26,6 +26,7 @@ from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.operator.model.routing import Agent, Branch, TurnRoute
 from threadline.slack.model import FileRef
+from threadline.threads.model import IncomingMessage
 
 
 async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredConversation) -> None:
@@ -223,6 +224,55 @@ async def test_stop_that_comes_with_its_message_waits_for_the_verdict(
     snapshot = await talk.judge({identity(1): refused})
     assert snapshot.stop_due is (refused is None)
     assert snapshot.turn_due is (refused is None)
+
+
+WHO_STOPS: list[tuple[str, list[IncomingMessage], IncomingMessage, bool]] = [
+    ("who asked, alone", [mention(1)], stop(9), True),
+    ("who asked, where another writes", [mention(1), says(2, sender_id=STRANGER)], stop(9), True),
+    ("a third person who has not written", [mention(1)], stop(9, sender_id=STRANGER), False),
+    ("a third person who writes too", [mention(1), says(2, sender_id=STRANGER)], stop(9, sender_id=STRANGER), False),
+    ("a third person by a mention", [mention(1)], stop(9, sender_id=STRANGER, addressed=True), True),
+    ("a third person by a reaction", [mention(1)], replace(stop(9, sender_id=STRANGER), text=""), True),
+    ("another who asked", [mention(1), mention(2, sender_id=STRANGER)], stop(9, sender_id=STRANGER), True),
+    ("who asked in somebody's thread", [mention(1, root_author_id=STRANGER)], stop(9), True),
+    ("whose thread it is", [mention(1, root_author_id=STRANGER)], stop(9, sender_id=STRANGER), False),
+]
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize(("before", "said", "stops"), [row[1:] for row in WHO_STOPS], ids=[row[0] for row in WHO_STOPS])
+async def test_word_to_stop_counts_for_who_asked_or_who_mentions_the_bot(
+    talk: StoredConversation, before: list[IncomingMessage], said: IncomingMessage, stops: bool, running: bool
+) -> None:
+    await talk.hear(*before)
+    if running:
+        await talk.take_up(1)
+    stored = await talk.store(said)
+    assert stored.snapshot.stop_due is stops
+    assert stored.stops_as_messages == (() if stops else (said.id,))
+    assert [row["message_type"] for row in await talk.rows(_LAST)] == ["stop" if stops else "message"]
+
+
+_LAST = "SELECT message_type FROM conversation_messages ORDER BY seq DESC LIMIT 1"
+
+
+async def test_word_to_stop_that_comes_with_its_own_request_counts(talk: StoredConversation) -> None:
+    stored = await talk.store(mention(1), says(2, sender_id=STRANGER), stop(3), stop(4, sender_id=STRANGER))
+    assert stored.stops_as_messages == (identity(4),)
+
+
+async def test_asker_of_an_answered_turn_is_a_third_person_of_the_next(talk: StoredConversation) -> None:
+    await talk.hear(mention(1))
+    await talk.turn(1)
+    await talk.hear(mention(2, sender_id=STRANGER))
+    assert (await talk.store(stop(3))).stops_as_messages == (identity(3),)
+
+
+async def test_word_to_stop_where_nothing_is_asked_is_no_remark(talk: StoredConversation) -> None:
+    await talk.hear(mention(1), mention(2, sender_id=STRANGER))
+    await talk.turn(1)
+    stored = await talk.store(stop(9))
+    assert (stored.stops_as_messages, flags(stored.snapshot)) == ((), (False, False, False))
 
 
 async def test_stopped_turn_answers_all_messages_before_the_stop(talk: StoredConversation) -> None:

@@ -29,8 +29,8 @@ def mention(at: float, words: str = "any news", **more: Any) -> IncomingMessage:
     return says(at, words, addressed=True, **more)
 
 
-def stop(at: float) -> IncomingMessage:
-    return says(at, "stop", kind=MessageKind.STOP)
+def stop(at: float, **more: Any) -> IncomingMessage:
+    return says(at, "stop", kind=MessageKind.STOP, **more)
 
 
 class StoredConversation:

@@ -94,11 +94,11 @@ class LiveConversationActivities(ConversationActivities):
         not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
         reactions = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in refused}
         for message in batch:
-            forwarded = message.id in stored.forwarded
-            if message.kind == MessageKind.STOP and not forwarded:
+            is_message = message.kind == MessageKind.MESSAGE or message.id in stored.stops_as_messages
+            if message.kind == MessageKind.STOP and not is_message:
                 name = NOTHING_TO_STOP_REACTION if message.addressed and not snapshot.stop_due else ""
             else:
-                heard = (message.kind == MessageKind.MESSAGE or forwarded) and message.id not in not_addressed
+                heard = is_message and message.id not in not_addressed
                 name = RECEIVED_REACTION if heard and snapshot.exists else ""
             if name:
                 reactions.setdefault((message.channel, message.ts), name)

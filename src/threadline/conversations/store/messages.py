@@ -146,6 +146,12 @@ WHERE m.conversation_id = :id AND (
 """  # noqa: S608 - as above
 """What a later step of a turn may have to read; it is empty where nothing has come."""
 _BESIDE = "LEFT JOIN ({}) beside ON true ORDER BY beside.said_at, beside.seq"
+_OPEN_MESSAGES = text(f"""
+SELECT DISTINCT m.sender_id, m.addressed FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.message_type = 'message' AND m.redacted_at IS NULL
+  AND (m.turn > :turn OR m.turn IS NULL AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))
+""")  # noqa: S608 - both parts are written here
+"""What the turn under way, or the next one, answers."""
 _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
@@ -185,7 +191,8 @@ class ConversationBatch:
     `messages`: those of the batch, and all that want an answer and were not judged yet, also of earlier batches, in the
     order in which they were said: until it is judged, a message starts no turn. `quarantined`: ids of what is in
     quarantine since. `question_open`: the bot has asked and nobody has answered. `with_person`: somebody has taken the
-    thread over. `forwarded`: ids of words to stop that are messages for them. `turns_to_show_again`: turns of what was
+    thread over. `stops_as_messages`: ids of words to stop that stop nothing: they are messages
+    to that person, or remarks among people. `turns_to_show_again`: turns of what was
     edited or deleted, in a thread that a person has or had. `snapshot`: before anything of it is judged.
     """
 
@@ -194,7 +201,7 @@ class ConversationBatch:
     quarantined: tuple[str, ...] = ()
     question_open: bool = False
     with_person: bool = False
-    forwarded: tuple[str, ...] = ()
+    stops_as_messages: tuple[str, ...] = ()
     turns_to_show_again: tuple[int, ...] = ()
     snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
@@ -261,8 +268,11 @@ class MessageStore(Store):
             beside = _BESIDE.format(_BATCH)
             return _batch(row, *await self._conversations.snapshot_and_read(thread, given, beside=beside))
         await self._set_ratings(row.id, [each for each in batch if each.kind in REACTIONS])
-        forwarded = await self._stops_to_forward(thread, row, messages)
-        messages = [replace(each, kind=MessageKind.MESSAGE) if each.id in forwarded else each for each in messages]
+        to_person = await self._stops_to_forward(thread, row, messages)
+        stops_as_messages = (*to_person, *await self._stops_said_to_others(row, messages))
+        messages = [
+            replace(each, kind=MessageKind.MESSAGE) if each.id in stops_as_messages else each for each in messages
+        ]
         with_answers = await self._with_answers_addressed(thread, messages)
         stored = await MESSAGES.store(self._tx, thread, row.id, row.stored, with_answers, _columns)
         if stored.corrected:
@@ -286,7 +296,10 @@ class MessageStore(Store):
         found = _batch(row, *now)
         turns_to_show_again = await self._reworded(row.id, messages)
         return replace(
-            found, quarantined=tuple(stored.quarantined), forwarded=forwarded, turns_to_show_again=turns_to_show_again
+            found,
+            quarantined=tuple(stored.quarantined),
+            stops_as_messages=stops_as_messages,
+            turns_to_show_again=turns_to_show_again,
         )
 
     async def find_duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
@@ -427,6 +440,20 @@ class MessageStore(Store):
         plan = await TurnStore(self._tx).plan(thread, row.turn + 1)
         return words if plan is None or plan.route.ends else ()
 
+    async def _stops_said_to_others(self, row: Conversation, messages: Sequence[IncomingMessage]) -> tuple[str, ...]:
+        """Which words to stop are remarks among people: where several write, a third person has to mention the bot.
+        A reaction stops whoever puts it: its sign means nothing else."""
+        several = bool(_people(row, messages)["has_several_people"])
+        words = [each for each in messages if each.kind == MessageKind.STOP and each.text.strip()]
+        unsure = [each for each in words if several and not each.addressed]
+        if not unsure:
+            return ()
+        found = await self._tx.execute(_OPEN_MESSAGES, {"id": row.id, "turn": row.turn})
+        open_messages = [(each.sender_id, each.addressed) for each in found]
+        open_messages += [(each.sender_id, each.addressed) for each in messages if each.kind == MessageKind.MESSAGE]
+        askers = askers_of(open_messages)  # without any there is nothing to stop, and nothing to talk about
+        return tuple(each.id for each in unsure if askers and each.sender_id not in askers)
+
     async def _with_answers_addressed(
         self, thread: Thread, messages: Sequence[IncomingMessage]
     ) -> list[IncomingMessage]:
@@ -473,6 +500,16 @@ class MessageStore(Store):
             )
             await TurnStore(self._tx).delete_content(conversation_id)
             await DecisionStore(self._tx).delete_content(conversation_id)
+
+
+def askers_of(open_messages: Sequence[tuple[str, bool]]) -> frozenset[str]:
+    """Who has asked for what is open: whoever spoke to the bot; where nobody did, whoever wrote.
+
+    Args:
+        open_messages: the sender of each, and whether it is addressed to the bot.
+    """
+    to_bot = {sender for sender, addressed in open_messages if addressed}
+    return frozenset(to_bot or {sender for sender, _ in open_messages})
 
 
 def _batch(conversation: Conversation, snapshot: ConversationSnapshot, rows: Sequence[Row[Any]]) -> ConversationBatch:
