@@ -589,6 +589,27 @@ CREATE TABLE catch_up_absences (
 );
 CREATE INDEX catch_up_absences_looked_at_idx ON catch_up_absences (team, looked_at);
 
+-- Copies of what was removed because a deletion was inferred, and nobody has seen one: `threadline messages restore`
+-- brings them back. A deletion that is seen removes them at once, and a setting says how long they are kept. `record`
+-- is the table that a row is of, and `record_key` says which row there; `message_id` is the deleted message's.
+CREATE TABLE removed_content (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    bug_id text,
+    conversation_id bigint,
+    message_id text NOT NULL,
+    record text NOT NULL CHECK (record IN (
+        'bug_conversations', 'attachments', 'cases', 'conversation_messages', 'transcript_entries', 'handover_answers')),
+    record_key text NOT NULL,
+    kept jsonb NOT NULL,
+    content bytea,
+    removed_at timestamptz NOT NULL DEFAULT now(),
+    CHECK ((bug_id IS NULL) <> (conversation_id IS NULL))
+);
+CREATE UNIQUE INDEX removed_content_record_idx
+    ON removed_content (coalesce(bug_id, ''), coalesce(conversation_id, 0), record, record_key);
+CREATE INDEX removed_content_message_idx ON removed_content (message_id);
+CREATE INDEX removed_content_removed_at_idx ON removed_content (removed_at);
+
 -- Faults of the installation that the admin is told of, and whether they know of its beginning and its end.
 CREATE TABLE installation_faults (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

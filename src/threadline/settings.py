@@ -456,6 +456,9 @@ class ConversationSettings(SettingsGroup):
     # Longer than the sweep takes up an approved action: what is forgotten sooner could be carried out once more.
     tool_log_days: float = Field(365, ge=2)
     """Days for which tool calls stay on record, at least 2."""
+    restore_days: float = Field(30, ge=0)
+    """Days for which `threadline messages restore` brings back what Slack no longer shows, although no deletion was
+    seen."""
     memory_days: float = Field(90, gt=0)
     """Days for which the operator's memories, and people's names and addresses, are kept."""
     operator_context_tokens: int = Field(6_000, ge=1_000)

@@ -160,6 +160,11 @@ class HandoverAnswerStore(Store):
         found = (await self._tx.execute(select(handover_answers).where(*mine))).one_or_none()
         return _message(found, deleted=found.redacted_at is not None, edited=False) if found else None
 
+    async def restore(self, conversation_id: int, original: str) -> None:
+        """Bring back an answer whose deletion was inferred. What was taken out of the asker's thread stays out."""
+        row = await ConversationStore(self._tx).lock(await ConversationStore(self._tx).thread_of(conversation_id))
+        await ANSWERS.restore(self._tx, row.id, original)
+
     async def mark_shown(self, ref: ConversationTurn, message_id: str) -> None:
         """A message needs nothing more: it was said to who asks, or there was nothing to say."""
         row = await ConversationStore(self._tx).lock(ref.thread)

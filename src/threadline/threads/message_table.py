@@ -5,7 +5,7 @@ wants a turn, is in `cases/store/messages.py` and `conversations/store/messages.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 
@@ -21,6 +21,62 @@ from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import Quarantine
 
+_KEEP = """
+INSERT INTO removed_content ({owner}, message_id, record, record_key, kept)
+SELECT o.{owner}, d.correction_of, '{table}', o.message_id, jsonb_build_object('text', o.message_text {kept})
+FROM {table} d, {table} o
+WHERE {inferred} AND o.{owner} = d.{owner} AND o.redacted_at IS NULL
+  AND (o.message_id = d.correction_of OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
+ON CONFLICT DO NOTHING
+"""
+_KEEP_FILES = """
+INSERT INTO removed_content ({owner}, message_id, record, record_key, kept, content)
+SELECT a.{owner}, d.correction_of, '{files}', CAST(a.id AS text), jsonb_build_object('error', a.error), a.content
+FROM {table} d, {files} a
+WHERE {inferred} AND a.{owner} = d.{owner} AND a.message_id = d.correction_of AND a.error <> 'deleted by its author'
+ON CONFLICT DO NOTHING
+"""
+_KEPT_FILES, _RESTORED_FILES = ", 'files', o.files", ", files = r.kept -> 'files'"
+_KEPT_TURN = ", 'wants_turn', o.wants_turn"
+_RESTORED_TURN = ", wants_turn = CAST(r.kept ->> 'wants_turn' AS boolean)"
+_INFERRED = """
+d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
+AND d.message_id LIKE '%\\:absent' AND NOT EXISTS (
+    SELECT FROM {table} s
+    WHERE s.{owner} = d.{owner} AND s.message_type = 'deletion' AND s.correction_of = d.correction_of
+      AND s.message_id NOT LIKE '%\\:absent')
+"""
+"""A deletion that was inferred, and that nobody has seen: what it takes is kept for a time."""
+_PURGE = """
+DELETE FROM removed_content r
+USING {table} d
+WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
+  AND d.message_id NOT LIKE '%\\:absent' AND r.{owner} = d.{owner} AND r.message_id = d.correction_of
+"""
+"""A deletion that somebody has seen leaves no copy, also of what was inferred before."""
+_RESTORE = """
+UPDATE {table} o
+SET message_text = r.kept ->> 'text', redacted_at = NULL {restored}
+FROM removed_content r
+WHERE r.{owner} = :owner AND r.message_id = :message_id AND r.record = '{table}'
+  AND o.{owner} = r.{owner} AND o.message_id = r.record_key
+"""
+_RESTORE_FILES = """
+UPDATE {files} a SET content = r.content, error = r.kept ->> 'error'
+FROM removed_content r
+WHERE r.{owner} = :owner AND r.message_id = :message_id AND r.record = '{files}'
+  AND a.{owner} = r.{owner} AND CAST(a.id AS text) = r.record_key
+"""
+_RETRACT = """
+UPDATE {table} SET correction_of = ''
+WHERE {owner} = :owner AND message_type = 'deletion' AND correction_of = :message_id AND message_id LIKE '%\\:absent'
+"""
+"""The inferred deletion stays known, so that it is not stored again, and deletes nothing any more."""
+_DROP = """
+DELETE FROM removed_content r
+WHERE r.{owner} = :owner AND r.message_id = :message_id
+  AND (r.record = '{table}' OR r.record NOT IN ('bug_conversations', 'conversation_messages', 'handover_answers'))
+"""
 _DELETE = """
 UPDATE {table} o SET message_text = '', forwarded = '', {emptied} redacted_at = now()
 FROM {table} d
@@ -118,15 +174,24 @@ class MessageTable:
     def __init__(self, table: Table, owner: str, files: Table | None = None) -> None:
         self._table, self._owner, self._files = table, owner, files
         own = files is None
+        has_turns = "wants_turn" in table.c
         names = {
             "table": table.name,
             "owner": owner,
             "files": "" if files is None else files.name,
             "emptied": "files = '[]'," if own else "",
+            "kept": _KEPT_FILES * own + _KEPT_TURN * has_turns,
+            "restored": _RESTORED_FILES * own + _RESTORED_TURN * has_turns,
             "brought": "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END," if own else "",
         }
-        steps = (_DELETE, _EDIT) if own else (_DELETE, _DELETE_FILES, _EDIT)
-        self._corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
+        names["inferred"] = _INFERRED.format(**names)
+        steps = (_KEEP, _DELETE, _PURGE, _EDIT)
+        restores = (_RESTORE, _RETRACT, _DROP)
+        if not own:
+            steps = (_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _PURGE, _EDIT)
+            restores = (_RESTORE, _RESTORE_FILES, _RETRACT, _DROP)
+        self._corrections: list[TextClause] = [_statement(each, names) for each in steps]
+        self._restores: list[TextClause] = [_statement(each, names) for each in restores]
         # Made once: what is made anew for each batch is compiled anew as well, which takes longer than the insert.
         new = insert(table).on_conflict_do_nothing(index_elements=[owner, "message_id"])
         self._insert_new = new.returning(table.c.message_id, literal_column(_CORRECTED.format(**names)))
@@ -158,6 +223,15 @@ class MessageTable:
         for correction in self._corrections:  # whichever of the two came first; what is deleted stays deleted
             await tx.execute(correction, {"owner": owner_id, "originals": originals})
         return StoredBatch(new, originals, kept)
+
+    async def restore(self, tx: Transaction, owner_id: object, original: str) -> None:
+        """Bring back what an inferred deletion has removed: the message as it read, its edits and its files.
+
+        The caller holds the lock of the owner's row, and has brought back what else was removed with the message: the
+        copies are dropped here.
+        """
+        for statement in self._restores:
+            await tx.execute(statement, {"owner": owner_id, "message_id": original})
 
     async def find(self, tx: Transaction, owner_id: object, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages are stored, by id, with whatever corrects them."""
@@ -241,6 +315,10 @@ class MessageTable:
             "version": seconds(message.version) if message.version else Decimal(0),
         }
         return row if self._files is not None else row | {"files": [asdict(file) for file in message.files]}
+
+
+def _statement(template: str, names: Mapping[str, str]) -> TextClause:
+    return text(template.format(**names))
 
 
 def _originals(batch: Sequence[IncomingMessage]) -> list[str]:

@@ -1,8 +1,8 @@
 """The tables of threads, posts and the catch-up. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Boolean, Column, Double, Integer, Table
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table
 
-from threadline.db.columns import MOMENT, SLACK_TIME, TEXT, identity, metadata, required
+from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 _PLACE = ("team", "channel", "thread_ts")
 
@@ -71,6 +71,18 @@ catch_up_absences = Table(
     required("looks", Integer()),
     required("looked_at", Double()),
     required("verdict", TEXT),
+)
+
+removed_content = Table(
+    "removed_content",
+    metadata,
+    identity(),
+    Column("bug_id", TEXT),
+    Column("conversation_id", BigInteger),
+    *(required(name, TEXT) for name in ("message_id", "record", "record_key")),
+    required("kept", JSON),
+    Column("content", LargeBinary),
+    required("removed_at", MOMENT),
 )
 
 installation_faults = Table(

@@ -95,6 +95,7 @@ from threadline.threads.comparison import ThreadSource
 from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.outbox import Outbox
+from threadline.threads.removed_store import RemovedStore
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
@@ -400,6 +401,7 @@ def prunes(settings: ConversationSettings) -> list[Prune]:
         Prune("jobs", kept, JobStore),
         Prune("users", memories, UserStore),
         Prune("quarantine", kept, Quarantine),
+        Prune("removed messages", settings.restore_days * _DAY, RemovedStore),
         # Guards look back two minutes; a day leaves room for a message that comes late.
         Prune("rate limits", _DAY, RateLimits),
     ]

@@ -37,6 +37,19 @@ _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
 """What was said earlier in the thread of a case that is opened now is not compared with Slack."""
 MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
 
+_KEEP_TITLE = text("""
+INSERT INTO removed_content (bug_id, message_id, record, record_key, kept)
+SELECT c.bug_id, r.message_id, 'cases', c.bug_id, jsonb_build_object('title', c.title)
+FROM cases c JOIN removed_content r ON r.bug_id = c.bug_id AND r.record = 'bug_conversations'
+JOIN bug_conversations o ON o.bug_id = c.bug_id AND o.message_id = r.message_id AND o.message_type = 'report'
+WHERE c.bug_id = :bug_id AND r.message_id = ANY(:originals)
+ON CONFLICT DO NOTHING
+""")
+_RESTORE_TITLE = text("""
+UPDATE cases c SET title = r.kept ->> 'title', rev = c.rev + 1
+FROM removed_content r
+WHERE c.bug_id = :bug_id AND r.bug_id = c.bug_id AND r.message_id = :message_id AND r.record = 'cases'
+""")
 _FORGET_TITLE = text("""
 UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
 FROM bug_conversations o
@@ -106,7 +119,9 @@ class CaseMessageStore(Store):
         columns = partial(_columns, CaseStatus(case.status), await self._closed_until(case))
         stored = await MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
-            await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
+            which = {"bug_id": case.bug_id, "originals": stored.corrected}
+            await self._tx.execute(_KEEP_TITLE, which)
+            await self._tx.execute(_FORGET_TITLE, which)
         if any(message.kind == MessageKind.CLOSE for message in stored.new):
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
@@ -125,6 +140,12 @@ class CaseMessageStore(Store):
         else:
             rev = await self._cases.write(case.bug_id, **values)
         return Flushed(replace(snapshot, rev=rev, message_count=count), stored.quarantined, starts)
+
+    async def restore(self, bug_id: str, original: str) -> None:
+        """Bring back a message whose deletion was inferred, with its files and the case's title."""
+        case = await self._cases.lock(bug_id)
+        await self._tx.execute(_RESTORE_TITLE, {"bug_id": case.bug_id, "message_id": original})
+        await MESSAGES.restore(self._tx, case.bug_id, original)
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""

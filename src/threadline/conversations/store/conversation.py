@@ -21,10 +21,12 @@ from threadline.conversations.tables import (
 from threadline.db.engine import Query, Savepoint, Store, current_savepoint
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
+from threadline.errors import Permanent
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import Usage
 from threadline.slack.model import Thread
 from threadline.threads.model import message_id
+from threadline.threads.tables import removed_content
 
 Conversation = Row[Any]
 NEEDS_ANSWER = r"""
@@ -38,7 +40,7 @@ _COLUMNS = ", ".join(f"c.{each.name}" for each in conversations.c if each.name !
 _NONE: Mapping[str, object] = MappingProxyType({})
 _TABLES = (
     *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
-    *(decisions, handover_answers, handovers),
+    *(decisions, handover_answers, handovers, removed_content),
 )
 
 _STATE = """
@@ -220,6 +222,15 @@ class ConversationStore(Store):
         """The locked row, made now if need be; another transaction may be making it too."""
         await self._tx.execute(insert(conversations).values(thread_key(thread)).on_conflict_do_nothing())
         return await self.lock(thread)
+
+    async def thread_of(self, conversation_id: int) -> Thread:
+        """The thread of a conversation, by its row's id. Raises `Permanent` when there is none."""
+        row = conversations.c
+        query = select(row.team, row.channel, row.thread_ts).where(row.id == conversation_id)
+        found = (await self._tx.execute(query)).one_or_none()
+        if found is None:
+            raise Permanent(f"There is no conversation {conversation_id}.")
+        return Thread(*found)
 
     async def find_id(self, thread: Thread) -> int | None:
         """The row's id; None where nobody has spoken to the bot."""

@@ -363,6 +363,13 @@ class MessageStore(Store):
 
     # -- deletions ---------------------------------------------------------------------------------------------------
 
+    async def restore(self, conversation_id: int, original: str) -> None:
+        """Bring back a message whose deletion was inferred, in the transcript as well. The operator's memories of its
+        turn, and the decisions' texts, are gone."""
+        row = await self._conversations.lock(await self._conversations.thread_of(conversation_id))
+        await TranscriptStore(self._tx).restore(row.id, original)
+        await MESSAGES.restore(self._tx, row.id, original)
+
     async def deletion_count(self, thread: Thread) -> int:
         """How often something was deleted in a thread, as far as is known; -1 once the conversation is pruned.
 
@@ -493,7 +500,9 @@ class MessageStore(Store):
         deleted = (await self._tx.execute(_DELETED, {"id": conversation_id, "originals": corrected})).all()
         if deleted:
             await self._tx.execute(_NEED_NO_TURN, {"id": conversation_id})
-            await TranscriptStore(self._tx).delete_content(thread, [each.message_id for each in deleted])
+            ids = [each.message_id for each in deleted]
+            await TranscriptStore(self._tx).keep_removed(conversation_id, ids)
+            await TranscriptStore(self._tx).delete_content(thread, ids)
             turns = {each.turn for each in deleted if each.turn is not None}
             await MemoryStore(self._tx).forget_user_content(
                 thread.team, [turn_id(thread, turn) for turn in sorted(turns)]

@@ -75,6 +75,24 @@ class Transcript:
     messages: tuple[TranscriptEntry, ...] = ()
 
 
+_KEEP_REMOVED = text("""
+INSERT INTO removed_content (conversation_id, message_id, record, record_key, kept)
+SELECT e.conversation_id, r.message_id, 'transcript_entries', CAST(e.position AS text),
+       jsonb_build_object('body', e.body)
+FROM unnest(CAST(:keys AS text[]), CAST(:ids AS text[])) AS said (key, message_id)
+JOIN transcript_entries e ON e.conversation_id = :id AND e.key = said.key
+JOIN removed_content r ON r.conversation_id = e.conversation_id AND r.record = 'conversation_messages'
+    AND r.record_key = said.message_id
+ON CONFLICT DO NOTHING
+""")
+_RESTORE_REMOVED = text("""
+UPDATE transcript_entries e SET body = r.kept ->> 'body'
+FROM removed_content r
+WHERE e.conversation_id = :id AND r.conversation_id = e.conversation_id AND r.message_id = :message_id
+  AND r.record = 'transcript_entries' AND r.record_key = CAST(e.position AS text)
+""")
+
+
 class TranscriptStore(Store):
     async def append(self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]) -> int:
         """Add messages at the end, each under its key, in their order; what a key has stood for first, stands. Returns
@@ -126,6 +144,16 @@ class TranscriptStore(Store):
         of messages and of edits, taken up or not."""
         row = await ConversationStore(self._tx).lock(thread)
         await self._rewrite(row.id, [storable_key(f"u:{each}") for each in message_ids], DELETED)
+
+    async def keep_removed(self, conversation_id: int, message_ids: Collection[str]) -> None:
+        """Copy the entries of messages and edits whose deletion was inferred, before they are removed."""
+        keys = {storable_key(f"u:{each}"): each for each in message_ids}
+        given = {"id": conversation_id, "keys": list(keys), "ids": list(keys.values())}
+        await self._tx.execute(_KEEP_REMOVED, given)
+
+    async def restore(self, conversation_id: int, original: str) -> None:
+        """Bring back the entries that were removed with a message."""
+        await self._tx.execute(_RESTORE_REMOVED, {"id": conversation_id, "message_id": original})
 
     async def remove_thread_reads(self, thread: Thread) -> list[int]:
         """Remove what a tool has read of the thread, in which something was deleted: which words those were, nobody
