@@ -28,6 +28,10 @@ AIM = 3.0
 TRIES = 10
 """Attempts to find a running workflow to cancel or terminate."""
 
+FORGETTING = 12.0
+"""Seconds for which Slack's history shows nothing old: the catch-up makes a pass every 4 s."""
+
+_POSTS_IN_DOUBT = text("SELECT count(*) FROM posts WHERE ts IS NULL")
 _RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
 _SLACK_SHARES = {
     "slack gives up": ("dropped", 0.25),
@@ -128,6 +132,7 @@ class Faults:
             "cli": lambda: self._kill_cli(random),
             "refreshed": lambda: self._disconnect(self.stack.slack.sockets.disconnect, "to be renewed"),
             "cut": lambda: self._disconnect(self.stack.slack.sockets.cut, "cut"),
+            "forgets": self._forget,
             "": lambda: self._end_one(verb, self._cases, random),
             "a conversation": lambda: self._end_one(verb, self._conversations, random),
         }
@@ -173,6 +178,30 @@ class Faults:
         sockets = await action()
         self.stack.note(f"{sockets} sockets are {state}")
         return sockets > 0
+
+    async def _forget(self) -> bool:
+        """Let Slack's history lose all that was said by now, for two passes of the catch-up at least.
+
+        Only while no post is in doubt: a retry looks for it in Slack, and would send it again.
+        """
+        if not await _came(self._no_post_is_in_doubt):
+            return False
+        workspace = self.stack.slack.workspace
+        workspace.hidden_before = f"{time.time():.6f}"
+        self.stack.note("Slack forgets all that was said by now")
+        try:
+            await asyncio.sleep(FORGETTING)
+        finally:
+            workspace.hidden_before = ""
+            self.stack.note("Slack shows everything again")
+        return True
+
+    async def _no_post_is_in_doubt(self) -> bool:
+        try:
+            async with self.stack.database.begin() as tx:
+                return not await tx.scalar(_POSTS_IN_DOUBT)
+        except (Permanent, Transient):
+            return False
 
     def _cases(self) -> Sequence[str]:
         return [bug_workflow_id(each.thread) for each in self.people.cases]

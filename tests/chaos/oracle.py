@@ -15,7 +15,7 @@ from tests.chaos.people import Written
 from tests.chaos.scripted import words_of
 from tests.chaos.stack import key_of
 from threadline.conversations.model import answers
-from threadline.threads.model import MessageKind
+from threadline.threads.model import ABSENT, MessageKind
 from threadline_devstack.slack import identity
 
 _CASE_WORD = re.compile(r"\bw\d\d+[a-z]\w*")
@@ -65,8 +65,8 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
     fleeting = {each.id for each in written.values() if each.gone or each.kind == MessageKind.EDIT}
     unheard = evidence.unheard | {each for each in fleeting if not is_case(written[each].place)}
     rows = defaultdict(list)
-    for row in (*evidence.case_messages, *evidence.messages):
-        rows[row.message_id].append(row)
+    for row in _stored_once(evidence):
+        rows[_as_seen(row.message_id)].append(row)
     for place in {each.place for each in written.values()} - set(threads):
         yield Fault("", f"nothing was stored of what people said in {place}")
     for each, said in written.items():
@@ -80,10 +80,22 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
             yield from _as_written(rows[each][0], said, thread)
 
 
+def _stored_once(evidence: Evidence) -> Iterator[Any]:
+    """Return what is stored, but for inferred deletions whose event came after all."""
+    rows = (*evidence.case_messages, *evidence.messages)
+    ids = {row.message_id for row in rows}
+    return (row for row in rows if row.message_id == _as_seen(row.message_id) or _as_seen(row.message_id) not in ids)
+
+
+def _as_seen(message_id: str) -> str:
+    """Return the id that a deletion has when its event is delivered, for one that was inferred."""
+    return f"{message_id.removesuffix(ABSENT)}:d" if message_id.endswith(ABSENT) else message_id
+
+
 def _unwritten(evidence: Evidence) -> Iterator[Fault]:
     known = {*_expected(evidence), *evidence.stop_signs}
     for row in (*evidence.case_messages, *evidence.messages):
-        if row.message_id not in known:
+        if _as_seen(row.message_id) not in known:
             yield Fault(row.thread, f"{row.message_id} was stored, and nobody wrote it")
 
 

@@ -151,6 +151,7 @@ PROCESSES = tuple(f"{verb} {target}" for verb in ("kill", "stop") for target in 
 SLACK = (
     *("duplicates", "late and out of order", "answers lost after storing", "slow answers", "rate limits"),
     *("errors before storing", "socket refreshed", "socket cut", "equal timestamps", "slack gives up"),
+    "slack forgets",
 )
 MODEL = ("model overloaded", "model slow", "model breaks off", "disk full")
 TEMPORAL = ("results late and lost", "cancel", "terminate")
@@ -160,7 +161,7 @@ REAL_ONLY = ("kill cli",)
 ALL_KINDS = (*KINDS, *REAL_ONLY)
 CONVERSATION_ENDS = ("cancel a conversation", "terminate a conversation")
 """Runs have these by chance, beside the kinds that their seed chooses."""
-LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut"})
+LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut", "slack forgets"})
 """Faults that last as long as people write. The others strike at a moment."""
 
 _AGENT_DEPENDENT = frozenset(
@@ -219,7 +220,8 @@ def seeded_random(seed: str) -> Random:
 def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Plan:
     """Decide everything before a run; the same seed gives the same plan.
 
-    An even seed brings one kind of fault alone, each in its turn, so that any seventy seeds in a row have all of them.
+    An even seed brings one kind of fault alone, each in its turn, so that twice as many seeds in
+    a row as there are kinds have all of them.
     An odd seed brings several together.
 
     Args:

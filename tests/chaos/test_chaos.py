@@ -28,6 +28,7 @@ DUE = {
             2, ("kill agents in a turn", "kill gateway", "slack gives up", "rate limits", *CANCEL), id="edges"
         ),
         pytest.param(3, ("kill postgres", "kill temporal", "late and out of order", "disk full"), id="servers"),
+        pytest.param(4, ("slack forgets", "kill core", "duplicates"), id="memory"),
     ],
 )
 async def test_nothing_is_lost_and_nothing_is_answered_twice(

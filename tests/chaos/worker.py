@@ -28,8 +28,8 @@ from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import client, history
+from threadline.threads import absence_store, outbox
 from threadline.threads import model as thread_model
-from threadline.threads import outbox
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -79,6 +79,7 @@ def shorten_waits() -> None:
     workers.GRACE = 3
     agents.SWEEP = 5.0
     case_posts.ANSWER_GRACE = ANSWER_GRACE
+    _replace(absence_store, PERIOD=20.0)  # else the deletions of many runs would add up to a workspace that forgets
     _replace(workers, LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
     _replace(history, BURST=1000.0, PER_SECOND=500.0)

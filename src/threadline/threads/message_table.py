@@ -185,11 +185,12 @@ class MessageTable:
             "brought": "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END," if own else "",
         }
         names["inferred"] = _INFERRED.format(**names)
-        steps = (_KEEP, _DELETE, _PURGE, _EDIT)
-        restores = (_RESTORE, _RETRACT, _DROP)
-        if not own:
-            steps = (_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _PURGE, _EDIT)
-            restores = (_RESTORE, _RESTORE_FILES, _RETRACT, _DROP)
+        if own:
+            steps = [_KEEP, _DELETE, _PURGE, _EDIT]
+            restores = [_RESTORE, _RETRACT, _DROP]
+        else:
+            steps = [_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _PURGE, _EDIT]
+            restores = [_RESTORE, _RESTORE_FILES, _RETRACT, _DROP]
         self._corrections: list[TextClause] = [_statement(each, names) for each in steps]
         self._restores: list[TextClause] = [_statement(each, names) for each in restores]
         # Made once: what is made anew for each batch is compiled anew as well, which takes longer than the insert.

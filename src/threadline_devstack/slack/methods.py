@@ -101,7 +101,8 @@ def set_status(slack: SlackWorkspace, given: CallArguments) -> Json:
 def history(slack: SlackWorkspace, given: CallArguments) -> Json:
     """Newest first: roots, and replies that were also sent to the channel."""
     place = _require_member(slack.channel(given.text("channel")))
-    messages = [message for message in reversed(place.messages.values()) if message.in_history]
+    roots = [message for message in reversed(place.messages.values()) if message.in_history]
+    messages = [message for message in roots if slack.in_history(message)]
     return _messages(_within(messages, given), given, limit=100) | {"pin_count": 0}
 
 
@@ -111,7 +112,10 @@ def replies(slack: SlackWorkspace, given: CallArguments) -> Json:
     root = place.messages.get(given.text("ts"))
     if root is None:
         raise SlackRefusal("thread_not_found")
-    return _messages([root, *_within(root.replies, given)], given, limit=1000)
+    shown = [each for each in (root, *_within(root.replies, given)) if slack.in_history(each)]
+    if not shown:
+        raise SlackRefusal("thread_not_found")
+    return _messages(shown, given, limit=1000)
 
 
 def channel_info(slack: SlackWorkspace, given: CallArguments) -> Json:

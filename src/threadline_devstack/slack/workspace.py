@@ -42,6 +42,8 @@ class SlackWorkspace:
         self.files: dict[str, SandboxFile] = kept.files(base_url) if kept else {}
         self.channels: dict[str, SandboxChannel] = kept.channels(self.files) if kept else {}
         self._kept = kept
+        self.hidden_before = ""
+        """A `ts`: history shows nothing older, as under a retention policy or on a plan with a limit; empty for all."""
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
         self.uploads: dict[str, SandboxFile] = {}
@@ -262,6 +264,10 @@ class SlackWorkspace:
         for message in place.messages.values():
             message.replies = [reply for reply in message.replies if reply.ts not in gone]
         place.messages = {ts: message for ts, message in place.messages.items() if ts not in gone}
+
+    def in_history(self, message: SandboxMessage) -> bool:
+        """Whether Slack's history shows the message now."""
+        return not self.hidden_before or float(message.ts) >= float(self.hidden_before)
 
     def post_ephemeral(self, channel: str, to: str, text: str, blocks: list[Json], thread_ts: str = "") -> str:
         """Only `to` sees it, no history keeps it and no event tells of it. Returns its `ts`."""
