@@ -6,16 +6,33 @@ import sys
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from threadline.privacy.redaction import redact, redact_value
 
 _VERBOSE_LIBRARIES = ("slack_sdk", "aiohttp.access", "urllib3", "httpx", "httpx2", "httpcore", "httpcore2")
 """Libraries that log each request with its address."""
+_CORE_LEVELS = {"DEBUG": "INFO", "INFO": "WARN", "WARNING": "WARN", "ERROR": "ERROR"}
+"""The level of Temporal's core for each of ours. Its information is about its own work, and its debug lines hold
+payloads."""
+_CORE_LOGGER = "temporalio.core"
+
+
+def expand_core_entry(_logger: WrappedLogger, _method: str, entry: EventDict) -> EventDict:
+    """A structlog processor: an entry of Temporal's core gets its own fields, and the part of the core it is from."""
+    core = entry.pop("temporal_log", None)
+    if core is None:
+        return entry
+    fields = {name: value for name, value in core.fields.items() if name not in entry}
+    return {**entry, "target": core.target, **fields}
+
+
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
+    expand_core_entry,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.format_exc_info,
 ]
@@ -53,6 +70,19 @@ def configure_logging(level: str = "INFO") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def temporal_runtime(level: str = "INFO") -> Runtime:
+    """The runtime of Temporal's core for a process that has called `configure_logging`: what the core logs goes to the
+    same place in the same form. Call once a process."""
+    forwarding = LogForwardingConfig(
+        logging.getLogger(_CORE_LOGGER),
+        append_target_to_name=False,
+        prepend_target_on_message=False,
+        append_log_fields_to_message=False,
+    )
+    wanted = TelemetryFilter(core_level=_CORE_LEVELS[level], other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=wanted, forwarding=forwarding)))
 
 
 async def flush_callbacks() -> None:

@@ -25,6 +25,7 @@ PRODUCT = ("gateway", "core", "agents")
 """The three processes of the product; what they need is started before them and stopped after them."""
 
 _OPENAI_KEY = "OPENAI_API_KEY"
+_HEALTH_PORTS = {"core": 3001, "agents": 3002}
 OnProgress = Callable[[str], None]
 Settings = dict[str, str]
 
@@ -58,13 +59,15 @@ class StackOptions:
 class Stack:
     """A running stack; see `running`.
 
-    `settings` is what the product's processes were told, secrets included; `processes` has them by name. The
+    `settings` is what the product's processes were told, secrets included; `processes` has them by name, and
+    `health_urls` where workers answer `/healthz` and `/readyz`. The
     sandboxes run in this process, which must therefore not block for long.
     """
 
     def __init__(self, home: StateFolder, options: StackOptions, on_progress: OnProgress) -> None:
         self.home = home
         self.ui_url = ""
+        self.health_urls: dict[str, str] = {}
         self.settings: Settings = {}
         self._options, self._on_progress = options, on_progress
         self._given = {name: value for name, value in options.given.items() if value}
@@ -248,7 +251,7 @@ class Stack:
 
     async def _start_product(self, name: str) -> None:
         allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
-        arguments = ("gateway", *self._http()) if name == "gateway" else ("worker", "--queue", name)
+        arguments = ("gateway", *self._http()) if name == "gateway" else self._worker(name)
         await self.processes.start(
             ChildCommand(
                 name,
@@ -271,6 +274,11 @@ class Stack:
             return {}
         spared = ",".join(filter(None, (found.get("no_proxy") or found.get("NO_PROXY"), HOST)))
         return found | {"NO_PROXY": spared, "no_proxy": spared}
+
+    def _worker(self, name: str) -> tuple[str, ...]:
+        address = f"{HOST}:{self._ports.take(_HEALTH_PORTS[name])}"
+        self.health_urls[name] = f"http://{address}"
+        return ("worker", "--queue", name, "--health", address)
 
     def _http(self) -> tuple[str, ...]:
         if "SLACK_APP_TOKEN" in self.settings:

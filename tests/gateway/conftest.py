@@ -24,6 +24,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
+from threadline.wiring.probes import temporal_answers
 from threadline_devstack.slack import identity
 
 SOCKET = GatewayConfig(app_token=identity.APP_TOKEN, port=0)
@@ -191,7 +192,7 @@ async def _running(
     config: GatewayConfig, router: EventRouter, slack: AsyncWebClient, temporal: Client, seconds: float = 30
 ) -> AsyncIterator[Process]:
     stop, ready = asyncio.Event(), asyncio.Event()
-    gateway = GatewayServer(config, router, slack, temporal, NotedRequests(temporal))
+    gateway = GatewayServer(config, router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal))
     process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:

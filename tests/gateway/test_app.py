@@ -26,6 +26,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import MAX_BODY, GatewayConfig, GatewayServer
 from threadline.slack.client import identify
 from threadline.slack.model import Thread
+from threadline.wiring.probes import temporal_answers
 from threadline_devstack.slack import identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -268,4 +269,6 @@ async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
 async def test_missing_secret_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
     router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_SIGNING_SECRET"):
-        await GatewayServer(GatewayConfig(), router, slack, temporal, NotedRequests(temporal)).run(asyncio.Event())
+        await GatewayServer(
+            GatewayConfig(), router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal)
+        ).run(asyncio.Event())

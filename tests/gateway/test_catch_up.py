@@ -34,7 +34,7 @@ async def start(slack: AsyncWebClient, threads: ThreadLookup, temporal: Client) 
 
     def run(config: GatewayConfig) -> None:
         router = EventRouter(ROUTING, temporal, threads)
-        gateway = GatewayServer(config, router, slack, temporal, CatchUpRequester(temporal))
+        gateway = GatewayServer(config, router, slack, {}, CatchUpRequester(temporal))
         running.append(asyncio.create_task(gateway.run(stop)))
 
     yield run

@@ -17,6 +17,7 @@ from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents, SocketModeConnection
 from threadline.slack.model import Thread
+from threadline.wiring.probes import temporal_answers
 from threadline_devstack.slack import identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -171,4 +172,6 @@ async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Clien
 
     router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
-        await GatewayServer(config, router, slack, temporal, NotedRequests(temporal)).run(asyncio.Event())
+        await GatewayServer(
+            config, router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal)
+        ).run(asyncio.Event())

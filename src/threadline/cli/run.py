@@ -30,11 +30,15 @@ def gateway(
     process.run_service(lambda stop: run_gateway(address, stop))
 
 
-def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core, agents or all.")] = Queue.ALL) -> None:
+def worker(
+    queue: Annotated[Queue, typer.Option(help="Task queue to serve: core, agents or all.")] = Queue.ALL,
+    health: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve /healthz and /readyz there.")] = "",
+) -> None:
     """Run workflows and short activities (core), agent turns (agents), or both (all)."""
     from threadline.wiring.workers import run_worker
 
-    process.run_service(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
+    address = parse_address(health, "--health") if health else None
+    process.run_service(lambda stop: run_worker(queue.value, stop, address), fast=queue is Queue.CORE)
 
 
 def codec(
@@ -54,13 +58,13 @@ def codec(
     process.run_service(lambda stop: serve(host, port, keys, token, settings.codec_origins, stop))
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`. An IPv6 address stands in brackets: `[::1]:3000` is `::1` and 3000. Raises
-    `Permanent` when it is written otherwise."""
+def parse_address(text: str, option: str = "--http") -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, the value of an `option`. An IPv6 address stands in brackets: `[::1]:3000` is `::1`
+    and 3000. Raises `Permanent` when it is written otherwise."""
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or not port.isdecimal() or (":" in bare and bare == host):
-        raise Permanent(f"--http is {text!r}: write it as HOST:PORT, such as 127.0.0.1:3000 or [::1]:3000")
+        raise Permanent(f"{option} is {text!r}: write it as HOST:PORT, such as 127.0.0.1:3000 or [::1]:3000")
     return bare, int(port)
 
 

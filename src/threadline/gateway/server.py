@@ -6,8 +6,8 @@ import hmac
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -21,22 +21,18 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
-from temporalio.client import Client
-from temporalio.service import RPCError
 
+from threadline import http_server
 from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.interactions import BLOCK_ACTIONS
 from threadline.gateway.router import EventRouter, NotAccepted
+from threadline.http_server import BrokenBody, Probe, RareLog
 from threadline.slack.text import string_field
 from threadline.threads.activity import until_stopped
 
 DRAIN_TIMEOUT = 5.0
 """Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
-SHUTDOWN_TIMEOUT = 1.0
-"""Seconds for answers to leave once no event is in flight."""
-PROBE_TIMEOUT = 1.0
-"""Seconds in which Temporal has to answer a probe. The client's own timeout does not cover connecting."""
 HEARTBEAT = 10.0
 """Seconds between checks of the socket. A dead one is noticed after at most four."""
 MAX_BODY = 1024 * 1024
@@ -50,6 +46,11 @@ _PERSISTENT_REASONS = ("link_disabled", "too_many_websockets")
 """Of a disconnect: Socket Mode was switched off, or other gateways hold all connections. Reconnecting does not help."""
 _SLACK_FAULTS = (None, "internal_error", "fatal_error", "service_unavailable", "request_timeout")
 """Errors of Slack itself; None is an answer that is no JSON."""
+
+_UNSIGNED_HINT = (
+    "wrong_secret: compare SLACK_SIGNING_SECRET with the app's. stale_timestamp: synchronise this machine's clock. "
+    "not_signed: somebody other than Slack calls."
+)
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -66,22 +67,24 @@ class GatewayConfig:
 
 
 class GatewayServer:
-    """Receives Slack's events and hands them to the router. `slack` opens the socket, `temporal` is asked by `/readyz`,
-    and `catch_up` is told of each connection to Slack, and of what Temporal accepts."""
+    """Receives Slack's events and hands them to the router. `slack` opens the socket, `/readyz` asks the `probes`, and
+    `catch_up` is told of each connection to Slack, and of what Temporal accepts."""
 
     def __init__(
         self,
         config: GatewayConfig,
         router: EventRouter,
         slack: AsyncWebClient,
-        temporal: Client,
+        probes: Mapping[str, Probe],
         catch_up: CatchUpRequester,
     ) -> None:
         self._config = config
         self._slack = slack
-        self._temporal = temporal
+        self._probes = probes
         self._catch_up = catch_up
         self._events = InFlightEvents(router, catch_up)
+        self._unsigned = RareLog("signatures_refused", _UNSIGNED_HINT)
+        self._broken = RareLog("requests_broken", "Nothing, unless Slack's own requests are among them.")
         self._socket: SocketModeConnection | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -93,14 +96,16 @@ class GatewayServer:
             raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or SLACK_APP_TOKEN instead")
         async with AsyncExitStack() as opened:
             opened.push_async_callback(self._catch_up.close)
+            opened.callback(self._unsigned.close)
             app = web.Application(client_max_size=MAX_BODY)
-            app.add_routes([web.get("/healthz", _healthz), web.get("/readyz", self._readyz)])
+            app.add_routes([web.get("/healthz", http_server.healthz), web.get("/readyz", self._readyz)])
             if socket_mode:
                 self._socket = SocketModeConnection(self._events, config.app_token, self._slack, self._catch_up)
                 opened.push_async_callback(self._socket.close)
             else:
                 app.add_routes([web.post(path, self._answer) for path in ("/slack/events", "/slack/interactions")])
-            port = await opened.enter_async_context(_listening(app, config.host, config.port))
+            listening = http_server.listening(app, config.host, config.port, self._broken, "--http")
+            port = await opened.enter_async_context(listening)
             if self._socket:
                 await until_stopped(stop, self._socket.connect())
             else:
@@ -113,10 +118,16 @@ class GatewayServer:
 
     async def _answer(self, request: web.Request) -> web.Response:
         """Answer Slack: 401 without a valid signature, 400 for what is no JSON object, else as `InFlightEvents.handle`.
-        A request that Slack has not signed is neither parsed nor logged."""
-        raw = await request.read()
-        if not is_signed(self._config.signing_secret, raw, request.headers):
+        A request that Slack has not signed is not parsed, and only counted in the log: anybody can send it."""
+        try:
+            raw = await http_server.read_body(request)
+        except BrokenBody as broken:
+            self._events.counts["broken"] += 1
+            self._broken.note(broken.reason, request.remote)
+            return http_server.closing(broken.status)
+        if fault := signature_fault(self._config.signing_secret, raw, request.headers):
             self._events.counts["unsigned"] += 1
+            self._unsigned.note(fault, request.remote)
             return web.Response(status=HTTPStatus.UNAUTHORIZED)
         body = parse_body(raw, request.content_type)
         if body is None:
@@ -129,16 +140,11 @@ class GatewayServer:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         """Say of each thing that the gateway needs whether it is there. A gateway that drains is not ready."""
-        events, parts = self._events, {"temporal": False}
-        with suppress(RPCError, RuntimeError, TimeoutError):
-            async with asyncio.timeout(PROBE_TIMEOUT):
-                parts["temporal"] = await self._temporal.service_client.check_health()
+        events, parts = self._events, await http_server.ask_probes(self._probes)
         if self._socket:
             parts["socket"] = await self._socket.is_connected()
         parts["taking_events"] = not events.draining
-        status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
-        shown = {**parts, "in_flight": events.in_flight, "counts": dict(events.counts)}
-        return web.json_response(shown, status=status)
+        return http_server.readiness(parts, in_flight=events.in_flight, counts=dict(events.counts))
 
 
 class InFlightEvents:
@@ -207,21 +213,21 @@ class InFlightEvents:
 # ---- HTTP ------------------------------------------------------------------------------------------------------------
 
 
-async def _healthz(_: web.Request) -> web.Response:
-    return web.json_response({"alive": True})
-
-
-def is_signed(secret: str, body: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether Slack has signed a request within the last five minutes. Rule:
+def signature_fault(secret: str, body: bytes, headers: Mapping[str, str]) -> str:
+    """Why Slack has not signed a request within the last five minutes, as a stable name; empty when it has. Rule:
     https://docs.slack.dev/authentication/verifying-requests-from-slack"""
     timestamp = headers.get("X-Slack-Request-Timestamp", "")
-    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 15):
-        return False
-    if abs(time.time() - int(timestamp)) > SIGNATURE_WINDOW:
-        return False
-    digest = hmac.new(secret.encode(), b"v0:%s:%s" % (timestamp.encode(), body), hashlib.sha256).hexdigest()
     signature = headers.get("X-Slack-Signature", "").encode("utf-8", "surrogateescape")
-    return hmac.compare_digest(f"v0={digest}".encode(), signature)
+    if not (timestamp and signature):
+        return "not_signed"
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 15):
+        return "unreadable_timestamp"
+    if abs(time.time() - int(timestamp)) > SIGNATURE_WINDOW:
+        return "stale_timestamp"
+    digest = hmac.new(secret.encode(), b"v0:%s:%s" % (timestamp.encode(), body), hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(f"v0={digest}".encode(), signature):
+        return "wrong_secret"
+    return ""
 
 
 def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
@@ -238,21 +244,6 @@ def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):  # also a number of more digits than Python reads
         return None
     return body if isinstance(body, dict) else None
-
-
-@asynccontextmanager
-async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except (OSError, OverflowError) as error:
-            raise Permanent(f"The gateway cannot listen at {host}:{port}: {error}. Choose another --http.") from error
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
 
 
 # ---- Socket Mode -----------------------------------------------------------------------------------------------------

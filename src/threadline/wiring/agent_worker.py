@@ -12,6 +12,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from threadline.db.agent_role import agent_database
+from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.queries import Loki, ReadOnlyQueries
@@ -53,9 +54,9 @@ _HIDDEN_SECRETS = _secrets(_GROUPS) | {"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_
 @asynccontextmanager
 async def agent_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
-) -> AsyncIterator[LiveAgentActivities]:
-    """The agents' activities. `alone`: this is the agents' own process, whose secrets are hidden once they are read.
-    Raises `Permanent` when a login could do more than it may."""
+) -> AsyncIterator[tuple[LiveAgentActivities, Database]]:
+    """The agents' activities, and the database as they reach it. `alone`: this is the agents' own process, whose
+    secrets are hidden once they are read. Raises `Permanent` when a login could do more than it may."""
     url = settings.agent_database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(own_temporary_folder(repository.workspace_root))
@@ -72,7 +73,7 @@ async def agent_activities(
             hide_secrets()
         workspaces = Workspaces(repository.workspace_root, repository.repo)
         await opened.enter_async_context(sweep_periodically(workspaces, AgentStore(database).open_cases, SWEEP))
-        yield LiveAgentActivities(database, workspaces, Investigator(config, queries, logs))
+        yield LiveAgentActivities(database, workspaces, Investigator(config, queries, logs)), database
 
 
 def refuse_secrets() -> None:

@@ -15,6 +15,7 @@ from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, 
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
+from threadline.wiring.probes import database_answers, temporal_answers
 from threadline.wiring.temporal import temporal_client
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -48,11 +49,13 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. The probes are served in both.
     `address`: host and port to listen at; None for any port of this machine. Raises `Permanent` when a setting is
     missing or wrong, and `Transient` when Slack cannot be reached to ask who the bot is."""
-    telemetry.configure_logging(LogSettings.load().log_level)
+    level = LogSettings.load().log_level
+    telemetry.configure_logging(level)
     slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
     config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
-    temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
+    runtime = telemetry.temporal_runtime(level)
+    temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop, runtime=runtime)
     try:
         async with database, open_web_client(slack.bot_token.get_secret_value(), slack.api_url) as client:
             identity = await identify(client)
@@ -61,7 +64,8 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
             requester = CatchUpRequester(temporal, channels.watched)
             router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
-            await GatewayServer(config, router, client, temporal, requester).run(stop)
+            probes = {"temporal": temporal_answers(temporal), "database": database_answers(database)}
+            await GatewayServer(config, router, client, probes, requester).run(stop)
     finally:
         await telemetry.flush_callbacks()
 

@@ -1,14 +1,17 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import structlog
-from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.client import (
     Client,
     Schedule,
@@ -83,6 +86,8 @@ WORKFLOWS = (
 )
 _SWEEP_TIMEOUT = timedelta(hours=1)
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
+POLLER_TIMEOUT = 90.0
+"""Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
@@ -102,25 +107,32 @@ def data_converter(keys: KeyRing | None) -> DataConverter:
 
 
 async def temporal_client(
-    *, retry_config: RetryConfig | None = None, tries: int = _CONNECT_TRIES, stop: asyncio.Event | None = None
+    *,
+    retry_config: RetryConfig | None = None,
+    tries: int = _CONNECT_TRIES,
+    stop: asyncio.Event | None = None,
+    runtime: Runtime | None = None,
 ) -> Client:
     """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
-    Raises `Permanent` when nothing answers there for half a minute, or before `stop`."""
+    `runtime`: of Temporal's core, the default one without it. Raises `Permanent` when nothing answers there for half a
+    minute, or before `stop`."""
     # Half a minute is longer than whoever stops a process waits before it is killed.
-    client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries))
+    client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries, runtime))
     if client is None:
         raise Permanent("Stopped before Temporal answered.")
     return client
 
 
-async def _connect(retry_config: RetryConfig | None, tries: int) -> Client:
+async def _connect(retry_config: RetryConfig | None, tries: int, runtime: Runtime | None) -> Client:
     given = ClientConfig.load_client_connect_config()
     config: dict[str, Any] = {"target_host": "localhost:7233", "keep_alive_config": _KEEP_ALIVE, **given}
     converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=converter, retry_config=retry_config)
+                return await Client.connect(
+                    **config, data_converter=converter, retry_config=retry_config, runtime=runtime
+                )
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = f"Temporal does not answer at {config['target_host']}"
@@ -144,6 +156,18 @@ async def check_search_attributes(client: Client) -> str:
             f"run `temporal operator search-attribute create {create}`."
         )
     return f"{place} is reachable and has its search attributes"
+
+
+async def live_pollers(
+    client: Client, queue: str, kind: "TaskQueueType.ValueType"
+) -> tuple[DescribeTaskQueueResponse, list[PollerInfo]]:
+    """Temporal's description of a queue, and those of its pollers that live."""
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+    )
+    found = await client.workflow_service.describe_task_queue(request)
+    alive = time.time() - POLLER_TIMEOUT
+    return found, [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
 
 
 class _ContextFreeRunner(SandboxedWorkflowRunner):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Worker, WorkerDeploymentConfig
@@ -105,6 +106,7 @@ from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.gateway import routing_config
+from threadline.wiring.probes import WorkerHealth, database_answers, polls
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
@@ -125,6 +127,8 @@ WORKFLOW_TASKS = 20
 PRUNE_INTERVAL = 3600.0
 """Seconds between two deletions of what is too old to be kept."""
 _DAY = 24 * 3600.0
+_WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+_ACTIVITY = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 _log = structlog.get_logger(__name__)
 
@@ -521,36 +525,44 @@ def _conversation_limits(settings: ConversationSettings) -> ConversationLimits:
 # ---- The processes ---------------------------------------------------------------------------------------------------
 
 
-async def run_worker(queue: str, stop: asyncio.Event) -> None:
+async def run_worker(queue: str, stop: asyncio.Event, health_address: tuple[str, int] | None = None) -> None:
     """Work until `stop`, then finish what is under way. `queue`: `core`, `agents`, or `all` for both in one process,
-    where the agents' process is no wall any more. Raises `Permanent` when a setting or something else is missing or
-    wrong."""
-    telemetry.configure_logging(LogSettings.load().log_level)
+    where the agents' process is no wall any more. `health_address`: host and port for `/healthz` and `/readyz`. Raises
+    `Permanent` when a setting or something else is missing or wrong."""
+    level = LogSettings.load().log_level
+    telemetry.configure_logging(level)
+    health, runtime = WorkerHealth(stop=stop), telemetry.temporal_runtime(level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.flush_callbacks)
+        await opened.enter_async_context(health.serving(health_address))
         workers: list[Worker] = []
         # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
         if queue in ("agents", "all"):
             settings, repository = AgentSettings.load(), RepositorySettings.load()
             if queue == "agents":
                 refuse_secrets()
-            agents_client = await temporal_client(stop=stop)
-            investigating = await opened.enter_async_context(
+            agents_client = await temporal_client(stop=stop, runtime=runtime)
+            investigating, agents_database = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
             workers.append(_agent_worker(agents_client, activities_of(investigating), settings.agent_slots))
+            health.probes["agents_database"] = database_answers(agents_database)
+            health.probes["agents_polls"] = polls(agents_client, AGENTS_QUEUE, _ACTIVITY)
         if queue in ("core", "all"):
             core = CoreSettings()
-            client = await temporal_client(stop=stop)
+            client = await temporal_client(stop=stop, runtime=runtime)
             await check_search_attributes(client)
             deps = await opened.enter_async_context(connect_core(core, client))
             parts = await opened.enter_async_context(open_core(core, deps))
             await opened.enter_async_context(prune_periodically(deps.database, parts.prunes))
             workers.append(_core_worker(deps, parts, core))
+            health.probes["database"] = database_answers(deps.database)
+            health.probes["core_polls"] = polls(client, CORE_QUEUE, _WORKFLOW)
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
             await ensure_schedule(client, core.worker.catch_up_interval, [each.name for each in parts.sweeps])
+        health.started = True
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
