@@ -19,7 +19,7 @@ from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.wiring import doctor
+from threadline.wiring import doctor, temporal
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.workers import deployment_config
 
@@ -148,7 +148,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypa
     async with ground.working():
         await ground.until(served, "both queues are served")
     # The server still lists the pollers of a worker that has gone, for five minutes.
-    monkeypatch.setattr(doctor, "_POLLER_TIMEOUT", 1.0)
+    monkeypatch.setattr(temporal, "POLLER_TIMEOUT", 1.0)
     await _until_advised(ground, "No worker serves the queue")
 
 

@@ -149,6 +149,15 @@ class PostStore(Store):
             return PostClaim("ours", claimed_at=now)
         return await self._known(key) or PostClaim("pending", claimed_at=claimed_at)
 
+    async def pending(self, grace: float, horizon: float, limit: int) -> list[tuple[str, str]]:
+        """Key and channel of posts that were claimed between `horizon` and `grace` seconds ago, and are not known to be
+        in Slack; oldest first."""
+        age = POSTGRES_CLOCK - posts.c.claimed_at
+        late = select(posts.c.key, posts.c.channel).where(posts.c.ts.is_(None), age > grace, age < horizon)
+        return [
+            (row.key, row.channel) for row in await self._tx.execute(late.order_by(posts.c.claimed_at).limit(limit))
+        ]
+
     async def record_posted(self, key: str, ts: str) -> None:
         """The post is in Slack, as `ts`, whoever sent it; the first such word stands. What goes with it is recorded in
         the same transaction."""

@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -15,13 +15,8 @@ from typing import TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
-from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
-from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
-from temporalio.api.workflowservice.v1 import (
-    DescribeNamespaceRequest,
-    DescribeTaskQueueRequest,
-    DescribeTaskQueueResponse,
-)
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
@@ -40,6 +35,7 @@ from threadline.settings import (
     ChannelSettings,
     DatabaseSettings,
     ModelSettings,
+    PayloadSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
@@ -51,7 +47,8 @@ from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
-from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
+from threadline.wiring import builds, model_keys, silent_faults
+from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, live_pollers, temporal_client
 from threadline.wiring.toolsets import check_integrations
 from threadline.wiring.workers import thread_sources
 
@@ -74,13 +71,10 @@ LARGEST_SKEW = 60.0
 LEAST_SPACE = 1 << 30
 """Bytes; a mirror and a few exports of an ordinary repository."""
 _REPOSITORY_TIMEOUT = 20.0
-_POLLER_TIMEOUT = 90.0
-"""Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
 _LATE = 3
 """Intervals after which a pass or a sweep that has not ended is reported."""
 _SHOWN = 5
 """Workflows, threads or messages that are named."""
-_VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
 _WORKFLOW, _ACTIVITY = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 _NEEDED = ((CORE_QUEUE, "core", _WORKFLOW), (CORE_QUEUE, "core", _ACTIVITY), (AGENTS_QUEUE, "agents", _ACTIVITY))
 
@@ -110,13 +104,17 @@ async def run_checks() -> list[Check]:
             "temporal": _over(temporal, check_search_attributes),
             "workers": _over(temporal, check_task_queues),
             "open workflows": _over(temporal, check_open_workflows),
+            "reported problems": _over(temporal, silent_faults.check_reported_problems),
+            "payload keys": _over(temporal, _payload_keys),
+            "faults": _over(database, silent_faults.check_faults),
+            "unposted": _over(database, silent_faults.check_unposted),
             "quarantine": _over(database, _quarantine),
             "slack": _over(identity, _slack),
             "channels": _over(slack, _channels),
             "catch-up": _catch_up(database, identity),
             "sweep": _over(temporal, lambda client: check_sweep(client, WorkerSettings.load().catch_up_interval)),
             "repositories": _repositories(),
-            "model": _model(),
+            "model": check_model(),
             "conversations' model": check_conversation_model(),
             "tools": check_integrations(),
             "approvals": _over(slack, check_approvers),
@@ -202,15 +200,19 @@ async def _quarantine(database: Database) -> str:
 
 async def check_task_queues(client: Client) -> str:
     """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
+    faults = []
     for queue, name, kind in _NEEDED:
-        place = TaskQueue(name=queue)
-        request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
-        found = await client.workflow_service.describe_task_queue(request)
-        alive = time.time() - _POLLER_TIMEOUT
-        pollers = [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
+        found, pollers = await live_pollers(client, queue, kind)
         if not pollers:
-            raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
-        _check_builds(queue, found, pollers)
+            faults.append(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
+            continue
+        targets, served = builds.targets_of(found.versioning_info), builds.served_by(pollers)
+        faults += builds.build_faults(queue, targets, await builds.without_replaced(client, served, targets))
+        if (queue, kind) == (CORE_QUEUE, _WORKFLOW):
+            own = WorkerSettings.load()
+            faults.append(builds.own_build_fault((own.deployment, own.build_id), targets))
+    if told := " ".join(dict.fromkeys(filter(None, faults))):
+        raise Permanent(told)
     return "both queues are served"
 
 
@@ -235,23 +237,8 @@ async def check_open_workflows(client: Client) -> str:
     )
 
 
-def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
-    """With worker versioning, Temporal gives work to the current build alone."""
-    options = [poller.deployment_options for poller in pollers]
-    versioned = [each for each in options if each.worker_versioning_mode == _VERSIONED]
-    running = {(each.deployment_name, each.build_id) for each in versioned}
-    current = found.versioning_info.current_deployment_version
-    if current.build_id and (current.deployment_name, current.build_id) not in running:
-        raise Permanent(
-            f"Temporal sends the work of {queue!r} to build {current.build_id!r} of {current.deployment_name!r}, "
-            "which no worker runs: start it, or set a running build as the current one (docs/deploying.md)."
-        )
-    if running and not current.build_id and len(versioned) == len(options):
-        name, build = min(running)
-        raise Permanent(
-            f"Build {build!r} serves {queue!r} but gets no work, because no build is the current one: run "
-            f"`temporal worker deployment set-current-version --deployment-name {name} --build-id {build}`."
-        )
+async def _payload_keys(client: Client) -> str:
+    return await silent_faults.check_payload_keys(client, PayloadSettings.load().payload_keys)
 
 
 async def check_sweep(client: Client, interval: float) -> str:
@@ -409,18 +396,18 @@ async def _repositories() -> str:
     return f"{', '.join(named)}: reachable"
 
 
-async def _model() -> str:
+async def check_model() -> str:
     settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
-    return f"{settings.investigator_model}, with a key (not tested, since a call costs money)"
+    return f"{settings.investigator_model}: {await model_keys.check_key(model_keys.anthropic_list(settings))}"
 
 
 async def check_conversation_model() -> str:
     settings = ModelSettings.load()
     if not settings.key:
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
-    return f"{settings.openai_model}, with a key (not tested, since a call costs money)"
+    return f"{settings.openai_model}: {await model_keys.check_key(model_keys.openai_list(settings))}"
 
 
 async def _clocks(slack: AsyncWebClient) -> str:

@@ -56,7 +56,7 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
     jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
     async with AsyncExitStack() as opened:
         if jira.url and jira.token:
-            session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(jira.url)))
+            session = await opened.enter_async_context(aiohttp.ClientSession(proxy=environment_proxy(jira.url)))
             services = services.with_service(JiraClient, JiraClient(session, jira.url, jira.email, jira.token))
         token = builds.token or forge.token
         if builds.repository and token:
@@ -75,7 +75,7 @@ def configured_embedder(settings: ModelSettings) -> AbstractAsyncContextManager[
     )
 
 
-def _environment_proxy(url: str) -> str | None:
+def environment_proxy(url: str) -> str | None:
     """The proxy that the environment names for an address. aiohttp's `trust_env` would take an account from ~/.netrc as
     well, and refuse the request for having two."""
     address = urlsplit(url)

@@ -41,6 +41,8 @@ SHUTDOWN_SECONDS = 1
 
 Predicate = Callable[[ModelRequest], bool]
 
+_WRONG_KEY = ScriptFailure(401, "This is not the sandbox's API key.", code="invalid_api_key")
+
 
 @dataclass
 class LoggedRequest:
@@ -107,6 +109,7 @@ class ModelSandbox:
             app = guarded(
                 [
                     Route("/v1/messages", sandbox._create(anthropic.WIRE), methods=["POST"]),
+                    Route("/v1/models", sandbox._list_models, methods=["GET"]),
                     Route("/v1/messages/count_tokens", sandbox._count_tokens, methods=["POST"]),
                     Route("/v1/responses", sandbox._create(openai_responses.WIRE), methods=["POST"]),
                     Route("/v1/chat/completions", sandbox._create(openai_chat.WIRE), methods=["POST"]),
@@ -207,6 +210,15 @@ class ModelSandbox:
 
         return create
 
+    async def _list_models(self, request: Request) -> Response:
+        """Both APIs have their list at this path; Anthropic's requests name a version."""
+        is_anthropic = "anthropic-version" in request.headers
+        wire = anthropic.WIRE if is_anthropic else openai_chat.WIRE
+        if self.api_key and wire.key(request) != self.api_key:
+            return wire.refuse(_WRONG_KEY)
+        model = {"id": "model-sandbox", "type" if is_anthropic else "object": "model"}
+        return JSONResponse({"data": [model]} | ({"has_more": False} if is_anthropic else {"object": "list"}))
+
     async def _count_tokens(self, request: Request) -> Response:
         asked = await self._read(anthropic.WIRE, request)
         if isinstance(asked, ScriptFailure):
@@ -215,7 +227,7 @@ class ModelSandbox:
 
     async def _read(self, wire: Wire, request: Request) -> ModelRequest | ScriptFailure:
         if self.api_key and wire.key(request) != self.api_key:
-            return ScriptFailure(401, "This is not the sandbox's API key.", code="invalid_api_key")
+            return _WRONG_KEY
         try:
             asked = wire.read(json.loads(await request.body()))
         except RequestRefused as refused:

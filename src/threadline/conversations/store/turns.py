@@ -141,6 +141,14 @@ SELECT answer, posted_at FROM (
 ) last ORDER BY posted_at DESC
 """)
 
+_UNPOSTED = text("""
+SELECT c.team, c.channel, c.thread_ts, t.turn
+FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
+WHERE t.posted_at IS NULL AND t.answer <> '' AND c.stored > 0
+  AND t.settled_at < now() - make_interval(secs => :grace) AND t.settled_at > now() - make_interval(secs => :horizon)
+ORDER BY t.settled_at LIMIT :limit
+""")
+
 
 @dataclass(frozen=True)
 class TurnPlan:
@@ -320,6 +328,13 @@ class TurnStore(Store):
         snapshot, _ = await self._conversations.update_and_read(thread, {}, {"of_turn": turn}, also=_MARK_POSTED)
         # The statement has read it as it was before.
         return replace(snapshot, unposted_turns=tuple(each for each in snapshot.unposted_turns if each != turn))
+
+    async def unposted(self, grace: float, horizon: float, limit: int) -> list[tuple[Thread, int]]:
+        """Turns whose answer is not in Slack, oldest first, though they ended between `horizon` and `grace` seconds
+        ago."""
+        given = {"grace": grace, "horizon": horizon, "limit": limit}
+        rows = await self._tx.execute(_UNPOSTED, given)
+        return [(Thread(row.team, row.channel, row.thread_ts), row.turn) for row in rows]
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
