@@ -94,7 +94,7 @@ class KeptWorkspace:
 
     def users(self) -> dict[str, SandboxUser]:
         return {
-            identity: SandboxUser(**given)
+            identity: SandboxUser(**given | {"enterprise_teams": tuple(given["enterprise_teams"])})
             for identity, given in self._rows("SELECT id, fields FROM users ORDER BY rowid")
         }
 
