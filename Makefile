@@ -75,7 +75,7 @@ histories: setup ## record the workflows of the tests marked `records` anew, for
 	$(BIN)/pytest -q -m records --record $(PYTEST)
 
 .PHONY: mutants
-mutants: setup ## plant 57 faults in copies of the product, and see that the tests that each names fail (some: NAME=inbox)
+mutants: setup ## plant 62 faults in copies of the product, and see that the tests that each names fail (some: NAME=inbox)
 	@$(BIN)/python -m tests.mutants $(NAME)
 
 .PHONY: fuzz

@@ -2,6 +2,10 @@
 
 from tests.mutants.mutant import Mutant
 
+ABSENCE = "tests/threads/test_absence_rules.py"
+FORGETTING = "tests/threads/test_forgetting_slack_workflow.py"
+RESTORED = "tests/cli/test_messages.py"
+
 MUTANTS: list[Mutant] = [
     Mutant(
         "transitions: the table has a step from an escalation to its reporter, which the database refuses",
@@ -185,5 +189,40 @@ MUTANTS: list[Mutant] = [
         " / sum(weight for weight, _ in parts)",
         "",
         ("tests/decisions/test_confidence_rules.py::test_worst_evidence_is_0_and_best_is_1[without a source]",),
+    ),
+    Mutant(
+        name="deletion: an absence is believed at the first look",
+        file="threadline/threads/absence.py",
+        before="MIN_LOOKS = 2\n",
+        after="MIN_LOOKS = 1\n",
+        tests=(f"{FORGETTING}::test_message_that_is_seen_again_begins_anew",),
+    ),
+    Mutant(
+        name="deletion: an absence is believed where Slack shows nothing older",
+        file="threadline/threads/absence.py",
+        before="    if not absence.older_is_shown:\n",
+        after="    if not absence.older_is_shown and not absence.newer_is_shown:\n",
+        tests=(f"{ABSENCE}::test_what_slack_forgot_is_no_deletion",),
+    ),
+    Mutant(
+        name="deletion: whatever Slack does not show was deleted",
+        file="threadline/threads/absence.py",
+        before="    doubt = _doubt(absence)\n",
+        after='    doubt = ""\n',
+        tests=(f"{FORGETTING}::test_forgetting_slack_erases_nothing_and_the_admin_is_told_once",),
+    ),
+    Mutant(
+        name="deletion: one that was inferred leaves no copy",
+        file="threadline/threads/message_table.py",
+        before="            steps = [_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _PURGE, _EDIT]\n",
+        after="            steps = [_DELETE, _DELETE_FILES, _PURGE, _EDIT]\n",
+        tests=(f"{RESTORED}::test_case_reads_as_before_with_its_title_and_files",),
+    ),
+    Mutant(
+        name="deletion: one that is seen later leaves the copy",
+        file="threadline/threads/message_table.py",
+        before="            steps = [_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _PURGE, _EDIT]\n",
+        after="            steps = [_KEEP, _KEEP_FILES, _DELETE, _DELETE_FILES, _EDIT]\n",
+        tests=(f"{RESTORED}::test_deletion_that_is_seen_leaves_no_copy",),
     ),
 ]

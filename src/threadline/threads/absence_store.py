@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import case, delete, func, select, text, update
 
 from threadline.db.engine import Store, Transaction
 from threadline.threads.absence import PERIOD, Verdict
@@ -11,6 +11,8 @@ from threadline.threads.tables import catch_up_absences
 
 RESTORED = "restored"
 """The verdict of a message that the admin has restored: its absence says nothing any more."""
+KEPT = 7 * 86_400.0
+"""Seconds: a deep pass looks at every absence each day."""
 
 _RECORD = text("""
 INSERT INTO catch_up_absences AS a (team, message_id, channel, thread_ts, looks, looked_at, verdict)
@@ -84,7 +86,13 @@ class AbsenceStore(Store):
         found = await self._tx.execute(query.order_by(_row.message_id).limit(limit))
         return [AbsentMessage(*row) for row in found]
 
-    async def prune(self, before: float) -> None:
-        """Drop what no pass has found absent since a moment, in seconds since 1970."""
-        old = (_row.team == self._team, _row.looked_at < before)
+    async def prune(self, now: float, restored_before: float) -> None:
+        """Drop what no pass has found absent for `KEPT`: it is older than the catch-up looks back, or was deleted.
+
+        Args:
+            now: in seconds since 1970, like the other.
+            restored_before: of what was restored, drop what was last found absent before.
+        """
+        row_before = case((_row.verdict == RESTORED, restored_before), else_=now - KEPT)
+        old = (_row.team == self._team, _row.looked_at < row_before)
         await self._tx.execute(delete(catch_up_absences).where(*old))

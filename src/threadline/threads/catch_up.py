@@ -112,7 +112,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         async with self.database.begin() as tx:
             store = self._store(tx)
             await store.prune(now - 2 * contract.LOOK_BACK)
-            await AbsenceStore(tx, self.team).prune(now - 2 * contract.LOOK_BACK)
+            await AbsenceStore(tx, self.team).prune(now, now - 2 * contract.LOOK_BACK)
             before = await store.channels()
             for channel in since.keys() & set(named):
                 await store.follow_channels([channel], min(now, since[channel]))
