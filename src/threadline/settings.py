@@ -19,7 +19,6 @@ from threadline.errors import Permanent
 from threadline.models.prices import Price, parse_prices
 from threadline.privacy.keys import KeyRing, parse_keys
 from threadline.sales.model import MailAccount, is_address, parse_mail_account
-from threadline.tools.model import Risk
 
 _AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)([smhd])")
 
@@ -540,7 +539,5 @@ class MailSettings(SettingsGroup):
     smtp_from: MailAddress = Field("", examples=["Acme Sales <sales@example.com>"])
     """Sender."""
     email_domains: Domains = Field((), examples=["example.com,acme.com"])
-    """Domains that email may go to, separated by commas. Subdomains are not included."""
-    email_risk: Risk = Risk.LOW
-    """Highest risk at which an email is sent without approval: `low` (to whoever asks), `medium` (to someone on record)
-    or `high`."""
+    """Domains that email may go to, separated by commas. Subdomains are not included. Email to others always waits for
+    an approval."""

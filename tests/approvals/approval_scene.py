@@ -14,7 +14,7 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.tool_fakes import context
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.contract import approval_start
-from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
+from threadline.approvals.model import ApprovalRules, ProposedAction
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.tools import propose_action
 from threadline.conversations.blocks import answer_of
@@ -33,6 +33,7 @@ from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import RecordGroup, Risk, ToolResult
+from threadline.tools.proposals import Proposals
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 from threadline.tools.store import ToolLedger
@@ -161,7 +162,7 @@ class ApprovalScene:
 
     @property
     def services(self) -> Services:
-        proposals = PostgresProposals(self.talk.database, self.settings)
+        proposals = PostgresProposals(self.settings)
         users = UserDirectory(_find_user)
         services = Services().with_service(Works, self.works).with_service(UserDirectory, users)
         services = services.with_service(Database, self.talk.database)

@@ -158,7 +158,7 @@ async def test_each_card_of_a_message_shows_its_own_decision(desk: ApprovalScene
     """One turn proposes two actions, and both cards stand in its one message."""
     await desk.propose()
     desk.turn -= 1
-    await desk.propose(call_id="call_2")
+    await desk.propose(arguments={"title": "another"}, call_id="call_2")
     message = await desk.say()
     await click(desk, APPROVER)
     await show(desk)
@@ -323,14 +323,6 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
     live = desk.activities()
     assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires - 1))).stage is ApprovalStage.OPEN
     assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires))).stage is ApprovalStage.EXPIRED
-
-
-async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
-    await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED)
-    assert (await click(desk, APPROVER)).finished
-    with pytest.raises(Permanent):
-        await execute_action(desk)
-    assert len(desk.works.done) == 1
 
 
 async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalScene) -> None:

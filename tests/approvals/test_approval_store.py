@@ -85,7 +85,6 @@ async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database
         (Risk.HIGH, True, timedelta(), True),
         (Risk.MEDIUM, True, OUTCOME_DUE + timedelta(minutes=1), False),
         (Risk.MEDIUM, False, timedelta(), False),
-        (Risk.LOW, True, timedelta(), False),
     ],
 )
 async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
@@ -93,9 +92,8 @@ async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
 ) -> None:
     now = time.time() - age.total_seconds()
     action = await propose(database, risk, now=now)
-    if risk is not Risk.LOW:
-        assert await open_actions(database) == [action.action_id]
-        await click(database, action, approve=approve, now=now)
+    assert await open_actions(database) == [action.action_id]
+    await click(database, action, approve=approve, now=now)
     assert await open_actions(database) == [action.action_id] * is_open
     key = outcome_key(action)
     async with database.begin() as tx:

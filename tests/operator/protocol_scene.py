@@ -8,12 +8,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tests.support.tool_fakes import MemoryLedger, context
+from tests.support.tool_fakes import MemoryLedger, context, unheld
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator.model.protocol import ProtocolState
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
@@ -186,7 +186,7 @@ class Turn:
         return result, protocol.record_result(REGISTRY, state, call, result)
 
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
-        services = Services().with_service(Office, self.office)
+        services = unheld().with_service(Office, self.office)
         everything = allowed_tools(REGISTRY, services, operator=True, read_only=False)
         run = ToolRunner(REGISTRY, everything, self.ledger, protocol.protocol_policy(state)).run
         where = context(

@@ -15,7 +15,7 @@ from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.approvals.activities import PostgresProposals
 from threadline.approvals.blocks import fits_on_card
-from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
+from threadline.approvals.model import ApprovalRules, ProposedAction
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
@@ -25,13 +25,20 @@ from threadline.sales import tools as sales
 from threadline.sales.email import EmailSettings, SmtpMailer
 from threadline.sales.model import parse_mail_account
 from threadline.sales.store import EmailDraftStore
+from threadline.sales.tools import BEYOND_DOMAINS
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, Risk, ToolResult
+from threadline.tools.policy import BUILT_IN, CallRules, PolicyRule, Verdict
+from threadline.tools.proposals import Proposals
 
 SENDER = "Acme Sales <sales@acme.example>"
 OWN, LEAD, NOBODY = "ana@acme.example", "ben@shop.example", "zoe@shop.example"
 LETTER = {"subject": "Our call", "body": "Hello,\n\nit was good to talk."}
+
+
+MEDIUM_IS_FREE = (PolicyRule(Verdict.MAKE, risks=frozenset({Risk.MEDIUM})), *BUILT_IN)
+ALL_IS_FREE = (PolicyRule(Verdict.MAKE),)
 
 
 @dataclass
@@ -72,7 +79,7 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
     async with serving() as server:
 
         def make(
-            free: Risk = Risk.LOW,
+            rules: Sequence[PolicyRule] = BUILT_IN,
             domains: Sequence[str] = ("acme.example", "shop.example"),
             *,
             sets_up_mail: bool = True,
@@ -81,15 +88,14 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
         ) -> Post:
             post = Post(ToolScene(database, ()), server, database)
             settings = (
-                EmailSettings(fits_on_card, SENDER, domains, free, rate)
-                if sets_up_mail
-                else EmailSettings(fits_on_card)
+                EmailSettings(fits_on_card, SENDER, domains, rate) if sets_up_mail else EmailSettings(fits_on_card)
             )
             services = (
                 Services()
                 .with_service(UserDirectory, Directory())
                 .with_service(EmailSettings, settings)
-                .with_service(Proposals, PostgresProposals(database, ApprovalRules(tuple(approvers))))
+                .with_service(Proposals, PostgresProposals(ApprovalRules(tuple(approvers))))
+                .with_service(CallRules, CallRules(tuple(rules)))
             )
             if sets_up_mail:
                 services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(server.url)))
@@ -192,32 +198,34 @@ async def test_refused_email_stays_a_draft(post: Post) -> None:
 
 
 @pytest.mark.parametrize("to", ["ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"])
-async def test_draft_to_another_domain_is_refused(post: Post, to: str) -> None:
-    refused = await post.desk.refused("email.draft", to=to, **LETTER)
-    assert "THREADLINE_EMAIL_DOMAINS" in message_of(refused)
+async def test_email_beyond_the_domains_waits_for_an_approval(post: Post, to: str) -> None:
+    result = await post.send(await post.drafted(to))
+    assert (result.data["risk"], post.server.received, await post.undecided()) == ("high", [], ["ACT-1"])
+    [card] = result.structured
+    assert card.records[0]["arguments"]["note"] == BEYOND_DOMAINS
 
 
-async def test_email_to_a_removed_domain_is_refused(make_post: MakePost) -> None:
+async def test_no_rule_sends_email_beyond_the_domains_unasked(make_post: MakePost) -> None:
     draft = await make_post().drafted(LEAD)
-    later = make_post(Risk.HIGH, domains=("acme.example",))
-    assert "THREADLINE_EMAIL_DOMAINS" in message_of(await later.send(draft))
+    later = make_post(ALL_IS_FREE, domains=("acme.example",))
+    assert "needs an approval" in message_of(await later.send(draft))
     assert later.server.received == []
 
 
 @pytest.mark.parametrize(
-    ("to", "risk", "free", "waits"),
+    ("to", "risk", "rules", "waits"),
     [
-        (OWN, "low", Risk.LOW, False),
-        (LEAD, "medium", Risk.LOW, True),
-        (LEAD, "medium", Risk.MEDIUM, False),
-        (NOBODY, "high", Risk.MEDIUM, True),
-        (NOBODY, "high", Risk.HIGH, False),
+        (OWN, "low", BUILT_IN, False),
+        (LEAD, "medium", BUILT_IN, True),
+        (LEAD, "medium", MEDIUM_IS_FREE, False),
+        (NOBODY, "high", MEDIUM_IS_FREE, True),
+        (NOBODY, "high", ALL_IS_FREE, False),
     ],
 )
-async def test_email_above_the_risk_waits_for_approval(
-    make_post: MakePost, to: str, risk: str, free: Risk, waits: bool
+async def test_rules_say_from_which_risk_an_email_waits(
+    make_post: MakePost, to: str, risk: str, rules: Sequence[PolicyRule], waits: bool
 ) -> None:
-    post = make_post(free)
+    post = make_post(rules)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     result = await post.send(await post.drafted(to))
     if not waits:
@@ -228,11 +236,13 @@ async def test_email_above_the_risk_waits_for_approval(
     assert result.data["waits_for"] == ["U7"]
     [card] = result.structured
     assert card.kind == "approval"
-    assert card.records[0]["arguments"] == {"draft_id": "MAIL-1", "to": to, **LETTER}
+    shown = {"draft_id": "MAIL-1", "to": to, **LETTER}
+    assert card.records[0]["arguments"] == shown
     action = await post.action()
     assert action.action == {
         "tool": "email.send",
         "arguments": {"draft_id": "MAIL-1", "reason": "They asked for it."},
+        "shown": shown,
     }
 
 
@@ -243,12 +253,12 @@ async def test_repeated_call_makes_one_proposal(post: Post) -> None:
         await post.send(draft, call_id="once")
     post.desk.ledger.lost = None
     post.desk.clock.advance(60)
-    assert (await post.send(draft, call_id="once")).data["action_id"] == "ACT-1"
-    assert await post.undecided() == ["ACT-1"]
+    waits = await post.send(draft, call_id="once")
+    assert await post.undecided() == [waits.data["action_id"]]
 
 
 async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
-    post = make_post(Risk.MEDIUM)
+    post = make_post(MEDIUM_IS_FREE)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     for to, other in ((OWN, "U2"), (LEAD, "UGUEST")):
         waits = await post.send(await post.drafted(to), co_requesters={other: "Another"})
@@ -257,7 +267,7 @@ async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
 
 @pytest.mark.parametrize("user_id", ["U1", "UGUEST"])
 async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost, user_id: str) -> None:
-    post = make_post(Risk.MEDIUM)
+    post = make_post(MEDIUM_IS_FREE)
     await post.desk.done("crm.update", user_id=user_id, email=NOBODY)
     draft = await post.drafted(NOBODY)
     with_ben: dict[str, Any] = {"user_id": "U2", "co_requesters": {user_id: "Ana (U1)"}}
@@ -272,7 +282,7 @@ async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost
 
 
 async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
-    post = make_post(Risk.MEDIUM)
+    post = make_post(MEDIUM_IS_FREE)
     async with post.database.begin() as tx:
         query = "INSERT INTO crm_leads (team, email, created_at) VALUES ('T1', :at, now())"
         await tx.execute(text(query), {"at": NOBODY})
@@ -345,7 +355,7 @@ async def test_emails_are_only_drafted_without_a_mail_server(make_post: MakePost
 
 
 async def test_email_to_a_lead_is_logged_as_interaction(make_post: MakePost) -> None:
-    post = make_post(Risk.MEDIUM)
+    post = make_post(MEDIUM_IS_FREE)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     await post.send(await post.drafted(LEAD))
     [put] = (await post.desk.done("crm.get", lead_id="LEAD-1"))["interactions"]

@@ -24,6 +24,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import deliver, real_time, until, worker
+from tests.support.tool_fakes import unheld
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ActRequest, FinishedTurn, FinishRequest, ThinkRequest
@@ -57,7 +58,7 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.tools.store import ToolLedger
@@ -539,7 +540,7 @@ def _activities(
         FailureAlerts(outbox, ESCALATIONS),
         scene.model,
         scene.registry(),
-        Services(),
+        unheld(),
         ToolLedger(database),
         DecisionDeps(scene.model if decides else None, _lead, scene.documents),
         SlackContext(users, History(slack), authors),

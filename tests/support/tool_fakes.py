@@ -8,9 +8,19 @@ from typing import Any, cast
 
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate
-from threadline.tools.context import ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
+from threadline.tools.policy import CallRules, PolicyRule, Verdict
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger, too_many_changes
+
+MAKE_ALL = CallRules((PolicyRule(Verdict.MAKE),))
+"""Makes every call, for tests of what tools do."""
+
+
+def unheld(services: Services | None = None) -> Services:
+    """The services, under rules that hold no call, unless they bring their own."""
+    services = services or Services()
+    return services if CallRules in services else services.with_service(CallRules, MAKE_ALL)
 
 
 class Clock:
@@ -136,7 +146,7 @@ class MemoryLedger(ToolLedger):
             return same[0]
         entry = Entry(call, result, milliseconds)
         self.entries.append(entry)
-        if call.has_side_effects and result.success:
+        if call.has_side_effects and result.made:
             self.open.add(call.operation)
         if call.voids_answers:
             self._answers = {name: kept for name, kept in self._answers.items() if not self._in_toolset(kept[0], call)}

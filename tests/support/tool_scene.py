@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.support.tool_fakes import Clock, LossyLedger, context
+from tests.support.tool_fakes import Clock, LossyLedger, context, unheld
 from threadline.cases.model import CaseReaders
 from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate
 from threadline.models.model import ToolCall
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
-from threadline.tools.context import Services
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
 from threadline.tools.runner import Invocation, ToolRunner
@@ -54,7 +54,7 @@ class ToolScene:
         self._registry = ToolRegistry(tools)
         users = (services or Services()).get(UserDirectory) or members(guests)
         self._services = (
-            (services or Services())
+            unheld(services)
             .with_service(Database, database)
             .with_service(UserDirectory, users)
             .with_service(CaseReaders, self.readers)
@@ -73,6 +73,14 @@ class ToolScene:
         called = call_id or f"call_{next(_calls)}"
         at = context(**where, clock=self.clock, services=self._services, call_id=called, retries_left=retries_left)
         return await self._runner.run(ToolCall(called, tool, json.dumps(arguments)), at)
+
+    def context(self, **given: Any) -> ToolContext:
+        """The context of a call, with these fields."""
+        return context(clock=self.clock, services=self._services, **given)
+
+    async def run_at(self, at: ToolContext, tool: str, **arguments: Any) -> ToolResult:
+        """One call in a context."""
+        return await self._runner.run(ToolCall(at.call_id, tool, json.dumps(arguments)), at)
 
     async def intend(self, tool: str, call_id: str, seconds: float, **arguments: Any) -> None:
         """Record a call, so many seconds ago, as an attempt does whose worker dies then."""

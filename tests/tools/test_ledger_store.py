@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from tests.support.tool_fakes import Clock, MemoryLedger, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context, unheld
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import (
     CallIdReused,
     ErrorCode,
@@ -301,7 +301,7 @@ async def test_unreachable_database_is_transient() -> None:
     await away.dispose()
 
 
-SERVICES = Services().with_service(itertools.count, itertools.count(1))
+SERVICES = unheld().with_service(itertools.count, itertools.count(1))
 
 
 @tool("accounts.post", "Post an amount.", kind=ToolKind.CHANGE, remote=True)
@@ -316,7 +316,7 @@ async def total(context: ToolContext) -> int:
 
 async def test_two_workers_run_each_call_once(database: Database, database_url: str) -> None:
     registry, clock, other = ToolRegistry([post, total]), Clock(), Database(database_url)
-    services = Services().with_service(itertools.count, itertools.count(1))
+    services = unheld().with_service(itertools.count, itertools.count(1))
     everything = allowed_tools(registry, services, read_only=False)
     runners = [ToolRunner(registry, everything, ToolLedger(each, Rate(1, 60.0))) for each in (database, other)]
 
@@ -343,7 +343,7 @@ async def test_two_workers_run_each_call_once(database: Database, database_url: 
 async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Database) -> None:
     """What was done elsewhere cannot be rolled back, so the next attempt must find its result."""
     registry, told = ToolRegistry([post]), list[ToolResult]()
-    services = Services().with_service(itertools.count, itertools.count(1))
+    services = unheld().with_service(itertools.count, itertools.count(1))
     runner = ToolRunner(registry, allowed_tools(registry, services, read_only=False), ToolLedger(database))
     asked, where = ToolCall("c1", "accounts.post", '{"amount":5}'), context(services=services, call_id="c1")
 

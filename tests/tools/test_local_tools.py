@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from tests.support.tool_fakes import LossyLedger, context
+from tests.support.tool_fakes import LossyLedger, context, unheld
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate
@@ -83,7 +83,7 @@ class Office:
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
     def _services(self) -> Services:
-        return Services().with_service(Office, self).with_service(UserDirectory, UserDirectory(self._find))
+        return unheld().with_service(Office, self).with_service(UserDirectory, UserDirectory(self._find))
 
     async def _find(self, user_id: str) -> User | None:
         if self.slack_fault:

@@ -4,7 +4,7 @@ import itertools
 import json
 from typing import Any
 
-from tests.support.tool_fakes import Clock, MemoryLedger, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context, unheld
 from threadline.models.model import ToolCall
 from threadline.tools.context import Services
 from threadline.tools.model import ToolResult
@@ -24,7 +24,7 @@ class Caller:
         most: int = 100,
     ) -> None:
         self.clock = Clock()
-        self.services, self._registry = services, registry
+        self.services, self._registry = unheld(services), registry
         self._allowed = allowed_tools(registry, services, read_only=read_only, reason="the shelf is locked")
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.use(MemoryLedger(most))

@@ -27,7 +27,7 @@ from threadline_devstack.slack import identity
 
 JIRA_NAMES = [f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")]
 CI_NAMES = [f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")]
-MAIL_NAMES = [f"THREADLINE_{each}" for each in ("SMTP_URL", "SMTP_FROM", "EMAIL_DOMAINS", "EMAIL_RISK")]
+MAIL_NAMES = [f"THREADLINE_{each}" for each in ("SMTP_URL", "SMTP_FROM", "EMAIL_DOMAINS")]
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,6 @@ from threadline.settings import (
     parse_targets,
 )
 from threadline.threads.contract import LOOK_BACK
-from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
 from threadline.wiring.temporal import data_converter
 from threadline.wiring.toolsets import TOOLS, configured_embedder
@@ -42,7 +41,7 @@ MAIL = {
 }
 HOUSE = Thresholds(0.8, 0.4)
 UNSET = (
-    *("THREADLINE_ESCALATION_CHANNEL", "THREADLINE_CONVERSATION_CHANNELS", "THREADLINE_EMAIL_RISK"),
+    *("THREADLINE_ESCALATION_CHANNEL", "THREADLINE_CONVERSATION_CHANNELS"),
     *("THREADLINE_EMBEDDINGS", "THREADLINE_EMBEDDINGS_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
     *("THREADLINE_JIRA_URL", "THREADLINE_JIRA_EMAIL", "THREADLINE_JIRA_TOKEN", "THREADLINE_GITHUB_REPOSITORY"),
 )
@@ -83,7 +82,6 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
         (MailSettings.load, "THREADLINE_SMTP_FROM", "", ""),
         (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "acme.example, everywhere", ""),
         (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "", ""),
-        (MailSettings.load, "THREADLINE_EMAIL_RISK", "none", ""),
         (JiraSettings.load, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
         (
             WorkerSettings.load,
@@ -116,7 +114,7 @@ def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:
 def test_mail_domains_are_read_in_any_form_and_the_password_is_hidden(set_to: Set) -> None:
     set_to(MAIL)
     settings = MailSettings.load()
-    assert (settings.email_domains, settings.email_risk) == (("acme.example", "shop.example"), Risk.LOW)
+    assert settings.email_domains == ("acme.example", "shop.example")
     assert "hunter2" not in repr(settings)
 
 

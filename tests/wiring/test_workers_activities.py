@@ -118,12 +118,13 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     def change(call_id: str) -> Change:
         return Change(Operation(talk.thread, 1, 1, call_id), author, now)
 
-    action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW)
+    action = NewAction({"tool": "opportunity.patch", "arguments": {"text": "any news"}}, Risk.MEDIUM)
     weekly = NewJob(job_type="status_digest", arguments={}, schedule=JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("key", Memory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
-        await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules())
+        proposed = await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules(("U2",), expiry=1.0))
+        await ApprovalStore(tx).expire(talk.thread.team, proposed.action_id, now + 1)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(tx).schedule(change("over"), weekly)

@@ -4,6 +4,7 @@ their time zone."""
 
 from datetime import datetime
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
@@ -22,6 +23,7 @@ from threadline.models.model import ToolKind
 from threadline.slack.text import parse_user_id
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, ToolStatus, error_result, record_group
+from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import Cache, tool
 
 MAX_LISTED = 50
@@ -156,12 +158,43 @@ async def free(
     )
 
 
+def _booking_risk(context: ToolContext, attendee: str) -> Risk:
+    """The risk of booking for a person, or of changing what is booked for them: high unless they ask themselves."""
+    return Risk.MEDIUM if context.only_asker(attendee) else Risk.HIGH
+
+
+async def _assess_booking(context: ToolContext, given: Any) -> Assessment:
+    return Assessment(_booking_risk(context, given.attendee_id or context.user_id))
+
+
+async def _assess_moving(context: ToolContext, given: Any) -> Assessment:
+    held, resource = await _held_appointment(context, given.appointment_id)
+    start = await AppointmentStore(context.tx).resolve_time(resource, given.starts_at)
+    zone = ZoneInfo(resource.time_zone)
+    times = [each.astimezone(zone).isoformat(timespec="minutes") for each in (held.starts_at, start)]
+    changes = [FieldChange("starts_at", *times)]
+    if given.minutes not in (None, held.minutes):
+        changes.append(FieldChange("minutes", held.minutes, given.minutes))
+    return Assessment(_booking_risk(context, held.attendee), tuple(changes), _shown_appointment(held))
+
+
+async def _assess_cancelling(context: ToolContext, given: Any) -> Assessment:
+    held, _ = await _held_appointment(context, given.appointment_id)
+    changes = (FieldChange("booked", f"{held.local} ({held.resource})", None),)
+    return Assessment(_booking_risk(context, held.attendee), changes, _shown_appointment(held))
+
+
+def _shown_appointment(held: Appointment) -> dict[str, Any]:
+    attendee = f"<@{held.attendee}>" if held.attendee else ""
+    return {"appointment": f"{held.appointment_id} ({held.title})", "with": held.resource, "for": attendee}
+
+
 @tool(
     "calendar.book",
     "Book a meeting, or whatever else can be booked, and attach an invitation to the thread. Where somebody else has "
     "the time, the answer names the nearest free ones.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_booking,
     critical=True,
     needs_requester=True,
     side_effects=(attach_invitation,),
@@ -198,7 +231,7 @@ async def book(
     "appointments.move",
     "Give an appointment another time, and another length where one is said.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_moving,
     needs_requester=True,
     side_effects=(attach_invitation,),
 )
@@ -223,7 +256,7 @@ async def move(
     "appointments.cancel",
     "Cancel an appointment; its time is free again.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_cancelling,
     needs_requester=True,
     side_effects=(attach_invitation,),
 )
@@ -268,9 +301,15 @@ async def _resolve_resource(context: ToolContext, name: str | None) -> Resource 
 async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
     """An appointment that the askers may change, and its resource; a change of it is counted. Raises `Permanent`,
     `RateExceeded`: nothing may be changed."""
+    found, resource = await _held_appointment(context, appointment_id)
+    await context.count_change(f"appointment:{found.appointment_id}")
+    return found, resource
+
+
+async def _held_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
+    """As `_find_appointment`, without counting a change."""
     store = AppointmentStore(context.tx)
     found = await store.get(context.team, appointment_id, _only_attendee(context))
-    await context.count_change(f"appointment:{found.appointment_id}")
     return found, await store.resource(context.team, found.resource)
 
 

@@ -6,7 +6,7 @@ ended, and the sweep `open_approvals` starts it where it is missing.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,19 +29,23 @@ from threadline.approvals.model import (
     ApprovalStage,
     DecisionRefused,
     NewAction,
-    Proposals,
     ProposedAction,
+    effect_of,
+    pending_result,
+    still_pending_result,
 )
 from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, is_decided_by, outcome_key
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
+from threadline.rfps.model import rfp_id_in
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.model import Change, Operation, Risk, ToolResult
+from threadline.tools.model import Change, Operation, ToolResult
+from threadline.tools.proposals import HeldCall, Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolPolicy, ToolRunner
@@ -63,16 +67,26 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class PostgresProposals(Proposals):
-    database: Database
     rules: ApprovalRules
 
-    async def propose(self, change: Change, new: NewAction) -> ProposedAction:
-        if new.risk is not Risk.LOW and not fits_on_card(new.action.get("arguments") or {}):
+    async def propose(self, tx: Transaction, change: Change, call: HeldCall) -> ToolResult:
+        assessed, store = call.assessed, ApprovalStore(tx)
+        changes = [asdict(each) for each in assessed.changes]
+        if not fits_on_card(call.arguments if assessed.shown is None else assessed.shown, changes):
             raise Permanent(
                 "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
             )
-        async with self.database.begin() as tx:
-            return await ApprovalStore(tx).propose(change, new, self.rules)
+        action: dict[str, Any] = {"tool": call.tool, "arguments": dict(call.arguments)}
+        if changes:
+            action["changes"] = changes
+        if assessed.shown is not None:
+            action["shown"] = dict(assessed.shown)
+        rfp_id = call.rfp_id or rfp_id_in(call.arguments)
+        new = NewAction(action, assessed.risk, rfp_id, call.actor, call.co_requesters)
+        for waiting in await store.open_in(change.operation.thread, change.now):
+            if waiting.effect == effect_of(action):
+                return still_pending_result(waiting)
+        return pending_result(call.does, await store.propose(change, new, self.rules), call.reason)
 
 
 @dataclass(eq=False)
@@ -150,7 +164,7 @@ class LiveApprovalActivities(ApprovalActivities):
     async def execute_action(self, ref: ApprovalRef) -> None:
         async with self.database.begin() as tx:
             action = await ApprovalStore(tx).get(ref.team, ref.action_id)
-        if action.decision is not ApprovalStage.APPROVED or action.risk is Risk.LOW:
+        if action.decision is not ApprovalStage.APPROVED:
             raise Permanent("This action was not approved, so it is not carried out.")
         operation = _operation_of(action)
         context = ToolContext(  # of the people who asked, as in the turn that proposed the action
@@ -169,6 +183,7 @@ class LiveApprovalActivities(ApprovalActivities):
             retries_left=max(0, EXECUTE_ATTEMPTS - activity.info().attempt),
             co_requesters=action.co_requesters,
             approved_action_id=action.action_id,
+            approved_changes=action.changes,
         )
         offered = {each.name for each in available_tools(self.registry, self.services)}
         allowed = AllowedTools(frozenset(offered & {action.tool}))
@@ -204,6 +219,6 @@ def _operation_of(action: ProposedAction) -> Operation:
 
 async def _state(tx: Transaction, action: ProposedAction, now: float) -> ApprovalState:
     overdue = action.decided_at is not None and action.decided_at.timestamp() < now - OUTCOME_DUE.total_seconds()
-    posted = action.risk is Risk.LOW or overdue or await PostStore(tx).ts_of(outcome_key(action))
+    posted = overdue or await PostStore(tx).ts_of(outcome_key(action))
     stage = action.decision or ApprovalStage.OPEN
     return ApprovalState(stage, action.expires_at.timestamp(), action.correlation_id, bool(posted))

@@ -19,6 +19,7 @@ from threadline.tools.blocks import EMPTY, MAX_LABEL, RenderedRecords, fits_whol
 MAX_LINES = 30
 """Lines of arguments on a card; of further ones it says how many."""
 _MAX_VALUE = 1_500  # characters of one argument
+_MAX_OLD = 200  # characters of a value that would be replaced
 _MAX_PEOPLE = 10
 _MAX_CHARACTERS = 1_800
 """Of the arguments, as Slack counts them; what the tool does and the reason take at most half as much."""
@@ -70,9 +71,10 @@ def format_moment(at: float) -> str:
     return f"<!date^{int(at)}^{{date_num}} {{time}}|{format_utc(at)}>"
 
 
-def fits_on_card(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a card shows all arguments of a call: nobody can decide what they cannot read."""
-    fields = _fields(arguments)
+def fits_on_card(arguments: Mapping[str, Any], changes: Sequence[Mapping[str, Any]] = ()) -> bool:
+    """Return whether a card shows all of a call: nobody can decide what they cannot read. Of a long old value it
+    shows the beginning. `changes`: with `field`, `old` and `new`."""
+    fields = [*_fields(arguments), *((str(each["field"]), each["new"], _change_line(each)) for each in changes)]
     fits = all(len(name) <= MAX_LABEL and fits_whole(value, _MAX_VALUE) for name, value, _ in fields)
     return fits and len(fields) <= MAX_LINES and _room_left([line for *_, line in fields]) >= 0
 
@@ -80,7 +82,9 @@ def fits_on_card(arguments: Mapping[str, Any]) -> bool:
 def _card(record: Mapping[str, Any]) -> RenderedRecords:
     action_id, risk = str(record.get("action_id", "")), str(record.get("risk", ""))
     does, reason = format_cell(record.get("does")), format_cell(record.get("reason"))
+    changes = [each for each in record.get("changes") or () if isinstance(each, Mapping)]
     given = [line for *_, line in _fields(record.get("arguments")) if line]
+    given += [_change_line(each) for each in changes]
     lines = given[:MAX_LINES]
     while _room_left(lines) < 0:
         lines.pop()
@@ -88,7 +92,8 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
         lines.append(f"and {more} more that are not shown here")
     until = float(record.get("expires_at") or 0.0)
     head = f"*Proposed: {escape_all(does)}* ({escape_all(action_id)}, {escape_all(risk)} risk)"
-    what = "\n".join([head, *(f"• {escape_all(each)}" for each in lines), f"*Why:* {escape_all(reason)}"])
+    why = [f"*Why:* {escape_all(reason)}"] if record.get("reason") else []
+    what = "\n".join([head, *(f"• {escape_all(each)}" for each in lines), *why])
     people = [str(each) for each in record.get("approvers") or ()]
     who = ", ".join(map(_person, people[:_MAX_PEOPLE])) + (" and others" if len(people) > _MAX_PEOPLE else "")
     requested_by = _person(str(record.get("requested_by", "")))
@@ -100,12 +105,20 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
         context(terms) | {"block_id": f"{CARD_KIND}:{action_id}:terms"},
         {"type": "actions", "block_id": _buttons_id(action_id), "elements": buttons},
     )
-    plain = [f"Proposed: {does} ({action_id}, {risk} risk)", *lines, f"Why: {reason}"]
+    plain = [f"Proposed: {does} ({action_id}, {risk} risk)", *lines, *(["Why: " + reason] if why else [])]
     return RenderedRecords("\n".join(plain), blocks)
 
 
 def _room_left(lines: Iterable[str]) -> int:
     return _MAX_CHARACTERS - sum(len(escape_all(line)) + 3 for line in lines if line)
+
+
+def _change_line(change: Mapping[str, Any]) -> str:
+    """Return a change as `Status: shortlisted → lost`."""
+    old, new = change.get("old"), change.get("new")
+    before = "not set" if old is None else format_cell(old, _MAX_OLD)
+    after = "removed" if new is None else format_cell(new, _MAX_VALUE)
+    return f"{format_label(change.get('field', ''))}: {before} → {after}"
 
 
 def _fields(arguments: object) -> list[tuple[str, object, str]]:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +13,8 @@ from threadline.errors import Permanent
 from threadline.models.model import ToolCall
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress, ButtonState
-from threadline.tools.model import Change, Risk, ToolResult, record_group
+from threadline.tools.model import Risk, ToolResult, ToolStatus, record_group
+from threadline.tools.policy import FieldChange
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """`action_id` of the two buttons."""
@@ -46,7 +46,8 @@ class ApprovalRules:
 
 @dataclass(frozen=True)
 class NewAction:
-    """What is proposed. `action`: the tool's name and its arguments. `rfp_id`: the RFP that it is about, or empty.
+    """What is proposed. `action`: the tool's name and its arguments, with `changes` (field, old, new) and `shown` (the
+    fields of the card) where the tool knows them from its record. `rfp_id`: the RFP that it is about, or empty.
     `actor`: the name of the person who asked last; `co_requesters`: everybody else who wrote in the turn, id to
     label."""
 
@@ -62,7 +63,7 @@ class ProposedAction:
     """A row of `proposed_actions`, with the names of its columns.
 
     `decision` is None while the action is open. `decided_by` is empty if no person decided; `decision_key` says what
-    did: the press, the expiry, or the low risk. `requested_by`, `actor` and `co_requesters` are the people who asked:
+    did: the press or the expiry. `requested_by`, `actor` and `co_requesters` are the people who asked:
     an approved action runs for the same people. `approvers` may decide, unless they are approvers no more. Its outcome
     is in the RFP's events and in the record of its tool call.
     """
@@ -96,6 +97,15 @@ class ProposedAction:
     def tool(self) -> str:
         return str(self.action.get("tool", ""))
 
+    @property
+    def changes(self) -> tuple[FieldChange, ...]:
+        """The changes that its card shows."""
+        return tuple(FieldChange(**each) for each in self.action.get("changes", ()))
+
+    @property
+    def effect(self) -> tuple[str, str]:
+        return effect_of(self.action)
+
     def call(self, call_id: str) -> ToolCall:
         """Return the proposed call, under an id of its own."""
         return ToolCall(call_id, self.tool, json.dumps(self.action.get("arguments", {}), ensure_ascii=False))
@@ -117,20 +127,15 @@ class DecisionRefused(Permanent):
     """Whoever pressed may not decide this, or the button was made for another action. Nothing was decided."""
 
 
-class Proposals(ABC):
-    """Puts proposed actions on record. Tools of other features propose through it.
-
-    The conversation starts the workflows of those that wait, once their turn has ended."""
-
-    @abstractmethod
-    async def propose(self, change: Change, new: NewAction) -> ProposedAction:
-        """Put an action on record, once for each operation. Raises `Permanent`: nobody may decide it here, or it is too
-        large."""
-
-
 def action_hash(action: Mapping[str, Any]) -> str:
     """Return the SHA-256 of an action as hex digits, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(action, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def effect_of(action: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what an action does, however its call is worded: equal for calls of the same effect."""
+    known = {name: action[name] for name in ("changes", "shown") if name in action}
+    return str(action.get("tool", "")), action_hash(known or action.get("arguments", {}))
 
 
 def button_value(action_id: str, action_hash: str) -> str:
@@ -144,10 +149,8 @@ def parse_button(value: str) -> tuple[str, str] | None:
 
 
 def eligible_approvers(new: NewAction, user_id: str, approvers: Collection[str]) -> tuple[str, ...]:
-    """Return who may decide what a user proposes: of a high risk nobody who asked, and of a low one nobody at all.
-    Raises `Permanent`: nobody may decide it."""
-    if new.risk is Risk.LOW:
-        return ()
+    """Return who may decide what a user proposes: of a high risk nobody who asked. Raises `Permanent`: nobody may
+    decide it."""
     if not approvers:
         raise Permanent(
             f"This has {new.risk} risk, and no approvers are set: the administrator must set THREADLINE_APPROVERS. "
@@ -177,20 +180,14 @@ def check_press(action: ProposedAction, press: ButtonPress, approvers_now: Colle
     raise DecisionRefused(f"You are not among those who may decide {action.action_id}")
 
 
-def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedAction, reason: str) -> ToolResult:
-    """Return the result of a tool whose action waits for a decision, with its card; `summary`: what the call does."""
-    data = {
-        "action_id": action.action_id,
-        "risk": action.risk.value,
-        "waits_for": list(action.approvers),
-        "until": action.expires_at.isoformat(),
-        "done": False,
-    }
+def pending_result(does: str, action: ProposedAction, reason: str) -> ToolResult:
+    """Return the result of a call that waits for a decision, with its card. `does`: what the call does."""
     card = {
         "action_id": action.action_id,
         "action_hash": action.action_hash,
-        "does": summary,
-        "arguments": dict(arguments),
+        "does": does,
+        "arguments": action.action.get("shown") or action.action.get("arguments", {}),
+        "changes": action.action.get("changes", []),
         "risk": action.risk.value,
         "reason": reason,
         "requested_by": action.requested_by,
@@ -198,4 +195,24 @@ def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedA
         "expires_at": action.expires_at.timestamp(),
     }
     text = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
-    return ToolResult(data=data, display_text=text, structured=record_group(CARD_KIND, [card]))
+    return ToolResult(ToolStatus.PENDING, _pending_data(action), text, record_group(CARD_KIND, [card]))
+
+
+def still_pending_result(action: ProposedAction) -> ToolResult:
+    """Return the result of a call of the same effect as an open action, whose card is in the thread already."""
+    text = f"This waits for approval already ({action.action_id}). Nothing is changed until it is approved."
+    return ToolResult(ToolStatus.PENDING, _pending_data(action), text)
+
+
+def _pending_data(action: ProposedAction) -> dict[str, Any]:
+    return {
+        "action_id": action.action_id,
+        "risk": action.risk.value,
+        "waits_for": list(action.approvers),
+        "until": action.expires_at.isoformat(),
+        "done": False,
+        "next": (
+            f"Nothing was done. Tell the person that {action.action_id} waits for an approval. Do not call this again, "
+            "and do not make the change in another way."
+        ),
+    }

@@ -25,9 +25,10 @@ from threadline.db.values import storable_json, storable_key
 from threadline.errors import Permanent
 from threadline.rfps.model import json_problem
 from threadline.rfps.store import RfpStore, audit_values, operation_filter
+from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress
 from threadline.threads.tables import posts
-from threadline.tools.model import Author, CallIdReused, Change, Operation, Risk
+from threadline.tools.model import Author, CallIdReused, Change, Operation
 
 OUTCOME_DUE = timedelta(days=1)
 """How long after its approval an action is executed. Records of tool calls are kept for longer, so an action
@@ -37,9 +38,8 @@ _ACTION = TypeAdapter(ProposedAction)
 
 class ApprovalStore(Store):
     async def propose(self, change: Change, new: NewAction, rules: ApprovalRules) -> ProposedAction:
-        """Store an action, once for each operation. One of low risk is approved with it. Raises `Permanent`: it is too
-        large, it expires at once, or nobody may decide it; `CallIdReused`: the operation has proposed another
-        action."""
+        """Store an action, once for each operation. Raises `Permanent`: it is too large, it expires at once, or nobody
+        may decide it; `CallIdReused`: the operation has proposed another action."""
         if problem := json_problem(new.action, MAX_ACTION_BYTES):
             raise Permanent(f"an action {problem}")
         if rules.expiry <= 0:
@@ -56,17 +56,21 @@ class ApprovalStore(Store):
             "approvers": list(eligible_approvers(new, change.author.user_id, rules.approvers)),
             "expires_at": _moment(change.now + rules.expiry),
         }
-        if new.risk is Risk.LOW:
-            row |= {"decision": ApprovalStage.APPROVED, "decided_at": row["created_at"], "decision_key": "low risk"}
         await self._tx.execute(insert(proposed_actions).values(row).on_conflict_do_nothing())
         query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
         recorded = _action((await self._tx.execute(query)).mappings().one())
         if recorded.action_hash != row["action_hash"]:
             raise CallIdReused(f"{change.operation.key} has proposed another action")
-        if recorded.risk is not Risk.LOW:
-            data = {"risk": recorded.risk.value, "tool": recorded.tool}
-            await self._append_event(recorded, "action_proposed", data, recorded.requested_by, recorded.created_at)
+        data = {"risk": recorded.risk.value, "tool": recorded.tool}
+        await self._append_event(recorded, "action_proposed", data, recorded.requested_by, recorded.created_at)
         return recorded
+
+    async def open_in(self, thread: Thread, now: float) -> list[ProposedAction]:
+        """Return the actions of a thread that wait for a decision, in order. `now`: seconds since 1970."""
+        row = proposed_actions.c
+        here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+        query = select(proposed_actions).where(*here, row.decision.is_(None), row.expires_at > _moment(now))
+        return [_action(each) for each in (await self._tx.execute(query.order_by(row.id))).mappings()]
 
     async def get(self, team: str, action_id: str) -> ProposedAction:
         """Raises `ActionNotFound`."""
@@ -90,7 +94,6 @@ class ApprovalStore(Store):
         thread = row.team + ":" + row.channel + ":" + row.thread_ts
         due = and_(
             row.decision == ApprovalStage.APPROVED,
-            row.risk != Risk.LOW,
             row.decided_at > func.now() - OUTCOME_DUE,
             ~exists().where(posts.c.key == _outcome_key(thread, row.action_id), posts.c.ts.is_not(None)),
         )

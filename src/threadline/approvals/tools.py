@@ -1,4 +1,4 @@
-"""The tool `propose.action`: a call of low risk is made at once, every other waits for an approval."""
+"""The tool `propose.action`: a call that the model wants approved, though the policy might make it at once."""
 
 import json
 from dataclasses import replace
@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, field_validator
 
-from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
-from threadline.approvals.store import ApprovalStore
-from threadline.db.engine import Database
+from threadline.approvals.model import MAX_REASON
 from threadline.models.model import ToolCall, ToolKind
 from threadline.rfps.model import named_rfp
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, error_result
+from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, ToolStatus, error_result
+from threadline.tools.policy import WantedApproval
+from threadline.tools.proposals import Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import Tool, tool
 from threadline.tools.runner import ToolRunner
@@ -39,7 +39,7 @@ class Proposal(BaseModel):
 
 
 async def _repeatable(context: ToolContext, given: Proposal) -> None:
-    """Look nothing up: recording, starting and executing are each done once under keys of their own."""
+    """Look nothing up: the proposed call is on record under an id of its own."""
 
 
 @tool(
@@ -48,7 +48,7 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     "decide. What is of low risk is done at once; everything else waits for an approval by buttons in the thread. "
     "It ends the turn.",
     kind=ToolKind.PROPOSE,
-    needs=(Database, Proposals),
+    needs=(Proposals,),
     look_up=_repeatable,
     timeout=60.0,
     remote=True,
@@ -56,7 +56,8 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
-    call_context = replace(context, call_id=call.id)
+    wanted = WantedApproval(given.reason, given.risk or Risk.LOW, given.rfp_id)
+    call_context = replace(context, call_id=call.id, wanted=wanted)
     if (proposed := runner.registry.get(call.name)) and (refusal := _refuse_proposal(proposed)):
         return refusal
     checked = await runner.check(call, call_context)
@@ -70,35 +71,19 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
             "The proposed call names another RFP than the proposal does.",
             "Name the same one in rfp_id and in arguments.",
         )
-    # As the model wrote them: they are parsed again when the call is made, be it days later.
-    arguments = json.loads(call.arguments or "{}")
-    risk = checked.tool.risk_of(checked.arguments)
-    if given.risk and given.risk.exceeds(risk):  # a proposal may raise the risk of its tool, never lower it
-        risk = given.risk
-    proposal = {"tool": checked.tool.name, "arguments": arguments}
-    new = NewAction(proposal, risk, given.rfp_id or rfp_id, context.actor, context.co_requesters)
-    action = await context.services[Proposals].propose(context.change, new)
-    if action.risk is not Risk.LOW:
-        summary = checked.tool.description.split(". ")[0].rstrip(".")
-        return pending_result(summary, arguments, action, given.reason)
-
     result = await runner.run(call, call_context)
+    if result.status is ToolStatus.PENDING:
+        return result
     if result.error:
-        status = "unknown" if result.error.code is ErrorCode.OUTCOME_UNKNOWN else "error"
-        async with context.services[Database].begin() as tx:
-            await ApprovalStore(tx).record_execution(action, status, context.change.now)
         return replace(result, structured=(), notes=())
-    data = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
     done = public_sentence(result.display_text, "It is done.")
-    text = f"I have done this at once, because it is low risk ({action.action_id}): {done}"
-    return ToolResult(data=data, display_text=text, notes=result.notes)
+    text = f"I have done this at once, because it is low risk: {done}"
+    return ToolResult(data={"done": result.data}, display_text=text, notes=result.notes)
 
 
 def _refuse_proposal(tool: Tool) -> ToolResult | None:
     if tool.kind in (ToolKind.SPEAK, ToolKind.PROPOSE):
         text, suggestion = f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something."
-    elif tool.needs_approval:
-        text, suggestion = f"{tool.wire_name} waits for its approval by itself: do not propose it.", "Call it yourself."
     elif not tool.mutating:
         text, suggestion = f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself."
     else:

@@ -25,6 +25,7 @@ from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.output import counted
+from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import tool
 
 PAGE = 100
@@ -113,6 +114,47 @@ async def list_wbs_items(
     )
 
 
+async def _assess_items(context: ToolContext, given: Any) -> Assessment:
+    """Work items are of medium risk: totals follow only when they are updated."""
+    found = await _project_of(context, given.project_id)
+    details = await EstimateStore(context.tx).details(context.team, found.project_id)
+    known = {each.number: vars(each) for each in details.items}
+    changes = [
+        FieldChange(f"item {each.number} {name}", _plain(known.get(each.number, {}).get(name)), _plain(value))
+        for each in given.items
+        for name, value in each.model_dump(exclude={"number"}, exclude_none=True).items()
+    ]
+    return Assessment(Risk.MEDIUM, tuple(changes), {"project": _named(found)})
+
+
+async def _assess_totals(context: ToolContext, given: Any) -> Assessment:
+    """Another discount or tax changes what a customer pays, so it is of high risk. To reckon anew is not."""
+    found = await _project_of(context, given.project_id)
+    details = await EstimateStore(context.tx).details(context.team, found.project_id)
+    quotes = [each for each in details.quotes if given.quote in (None, each.number)][-1:]
+    changes = [
+        FieldChange(name, _exact(getattr(each, name)), _exact(wanted))
+        for each in quotes
+        for name in ("discount_percent", "tax_percent")
+        if (wanted := getattr(given, name)) is not None and wanted != getattr(each, name)
+    ]
+    shown = {"project": _named(found), "quote": quotes[0].number if quotes else given.quote}
+    return Assessment(Risk.HIGH if changes else Risk.MEDIUM, tuple(changes), shown)
+
+
+async def _project_of(context: ToolContext, project_id: str | None) -> Project:
+    """As `use_project_in_thread`, without making the project the thread's. Raises `ProjectNotFound`."""
+    if (project_id or "").strip():
+        return await EstimateStore(context.tx).project(context.team, project_id or "")
+    if bound := await bound_project(context.tx, context.thread):
+        return bound
+    raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
+
+
+def _plain(value: object) -> object:
+    return _exact(value) if isinstance(value, Decimal) else value
+
+
 @tool(
     "estimates.createWbsItems",
     "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
@@ -135,7 +177,7 @@ async def create_wbs_items(
     "estimates.updateWbsItems",
     "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_items,
     members_only=True,
 )
 async def update_wbs_items(
@@ -153,7 +195,7 @@ async def update_wbs_items(
     "estimates.updateQuoteTotals",
     "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_totals,
     members_only=True,
 )
 async def update_quote_totals(
@@ -187,11 +229,9 @@ TOOLS += [create_wbs_items, update_wbs_items, update_quote_totals]
 async def use_project_in_thread(context: ToolContext, project_id: str | None) -> Project:
     """The project that is named, or else the thread's; the first one that is named becomes the thread's. Raises
     `ProjectNotFound`: the team has no such project, or none was named and the thread is about none."""
+    named = await _project_of(context, project_id)
     if not (project_id or "").strip():
-        if bound := await bound_project(context.tx, context.thread):
-            return bound
-        raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
-    named = await EstimateStore(context.tx).project(context.team, project_id or "")
+        return named
     await ThreadBindingStore(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
     return named
 

@@ -12,7 +12,7 @@ from threadline.operator.model import protocol
 from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.rfps.model import RFP_ID, named_rfp
 from threadline.tools.arguments import InvalidArguments, InvalidTool, parse_arguments
-from threadline.tools.model import ErrorCode, ToolResult, error_result
+from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy
 
@@ -35,10 +35,12 @@ def record_result(registry: ToolRegistry, state: ProtocolState, call: ToolCall, 
     tool = registry.get(call.name)
     if tool is None:  # it can neither do nor say anything
         return state
+    # A call that waits for an approval is a proposal, whichever tool was called.
+    kind = ToolKind.PROPOSE if result.status is ToolStatus.PENDING else tool.kind
     try:
-        seen = ToolRequest(tool.kind, named_rfp(parse_arguments(tool.parameters, call.arguments)))
+        seen = ToolRequest(kind, named_rfp(parse_arguments(tool.parameters, call.arguments)))
     except InvalidArguments:
-        seen = ToolRequest(tool.kind)
+        seen = ToolRequest(kind)
     unknown = result.error is not None and result.error.code in _UNKNOWN
     return protocol.record_outcome(state, seen, None if unknown else result.success)
 

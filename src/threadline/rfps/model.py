@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from threadline.errors import Permanent
 from threadline.tools.model import Author, RecordGroup, Risk, record_group
+from threadline.tools.policy import FieldChange
 
 BINDING = "rfp"
 """The kind of binding by which a thread is about an RFP."""
@@ -76,6 +78,12 @@ def named_rfp(arguments: object) -> str:
     return named if isinstance(named, str) else ""
 
 
+def rfp_id_in(arguments: Mapping[str, object]) -> str:
+    """As `named_rfp`, of arguments as they were written."""
+    named = arguments.get(RFP_ID)
+    return named.strip().lower() if isinstance(named, str) else ""
+
+
 def find_rfp_ids(text: str) -> tuple[str, ...]:
     """The ids in a text, each once, in the order in which they stand there, in lower case; the first one counts. One in
     a block of code, in a link's address or its label is an id like any other. Whether there are such RFPs, the database
@@ -135,7 +143,6 @@ class RfpStatus(StrEnum):
 
 OPEN = (RfpStatus.NEW, RfpStatus.IN_PROGRESS, RfpStatus.PROPOSAL_SUBMITTED, RfpStatus.SHORTLISTED)
 """As long as it has one of these, somebody may have something to do."""
-_ENDED = frozenset(RfpStatus) - frozenset(OPEN)
 
 
 @dataclass(frozen=True)
@@ -327,31 +334,105 @@ def apply_patch(document: JsonObject, patch: object) -> tuple[JsonObject, RfpFac
 _NOTES = {"notes", "note", "summary", "next_steps", "next_step", "tasks", "open_questions", "questions", "risks"}
 _NOTES |= {"tags", "links", "contacts", "highlights", "history", "comments"}
 """Fields of a state in which people keep what they know: writing there binds nobody. To empty one is of medium risk."""
-_OUTCOME_FIELDS = frozenset({"status", "stage", "state", "outcome", "decision", "result"})
+_OUTCOME_FIELDS = frozenset({"status", "stage", "state", "outcome", "decision", "result", "verdict", "phase"})
+_OUTCOMES = ("won", "lost", "cancelled", "canceled", "nobid", "no bid")
+_MONEY_FIELDS = frozenset(
+    {"amount", "bid", "budget", "cost", "costs", "discount", "fee", "fees", "margin", "money", "price", "prices"}
+    | {"pricing", "quote", "rate", "rates", "revenue", "tax", "total", "totals", "value"}
+)
+_WORDS = re.compile(r"[^\W\d_]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def patch_risk(patch: JsonObject) -> Risk:
-    """The risk of a proposed patch: low where it only adds notes, high where it ends the opportunity."""
-    if _ends_opportunity(patch):
+def patch_risk(patch: JsonObject, document: Mapping[str, object] | None = None, is_own: bool = True) -> Risk:
+    """Return the risk of a patch: high where it sets or leaves a final status, low where it only adds notes.
+
+    Args:
+        document: the state before the patch.
+        is_own: whether the RFP has no owner, or belongs to whoever asks. Money and ownership of
+            somebody else's RFP are of high risk.
+    """
+    before = str((document or {}).get("status", ""))
+    if _names_outcome(patch) or ("status" in patch and _outcome_words(before)):
+        return Risk.HIGH
+    if not is_own and ("owner" in patch or _names_money(patch)):
         return Risk.HIGH
     harmless = all(name in _NOTES and value is not None for name, value in patch.items())
     return Risk.LOW if harmless else Risk.MEDIUM
 
 
-def _ends_opportunity(value: object) -> bool:
-    """Whether an outcome stands in it at any depth, under whatever of the usual names."""
+def event_risk(event_type: str, payload: Mapping[str, object]) -> Risk:
+    """Return the risk of an event, which other systems read: high where it tells of a final status, or of an approval,
+    whose events Threadline writes itself."""
+    if _outcome_words(event_type) or _plain_words(event_type).startswith("action "):
+        return Risk.HIGH
+    return Risk.HIGH if _names_outcome(payload) else Risk.LOW
+
+
+def patch_changes(document: Mapping[str, object], patch: Mapping[str, object]) -> tuple[FieldChange, ...]:
+    """Return what a merge patch changes in a document, by path (`budget.total`), without what stays the same."""
+    return tuple(_patch_changes(document, patch, ""))
+
+
+def _patch_changes(old: Mapping[str, object], patch: Mapping[str, object], path: str) -> Iterator[FieldChange]:
+    for name, value in patch.items():
+        before = old.get(name)
+        if isinstance(value, Mapping) and value:
+            inner = before if isinstance(before, Mapping) else {}
+            yield from _patch_changes(inner, value, f"{path}{name}.")
+        elif not same_json(before, value) or (value is None and name in old):
+            yield FieldChange(f"{path}{name}", before, value)
+
+
+def is_owned_by(owner: str, user_id: str, name: str) -> bool:
+    """Whether an RFP's owner, as people wrote it, is this user."""
+    return user_id in owner or owner.strip().casefold() == name.strip().casefold()
+
+
+def _names_outcome(value: object, *, is_outcome: bool = False, is_note: bool = False) -> bool:
+    """Whether a final status stands in it at any depth, as a value or as a field's name (`{"won": true}`).
+
+    `is_outcome`: it is the value of a field such as `status`, in which one of the words is enough.
+    `is_note`: it is a note, in which people may write what they like.
+    """
+    if isinstance(value, str):
+        plain = _plain_words(value)
+        return _outcome_words(value) if is_outcome else not is_note and plain in _OUTCOMES
     if isinstance(value, list):
-        return any(map(_ends_opportunity, value))
+        return any(_names_outcome(each, is_outcome=is_outcome, is_note=is_note) for each in value)
     if not isinstance(value, Mapping):
         return False
     for name, each in value.items():
-        if isinstance(each, str) and str(name).casefold() in _OUTCOME_FIELDS:
-            plain = "_".join(each.casefold().replace("-", " ").replace("_", " ").split())
-            if plain in (*_ENDED, "canceled", "nobid"):
-                return True
-        if _ends_opportunity(each):
+        words = _plain_words(str(name)).split()
+        named = not _OUTCOME_FIELDS.isdisjoint(words)
+        if each not in (None, False, "", 0) and not is_note and _outcome_words(str(name)):
+            return True
+        if _names_outcome(each, is_outcome=named, is_note=is_note or str(name) in _NOTES):
             return True
     return False
+
+
+def _names_money(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_names_money, value))
+    if not isinstance(value, Mapping):
+        return False
+    return any(
+        not _MONEY_FIELDS.isdisjoint(_plain_words(str(name)).split()) or _names_money(each)
+        for name, each in value.items()
+    )
+
+
+def _outcome_words(text: str) -> bool:
+    """Whether a final status is among the words of a text."""
+    plain = f" {_plain_words(text)} "
+    return any(f" {each} " in plain for each in _OUTCOMES)
+
+
+def _plain_words(text: str) -> str:
+    """The words of a text or of a field's name, in lower case: `noBid`, `NO-BID` and `no_bid` are `no bid`."""
+    shown = "".join(each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each) != "Cf")
+    return " ".join(_WORDS.findall(_CAMEL.sub(" ", shown).casefold()))
 
 
 def json_problem(value: object, max_bytes: int) -> str:

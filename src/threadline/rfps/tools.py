@@ -21,8 +21,12 @@ from threadline.rfps.model import (
     RfpId,
     RfpStatus,
     TeamMember,
+    apply_patch,
+    event_risk,
     facts_from_document,
     facts_to_document,
+    is_owned_by,
+    patch_changes,
     patch_risk,
     rfp_group,
     rfp_record,
@@ -36,6 +40,7 @@ from threadline.tools.arguments import json_object
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Risk, ToolResult, record_group
 from threadline.tools.output import counted, moment
+from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 
 MAX_LISTED = 30
@@ -162,12 +167,23 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     return ToolResult(data=data, display_text=_summary(record), structured=rfp_group([record]))
 
 
+async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
+    state = await RfpStore(context.tx).ensure_state_exists(context.team, given.rfp_id)
+    document = state.document
+    apply_patch(document, given.patch)  # a patch that cannot be made is not proposed
+    owner = str(document.get("owner") or "")
+    is_own = not owner or (not context.co_requesters and is_owned_by(owner, context.user_id, context.actor))
+    risk = patch_risk(given.patch, document, is_own=is_own)
+    shown = {"RFP": f"{state.rfp_id} ({document.get('title', '')})"}
+    return Assessment(risk, patch_changes(document, given.patch), shown)
+
+
 @tool(
     "opportunity.patch",
     "Change the state of a loaded RFP, its status or its due date among it. A change that others make at the same time "
     "is kept.",
     kind=ToolKind.PATCH,
-    risk=lambda given: patch_risk(given.patch),
+    assess=_assess_patch,
 )
 async def patch_opportunity(
     context: ToolContext,
@@ -248,7 +264,7 @@ async def list_entries(
     "Log an event of a loaded RFP, for other systems to read. It stays for ever. What people are to read goes into the "
     "journal.",
     kind=ToolKind.EVENT,
-    risk=Risk.LOW,
+    risk=lambda given: event_risk(given.event_type, given.payload),
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")

@@ -20,7 +20,6 @@ import structlog
 from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.sales.model import MailAccount, Tls
-from threadline.tools.model import Risk
 
 _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
 """Any server accepts this form."""
@@ -28,23 +27,18 @@ _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
 
 @dataclass(frozen=True)
 class EmailSettings:
-    """Who sends, to which domains but not their subdomains, and up to which risk unasked. Without a sender, drafts may
-    be to anybody. `fits_approval`: whether an approval shows all of an email; what nobody can read as a whole is not
-    drafted. `rate`: how often emails go to one address."""
+    """The sender, and the domains to which email goes unasked, but not to their subdomains. `fits_approval`: whether an
+    approval shows all of an email; what nobody can read as a whole is not drafted. `rate`: how often emails go to one
+    address."""
 
     fits_approval: Callable[[Mapping[str, str]], bool]
     sender: str = ""
     domains: Collection[str] = ()
-    max_risk_without_approval: Risk = Risk.LOW
     rate: Rate | None = None
 
-    def check_recipient(self, recipient: str) -> None:
-        """Raises `Permanent`."""
-        if self.sender and recipient.rpartition("@")[2] not in self.domains:
-            raise Permanent(
-                "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
-                "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
-            )
+    def is_allowed(self, recipient: str) -> bool:
+        """Whether mail may go to the domain of an address without an approval."""
+        return recipient.rpartition("@")[2] in self.domains
 
 
 def compose_message(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
+from threadline.approvals.model import MAX_REASON
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import RateLimits
 from threadline.errors import NotDone, Permanent
@@ -39,6 +39,7 @@ from threadline.slack.model import User, refusal_of
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
 from threadline.tools.output import counted
+from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import tool
 
 RECENT_INTERACTIONS = 3
@@ -48,6 +49,7 @@ MAX_LISTED = 20
 _MAX_INTERACTIONS = 10
 """Interactions that are shown with a lead."""
 _NAME_LEAD = "Find the one who is meant, and give the lead_id."
+BEYOND_DOMAINS = "The address is beyond the domains that mail is sent to."
 _SETTLE_SECONDS = 45.0
 """Longer than one attempt to send lasts, so that another attempt does not take it for lost while it is under way."""
 
@@ -125,11 +127,30 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
 
 
+_FINAL_STAGES = (Stage.WON, Stage.LOST)
+
+
+async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
+    """To set or to leave a final stage is of high risk."""
+    await _require_lead_access(context, given.lead_id or "")
+    store = LeadStore(context.tx)
+    lead = await store.get(context.team, given.lead_id) if given.lead_id else await _own_lead(context)
+    before = vars(lead) if lead else {}
+    changes = tuple(
+        FieldChange(name, str(before.get(name) or "") or None, value or None)
+        for name, value in given.fields().items()
+        if value != str(before.get(name) or "")
+    )
+    final = given.stage in _FINAL_STAGES or (given.stage and before.get("stage") in _FINAL_STAGES)
+    risk = Risk.HIGH if final and any(each.field == "stage" for each in changes) else Risk.MEDIUM
+    return Assessment(risk, changes, {"customer": _label(lead) if lead else "whoever asks"})
+
+
 @tool(
     "crm.update",
     "Change what is on record of a customer or of their company. Whoever asks is put on record where they are not yet.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_update,
     critical=True,
     needs_requester=True,
 )
@@ -199,7 +220,6 @@ async def draft(
 ) -> ToolResult:
     settings = context.services[EmailSettings]
     new = check_email(NewEmail(to, redact(subject), redact(body)))
-    settings.check_recipient(new.recipient)
     preview = EmailDraft("MAIL-0000000000", context.user_id, new.recipient, new.subject, new.body)
     if not settings.fits_approval(preview.fields):
         raise Permanent("the mail is too long to show in full for approval: shorten the text")
@@ -230,14 +250,23 @@ async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | No
     )
 
 
+async def _assess_sending(context: ToolContext, given: SendEmail) -> Assessment:
+    settings = context.services[EmailSettings]
+    drafted = await EmailDraftStore(context.tx).get(context.thread, given.draft_id)
+    if drafted.status is not DraftStatus.DRAFT:  # it was sent, or is refused by the claim
+        return Assessment(Risk.LOW)
+    beyond = {} if settings.is_allowed(drafted.recipient) else {"note": BEYOND_DOMAINS}
+    risk = await _recipient_risk(context.tx, context, settings, drafted.recipient)
+    return Assessment(risk, shown=drafted.fields | beyond)
+
+
 @tool(
     "email.send",
-    "Send a drafted mail as it is, when a person wants it sent. Where its risk asks for it, buttons in the thread wait "
-    "for somebody's approval first.",
+    "Send a drafted mail as it is. For when a person wants it sent: where its risk asks for it, buttons in the thread "
+    "wait for somebody's approval first.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_sending,
     critical=True,
-    needs_approval=True,
     needs=(Database, EmailSettings, SmtpMailer),
     needs_requester=True,
     rate_limit_key=lambda given: f"draft:{given.draft_id.strip().upper()}",
@@ -250,26 +279,15 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
     settings = context.services[EmailSettings]
     async with context.services[Database].begin() as tx:
         drafted = await EmailDraftStore(tx).get(context.thread, given.draft_id)
-        settings.check_recipient(drafted.recipient)
-        is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
-        risk = await _assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
-    if not risk.exceeds(settings.max_risk_without_approval):
-        return _sent_result(await _send_once(context, settings, drafted))
-    proposals = context.services.get(Proposals)
-    if proposals is None:
-        return error_result(
-            ErrorCode.REFUSED,
-            f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
-        )
-    action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
-    new = NewAction(action, risk, actor=context.actor, co_requesters=context.co_requesters)
-    return pending_result("Send a mail", drafted.fields, await proposals.propose(context.change, new), given.reason)
+    if not settings.is_allowed(drafted.recipient) and not context.approved_action_id:
+        raise Permanent(f"Mail to this domain needs an approval. {drafted.draft_id} was not sent.")
+    return _sent_result(await _send_once(context, settings, drafted))
 
 
-async def _assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
+async def _recipient_risk(tx: Transaction, context: ToolContext, settings: EmailSettings, recipient: str) -> Risk:
     """The risk of an email: low to whoever asks alone, medium to somebody on record, else high. An address is on record
-    if it was not entered by whoever asks."""
-    if context.co_requesters:
+    if it was not entered by whoever asks. Beyond the allowed domains every address is of high risk."""
+    if context.co_requesters or not settings.is_allowed(recipient):
         return Risk.HIGH
     user = context.requester.user
     if user and user.email and recipient == user.email.strip().lower():

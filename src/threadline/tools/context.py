@@ -11,6 +11,7 @@ from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
 from threadline.tools.model import Author, Change, ErrorCode, Operation, ToolResult, error_result
+from threadline.tools.policy import FieldChange, WantedApproval
 
 S = TypeVar("S")
 
@@ -63,7 +64,8 @@ class ToolContext:
     would make. `clock` gives the time with its zone. `co_requesters` are further people who wrote what led here:
     each id with its label, as `name_with_id` makes it. With any, it is not plain whom a call is for.
     `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
-    a model asks for.
+    a model asks for. `approved_changes`: the changes that its card showed.
+    `wanted`: the model itself wants an approval. `roles`: those that everybody has who asks.
     """
 
     team: str
@@ -81,6 +83,9 @@ class ToolContext:
     retries_left: int = 0
     co_requesters: Mapping[str, str] = field(default_factory=dict)
     approved_action_id: str = ""
+    approved_changes: tuple[FieldChange, ...] = ()
+    wanted: WantedApproval | None = None
+    roles: frozenset[str] = frozenset()
     transaction: Transaction | None = None
     change_rate: Rate | None = None
     identified: Requester | None = None
@@ -123,6 +128,10 @@ class ToolContext:
             return None
         names = ", ".join(self.requester_labels)
         return error_result(ErrorCode.INVALID_ARGUMENTS, f"Several people have written: {names}. {advice}")
+
+    def only_asker(self, user_id: str) -> bool:
+        """Whether this user has asked for the call, and nobody else."""
+        return not self.co_requesters and user_id == self.user_id
 
     @property
     def author(self) -> Author:

@@ -17,6 +17,8 @@ class ToolStatus(StrEnum):
     """Not allowed here, and so not executed."""
     CACHED = "cached"
     """An earlier execution's answer."""
+    PENDING = "pending"
+    """Not executed: it waits for an approval."""
 
 
 class ErrorCategory(StrEnum):
@@ -144,6 +146,11 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
+        """Whether there is no error. A call that waits for an approval has none."""
+        return self.made or self.status is ToolStatus.PENDING
+
+    @property
+    def made(self) -> bool:
         return self.status in (ToolStatus.OK, ToolStatus.CACHED)
 
     @property
@@ -159,10 +166,9 @@ def error_result(code: ErrorCode, message: str = "", suggestion: str = "") -> To
 
 
 class Risk(StrEnum):
-    """Of a change: who has to agree to it when it is proposed."""
+    """Of a change. `policy.decide` makes a verdict of it."""
 
     LOW = "low"
-    """Done at once, and reported."""
     MEDIUM = "medium"
     HIGH = "high"
     """Never decided by who asked."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from threadline.privacy.redaction import redact, redact_value
-from threadline.tools.model import RecordGroup, ToolResult
+from threadline.tools.model import RecordGroup, ToolResult, ToolStatus
 
 MODEL_LIMIT = 19_000
 """Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
@@ -62,6 +62,8 @@ def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
     """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more). The words
     of an error are never cut, and may take 4,300."""
     shown: dict[str, Any] = {"success": result.success}
+    if result.status is ToolStatus.PENDING:
+        shown = {"success": False, "waits_for_approval": True}
     if result.error:
         error = result.error
         shown["error"] = {"code": error.code.value, "message": error.message, "suggestion": error.suggestion}

@@ -24,6 +24,7 @@ from threadline.slack.users import UserDirectory
 from threadline.tools.arguments import InvalidTool, strict_schema
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
+from threadline.tools.policy import Assessment
 
 Function = Callable[..., Awaitable[object]]
 MAX_NAME_LENGTH = 100
@@ -46,6 +47,10 @@ SideEffect = Callable[[ToolContext, Any, ToolResult], Awaitable[str | None]]
 """Runs once a tool's success is on record, with the tool's parsed arguments; what it returns is noted for the model. It
 runs again when the call is tried again and its end is not on record: whatever it does must bear that."""
 
+Assess = Callable[[ToolContext, Any], Awaitable[Assessment]]
+"""Reads what a call would change, in `context.tx` also for a remote tool. It changes nothing. Raises `Permanent`: the
+call would fail."""
+
 FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
 
@@ -60,11 +65,10 @@ class ToolOptions:
     effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
     transaction, so a call that is made again finds its record, and one that fails has changed nothing.
     `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
-    `risk` is that of a proposed call: a constant, or a function of its arguments.
+    `risk` is that of a call: a constant, or a function of its arguments. Without one it is high.
+    `assess`: finds risk and changes in the record instead, where the arguments do not tell them.
     `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
     refuses what is asked for, such as a time that is taken, is an answer.
-    `needs_approval`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and
-    never proposed.
     `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
     again; a change always keeps its result.
     `needs_requester`: it uses `context.requester`, for which Slack may be asked before the call is made.
@@ -79,10 +83,10 @@ class ToolOptions:
     description: str
     kind: ToolKind = ToolKind.READ
     risk: Risk | Callable[[Any], Risk] = Risk.HIGH
+    assess: Assess | None = None
     remote: bool = False
     binds_record: bool = False
     critical: bool = False
-    needs_approval: bool = False
     cache: Cache | None = None
     needs: tuple[type[Any], ...] = ()
     rate_limit_key: Callable[[Any], str] | None = None
@@ -143,11 +147,24 @@ class Tool(ToolOptions):
         return not self.kind.read_only
 
     @property
+    def acts(self) -> bool:
+        """Whether the policy decides about its calls: to speak or to propose changes nothing."""
+        return self.mutating and self.kind not in (ToolKind.SPEAK, ToolKind.PROPOSE)
+
+    @property
     def toolset(self) -> str:
         return self.name.split(".", 1)[0]
 
-    def risk_of(self, arguments: BaseModel) -> Risk:
-        return self.risk if isinstance(self.risk, Risk) else self.risk(arguments)
+    @property
+    def does(self) -> str:
+        """The first sentence of its description."""
+        return self.description.split(". ")[0].rstrip(".")
+
+    async def assessed(self, context: ToolContext, arguments: BaseModel) -> Assessment:
+        """Return the risk of a call, with what it would change where the tool reads that."""
+        if self.assess:
+            return await self.assess(context, arguments)
+        return Assessment(self.risk if isinstance(self.risk, Risk) else self.risk(arguments))
 
     @cached_property
     def wire_name(self) -> str:

@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from pydantic import BaseModel
@@ -22,6 +22,8 @@ from threadline.tools.arguments import InvalidArguments, canonical_json, loggabl
 from threadline.tools.context import Requester, ToolContext
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, error_result
 from threadline.tools.output import fit_json, fit_result
+from threadline.tools.policy import Assessment, CallFacts, CallRules, Verdict, WantedApproval, decide
+from threadline.tools.proposals import HeldCall, Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
@@ -37,6 +39,8 @@ _SIDE_EFFECT_TIMEOUT = 10.0
 _OVERTIME = 15.0
 """Seconds that a local tool's transaction may take beyond its tool: at its end it may wait ten for a lock."""
 _NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
+_REFUSED_BY_RULE = "A rule of this installation does not allow this change here."
+_ASK_ADMIN = "Say so; the admin can change the rule."
 _MAY_HAVE_CHANGED = "It is not known whether the change took effect."
 
 _log = structlog.get_logger(__name__)
@@ -44,11 +48,18 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Invocation:
-    """A call with its tool and its arguments, parsed."""
+    """A call with its tool and its arguments, parsed. `written`: the arguments as the model wrote them."""
 
     tool: Tool
     arguments: BaseModel
     context: ToolContext
+    written: str = ""
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The arguments as JSON, which is parsed again when an approved call is made."""
+        written = loggable_arguments(self.written)
+        return written if isinstance(written, dict) else self.arguments.model_dump(mode="json")
 
 
 ToolPolicy = Callable[[Invocation], ToolResult | None]
@@ -111,7 +122,8 @@ class ToolRunner:
         checked = await _identify(checked)
         logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
-        record = _Record(self._ledger, logged, context, refusal, on_result)
+        invocation = checked if isinstance(checked, Invocation) else None
+        record = _Record(self._ledger, logged, context, refusal, on_result, invocation)
         try:
             if isinstance(checked, Invocation) and not checked.tool.remote:
                 result = await self._run_local(checked, record, opened)
@@ -138,7 +150,8 @@ class ToolRunner:
         if tool is None:
             return error_result(ErrorCode.UNKNOWN_TOOL)
         try:
-            return Invocation(tool, parse_arguments(tool.parameters, call.arguments), context)
+            arguments = parse_arguments(tool.parameters, call.arguments)
+            return Invocation(tool, arguments, context, call.arguments)
         except InvalidArguments as invalid:
             return error_result(ErrorCode.INVALID_ARGUMENTS, str(invalid))
 
@@ -264,25 +277,30 @@ class _TimedOut(Exception):
 
 @dataclass
 class _Record:
-    """The record of one call, and who is told of its result."""
+    """The record of one call, and who is told of its result. `invocation`: the call, unless it is refused."""
 
     ledger: ToolLedger
     call: LoggedCall
     context: ToolContext
     refusal: ToolResult | None
     on_result: OnResult
+    invocation: Invocation | None = None
     start: float = field(default_factory=monotonic)
     has_open_side_effects: bool = False
     """The call is on record as a success, and nobody was told of it yet."""
 
     async def begin(self, tx: Transaction, seconds: float | None = None) -> ToolResult | CallIntent:
+        """Begin the record. Returns the result of a call that is not to be made: it was made, or it is held."""
         self.call = replace(self.call, now=self.context.clock().timestamp())
         begun = await self.ledger.begin(tx, self.call, self.refusal, seconds)
         if isinstance(begun, ToolResult):
             await self.on_result(tx, begun)
-        elif begun.result:
+            return begun
+        if begun.result:
             self.has_open_side_effects = True
             return begun.result
+        if begun.new and self.invocation and (held := await _hold(self.invocation, tx)):
+            return await self.finish(tx, held)
         return begun
 
     async def finish(self, tx: Transaction, result: ToolResult) -> ToolResult:
@@ -309,7 +327,7 @@ class _Record:
     async def _keep(self, tx: Transaction, result: ToolResult) -> ToolResult:
         now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
         kept = await self.ledger.finish(tx, self.call, result, now, milliseconds)
-        self.has_open_side_effects = self.call.has_side_effects and kept.success
+        self.has_open_side_effects = self.call.has_side_effects and kept.made
         return kept
 
 
@@ -342,6 +360,67 @@ async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult
     if checked.tool.members_only and not are_members:
         return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
     return replace(checked, context=replace(context, identified=Requester(user, are_members)))
+
+
+async def _hold(invocation: Invocation, tx: Transaction) -> ToolResult | None:
+    """Return why a call is not made now: it waits for an approval, or is refused. None: make it.
+
+    Every call passes here, whoever makes it, in the transaction that has begun its record. Raises
+    `Transient`: what it would change cannot be read.
+    """
+    tool = invocation.tool
+    if not tool.acts:
+        return None
+    within = replace(invocation, context=replace(invocation.context, transaction=tx))
+    try:
+        with translate_errors():
+            assessed = await tool.assessed(within.context, invocation.arguments)
+        return await _judge(within, assessed)
+    except Permanent as fault:
+        return _failed(tool, fault)
+
+
+async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | None:
+    """Decide by the rules, as `_hold`. Raises `Permanent`: nobody may approve the call here."""
+    tool, context = invocation.tool, invocation.context
+    wanted = context.wanted or WantedApproval("")
+    risk = wanted.risk if wanted.risk.exceeds(assessed.risk) else assessed.risk
+    rules = (context.services.get(CallRules) or CallRules()).rules
+    facts = CallFacts(tool.name, risk, context.channel, context.roles, bool(context.wanted))
+    verdict = decide(rules, facts)
+    if verdict is Verdict.REFUSE:
+        return error_result(ErrorCode.NOT_ALLOWED, _REFUSED_BY_RULE, _ASK_ADMIN)
+    if context.approved_action_id:
+        return None if assessed.changes == context.approved_changes else _record_changed(assessed)
+    if verdict is Verdict.MAKE:
+        return None
+    return await _propose(invocation, replace(assessed, risk=risk), wanted)
+
+
+async def _propose(invocation: Invocation, assessed: Assessment, wanted: WantedApproval) -> ToolResult:
+    tool, context = invocation.tool, invocation.context
+    proposals = context.services.get(Proposals)
+    if proposals is None:
+        said = f"This has {assessed.risk} risk and needs an approval, which is not available here."
+        return error_result(ErrorCode.REFUSED, f"{said} Nothing was done.")
+    held = HeldCall(
+        tool.name,
+        tool.does,
+        invocation.given,
+        assessed,
+        wanted.reason or str(getattr(invocation.arguments, "reason", "")),
+        wanted.rfp_id,
+        context.actor,
+        context.co_requesters,
+    )
+    return await proposals.propose(context.tx, context.change, held)
+
+
+def _record_changed(assessed: Assessment) -> ToolResult:
+    """The refusal of an approved call whose card showed other values than the record has now."""
+    names = ", ".join(each.field.replace("_", " ") for each in assessed.changes)
+    said = f"This was changed after the proposal was made: {names}." if names else "It is so already."
+    return error_result(ErrorCode.REFUSED, f"{said} Nothing was done.", "Please ask for it again.")
 
 
 async def _make_whole(invocation: Invocation) -> ToolResult:

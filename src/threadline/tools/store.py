@@ -338,7 +338,7 @@ class ToolLedger:
         call with side effects stays open until `complete`. Returns the result on record: that of another attempt, if it
         was first."""
         kept = asdict(result) if call.keep_result or not result.success else None
-        done = not (call.has_side_effects and result.success)
+        done = not (call.has_side_effects and result.made)
         earlier = await ToolExecutionStore(tx).finish(call, result.status, kept, milliseconds, now, done=done)
         if call.voids_answers:
             answers = (agent_tool_executions.c.cacheable, *_of_toolset(agent_tool_executions, call))

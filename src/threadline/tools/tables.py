@@ -22,7 +22,10 @@ agent_tool_executions = Table(
     Column(
         "success",
         Boolean,
-        Computed("((status IS NOT NULL) AND (status = ANY (ARRAY['ok'::text, 'cached'::text])))", persisted=True),
+        Computed(
+            "((status IS NOT NULL) AND (status = ANY (ARRAY['ok'::text, 'cached'::text, 'pending'::text])))",
+            persisted=True,
+        ),
         nullable=False,
     ),
     Column("execution_time_ms", Integer),

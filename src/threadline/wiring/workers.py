@@ -22,7 +22,7 @@ from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
-from threadline.approvals.model import ApprovalRules, Proposals
+from threadline.approvals.model import ApprovalRules
 from threadline.approvals.store import ApprovalStore
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.catch_up import CaseThreads
@@ -101,6 +101,7 @@ from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
+from threadline.tools.proposals import Proposals
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
@@ -329,13 +330,13 @@ async def open_conversations(
         if embedder:
             services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, ThreadReader(history, deps.authors))
-        email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, mail.email_risk, rate)
+        email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, rate)
         services = services.with_service(EmailSettings, email)
         invitations = SlackInvitationSender(database, users, deps.outbox, find_contact, mail.smtp_from)
         services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, RfpFiles(database, slack, history, deps.authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
-        services = services.with_service(Proposals, PostgresProposals(database, approving))
+        services = services.with_service(Proposals, PostgresProposals(approving))
         registry, ledger = ToolRegistry(TOOLS), ToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
         types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}

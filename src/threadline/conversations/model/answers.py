@@ -66,9 +66,11 @@ _TOLD = {
     ExecutionStatus.CACHED: "done",
     ExecutionStatus.ERROR: "this did not work",
     ExecutionStatus.BLOCKED: "this was not allowed",
+    ExecutionStatus.PENDING: "this waits for an approval",
     ExecutionStatus.UNKNOWN: "I do not know whether this was done, so please check before you ask for it again",
 }
-_DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
+_DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED, ExecutionStatus.PENDING)
+"""The bot has done its part."""
 
 
 def status_text(calls: Sequence[ToolCall]) -> str:
@@ -155,7 +157,8 @@ def progress_text(executions: Sequence[Execution]) -> str:
 def failed_changes_text(executions: Sequence[Execution], *, proposed: bool = False) -> str:
     """What comes before the last words of an operator's turn in which no change has succeeded. `proposed`: the words
     are about a proposal, which may have been made at once."""
-    failed = [each for each in executions if each.kind.changes_rfp]
+    waits = ExecutionStatus.PENDING
+    failed = [each for each in executions if each.kind.changes_rfp and each.status is not waits]
     told = f"No change that I tried {'before that ' * proposed}is known to have succeeded"
     return f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
 

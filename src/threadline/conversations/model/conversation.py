@@ -85,6 +85,8 @@ class ExecutionStatus(StrEnum):
     ERROR = "error"
     BLOCKED = "blocked"
     """A policy refused it before it ran: a locked record, a rate, a tool that is not on offer."""
+    PENDING = "pending"
+    """It waits for an approval."""
     UNKNOWN = "unknown"
     """It was begun, and nobody knows whether it was done."""
 

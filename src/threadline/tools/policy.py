@@ -1,0 +1,116 @@
+"""The policy: which calls that change something are made, which wait for an approval, and which are refused. Pure.
+
+`ToolRunner` asks `decide` for every call, whoever makes it. A tool declares the risk of a call
+(`registry.ToolOptions`); rules make a verdict of it. The first rule that applies decides: those of
+`THREADLINE_POLICY`, then `BUILT_IN`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+from threadline.tools.model import Risk
+
+
+class Verdict(StrEnum):
+    """The values are those of a rule's `then`."""
+
+    MAKE = "make"
+    PROPOSE = "propose"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A field that a call changes. None: the field is not there, before or after."""
+
+    field: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The facts about a call that its record knows.
+
+    `changes`: each field with its old and new value. `shown`: what an approval's card shows in
+    place of the arguments; None for the arguments themselves.
+    """
+
+    risk: Risk
+    changes: tuple[FieldChange, ...] = ()
+    shown: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class WantedApproval:
+    """The model's own wish that somebody approves a call. `risk`: at least this one."""
+
+    reason: str
+    risk: Risk = Risk.LOW
+    rfp_id: str = ""
+
+
+@dataclass(frozen=True)
+class CallFacts:
+    """A call that changes something, as rules see it. `roles`: those that everybody has who asks."""
+
+    tool: str
+    risk: Risk
+    channel: str = ""
+    roles: frozenset[str] = frozenset()
+    wanted: bool = False
+
+
+@dataclass(frozen=True)
+class PolicyRule:
+    """A verdict on the calls that it applies to. Empty `channels` or `roles`: any."""
+
+    then: Verdict
+    tools: tuple[str, ...] = ("*",)
+    """Names with the wildcards of `fnmatch`, such as `jira.*`."""
+    risks: frozenset[Risk] = frozenset(Risk)
+    channels: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+
+    def applies(self, call: CallFacts) -> bool:
+        return (
+            any(fnmatchcase(call.tool, each) for each in self.tools)
+            and call.risk in self.risks
+            and (not self.channels or call.channel in self.channels)
+            and (not self.roles or not self.roles.isdisjoint(call.roles))
+        )
+
+
+BUILT_IN = (
+    PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.HIGH})),
+    # A mail cannot be taken back.
+    PolicyRule(Verdict.PROPOSE, tools=("email.send",), risks=frozenset({Risk.MEDIUM})),
+    PolicyRule(Verdict.MAKE),
+)
+"""The rules after those of the admin. The last one applies to every call."""
+
+
+@dataclass(frozen=True)
+class CallRules:
+    """The rules in their order, ending with `BUILT_IN`."""
+
+    rules: tuple[PolicyRule, ...] = BUILT_IN
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles that rules name."""
+        return frozenset[str]().union(*(each.roles for each in self.rules))
+
+
+def decide(rules: Sequence[PolicyRule], call: CallFacts) -> Verdict:
+    """Return the verdict of the first rule that applies; without any, a call waits for an approval.
+
+    A call for which the model wants an approval waits for it, unless its risk is low.
+    """
+    verdict = next((each.then for each in rules if each.applies(call)), Verdict.PROPOSE)
+    if verdict is Verdict.MAKE and call.wanted and call.risk is not Risk.LOW:
+        return Verdict.PROPOSE
+    return verdict

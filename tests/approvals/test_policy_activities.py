@@ -1,0 +1,210 @@
+"""No call gets past the policy: not directly, not in parts, not by another tool, and not by asking again."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.support.tool_results import message_of
+from tests.support.tool_scene import ToolScene
+from threadline.appointments import tools as appointments
+from threadline.approvals import tools as approvals
+from threadline.approvals.activities import PostgresProposals
+from threadline.approvals.model import ApprovalRules, ProposedAction
+from threadline.approvals.store import ApprovalStore
+from threadline.db.engine import Database
+from threadline.estimates import tools as estimates
+from threadline.models.model import ToolKind
+from threadline.rfps import tools as rfps
+from threadline.rfps.model import RfpFacts
+from threadline.rfps.store import RfpStore
+from threadline.sales import tools as sales
+from threadline.slack.model import Thread
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import Author, Change, Operation, ToolResult, ToolStatus
+from threadline.tools.policy import BUILT_IN, CallRules, FieldChange, PolicyRule, Verdict
+from threadline.tools.proposals import Proposals
+from threadline.tools.registry import tool
+
+THREAD = Thread("T1", "C1", "1760000000.000100")
+
+
+@tool("robots.start", "Start the robots.", kind=ToolKind.CHANGE)
+async def start_robots(context: ToolContext) -> str:
+    return "They are on their way."
+
+
+TOOLS = [*rfps.TOOLS, *appointments.TOOLS, *estimates.TOOLS, *sales.TOOLS[:4], *approvals.TOOLS, start_robots]
+
+
+class Desk:
+    """A person whose calls of real tools pass the policy."""
+
+    def __init__(self, database: Database, rules: tuple[PolicyRule, ...] = BUILT_IN) -> None:
+        self.database = database
+        services = Services().with_service(Proposals, PostgresProposals(ApprovalRules(("UAPPROVER",))))
+        self.scene = ToolScene(database, TOOLS, services=services.with_service(CallRules, CallRules(rules)))
+
+    async def ask(self, name: str, **given: Any) -> ToolResult:
+        return await self.scene.ask(name, **given)
+
+    async def patch(self, patch: Mapping[str, Any], **where: Any) -> ToolResult:
+        return await self.ask("opportunity.patch", rfp_id="rfp_abc123", patch=json.dumps(patch), **where)
+
+    async def document(self) -> dict[str, Any]:
+        async with self.database.begin() as tx:
+            return (await RfpStore(tx).ensure_state_exists("T1", "rfp_abc123")).document
+
+    async def waiting(self) -> list[ProposedAction]:
+        async with self.database.begin() as tx:
+            return await ApprovalStore(tx).unfinished_after(0, 100)
+
+    async def is_held(self, result: ToolResult) -> bool:
+        return result.status is ToolStatus.PENDING and [each.action_id for each in await self.waiting()] != []
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    async with database.begin() as tx:
+        made = Change(Operation(THREAD, 0, 0, "create"), Author("U1", "c"), 1_760_000_000.0)
+        await RfpStore(tx).create(made, RfpFacts("A tender"), "rfp_abc123")
+    return Desk(database)
+
+
+async def test_direct_call_of_high_risk_waits_and_the_model_is_told(desk: Desk) -> None:
+    result = await desk.patch({"status": "lost"})
+    assert result.status is ToolStatus.PENDING
+    assert (result.data["done"], result.data["action_id"], result.data["risk"]) == (False, "ACT-1", "high")
+    assert "ACT-1" in result.data["next"]
+    [card] = result.structured
+    assert card.records[0]["changes"] == [{"field": "status", "old": "new", "new": "lost"}]
+    assert (await desk.document())["status"] == "new"
+    [action] = await desk.waiting()
+    assert (action.requested_by, action.rfp_id, action.tool) == ("U1", "rfp_abc123", "opportunity.patch")
+
+
+async def test_change_that_a_member_asks_for_is_made_at_once(desk: Desk) -> None:
+    assert (await desk.patch({"status": "proposal submitted"})).made
+    assert (await desk.document())["status"] == "proposal_submitted"
+    assert await desk.waiting() == []
+
+
+async def test_model_that_insists_gets_the_same_pending_action(desk: Desk) -> None:
+    """With another id, another wording of the call, or by the other tool."""
+    first = await desk.patch({"status": "lost"})
+    again = await desk.patch({"status": "lost"})
+    worded = await desk.ask("opportunity.patch", rfp_id="rfp_abc123", patch=' {"status":"lost"} ', version=1)
+    assert [each.data["action_id"] for each in (first, again, worded)] == ["ACT-1"] * 3
+    assert [len(each.structured) for each in (first, again, worded)] == [1, 0, 0]
+    assert [each.action_id for each in await desk.waiting()] == ["ACT-1"]
+    assert (await desk.document())["status"] == "new"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"outcome": {}}, {"outcome": {"status": "lost"}}],
+        [{"outcome": {"status": "open"}}, {"outcome": {"status": "closed lost"}}],
+        [{"a": {"b": 1}}, {"a": {"b": "LOST"}}],
+        [{"steps": ["sent"]}, {"steps": ["sent", "lost"]}],
+        [{"lost": False}, {"lost": True}],
+        [{"flags": {}}, {"flags": {"is_won": 1}}],
+        [{"notes": "we may lose"}, {"notes": {"decision": "no bid"}}],
+        [{"owner": "Ana"}, {"Status": "No-Bid"}],
+        [{"stage": "late"}, {"stage": "ca\u200bncelled"}],
+        [{"phase": "x"}, {"phase": "\uff37\uff2f\uff2e"}],
+    ],
+)
+async def test_change_that_is_split_is_held_where_it_takes_effect(desk: Desk, parts: list[dict[str, Any]]) -> None:
+    first, last = parts
+    assert (await desk.patch(first)).made
+    before = await desk.document()
+    assert await desk.is_held(await desk.patch(last))
+    assert await desk.document() == before
+
+
+@pytest.mark.parametrize(
+    ("event_type", "payload"),
+    [
+        ("status_changed", {"status": "lost"}),
+        ("rfp_lost", {}),
+        ("note", {"rfp": {"outcome": "won by us"}}),
+        ("action_approved", {"action_id": "ACT-1"}),
+    ],
+)
+async def test_event_of_the_same_effect_is_held(desk: Desk, event_type: str, payload: dict[str, Any]) -> None:
+    """Other systems read events."""
+    given = {"rfp_id": "rfp_abc123", "event_type": event_type, "payload": json.dumps(payload)}
+    assert await desk.is_held(await desk.ask("event.append", **given))
+    assert (await desk.ask("event.append", rfp_id="rfp_abc123", event_type="proposal_sent", payload="{}")).made
+
+
+async def test_final_status_is_not_left_unasked(desk: Desk) -> None:
+    allowed = Desk(desk.database, (PolicyRule(Verdict.MAKE),))
+    assert (await allowed.patch({"status": "won"})).made
+    assert await desk.is_held(await desk.patch({"status": "in progress"}))
+    assert (await desk.patch({"notes": "They like us."})).made
+
+
+async def test_money_and_owner_of_somebody_elses_rfp_wait(desk: Desk) -> None:
+    """First to take the RFP over and then to change its budget is the same change in two parts."""
+    assert (await desk.patch({"owner": "Ana", "budget": {"total": 100}}, actor="Ana")).made
+    assert (await desk.patch({"budget": {"total": 120}}, actor="Ana")).made
+    held = await desk.patch({"budget": {"total": 1}}, actor="Bob", user_id="U2")
+    [card] = held.structured
+    assert card.records[0]["changes"] == [{"field": "budget.total", "old": 120, "new": 1}]
+    assert await desk.is_held(await desk.patch({"owner": "Bob"}, actor="Bob", user_id="U2"))
+    assert (await desk.patch({"status": "shortlisted"}, actor="Bob", user_id="U2")).made
+
+
+async def test_final_stage_of_a_customer_waits(desk: Desk) -> None:
+    assert (await desk.ask("crm.update", title="Buyer", stage="proposal")).made
+    held = await desk.ask("crm.update", lead_id="LEAD-1", stage="won")
+    [card] = held.structured
+    assert card.records[0]["changes"] == [{"field": "stage", "old": "proposal", "new": "won"}]
+    assert (await desk.ask("crm.get", lead_id="LEAD-1")).data["stage"] == "proposal"
+
+
+async def test_tool_that_declares_no_risk_waits(desk: Desk) -> None:
+    assert await desk.is_held(await desk.ask("robots.start"))
+
+
+async def test_without_proposals_nothing_of_high_risk_is_done(database: Database) -> None:
+    refused = await ToolScene(database, [start_robots], services=Services().with_service(CallRules, CallRules())).ask(
+        "robots.start"
+    )
+    assert "needs an approval, which is not available here" in message_of(refused)
+
+
+async def test_proposal_of_a_change_that_cannot_be_made_is_refused(desk: Desk) -> None:
+    refused = await desk.patch({"status": "won", "due_date": "tomorrow"})
+    assert "is not a due date" in message_of(refused)
+    assert await desk.waiting() == []
+
+
+async def test_rule_may_refuse_a_call(desk: Desk) -> None:
+    strict = Desk(desk.database, (PolicyRule(Verdict.REFUSE, tools=("opportunity.*",)), *BUILT_IN))
+    assert "does not allow this change here" in message_of(await strict.patch({"notes": "x"}))
+
+
+async def approve(desk: Desk, patch: Mapping[str, Any], changes: tuple[FieldChange, ...]) -> ToolResult:
+    """The call as it is made once its action was approved."""
+    at = desk.scene.context(call_id="approved", approved_action_id="ACT-1", approved_changes=changes)
+    return await desk.scene.run_at(at, "opportunity.patch", rfp_id="rfp_abc123", patch=json.dumps(patch))
+
+
+async def test_approved_call_is_made_as_its_card_showed_it(desk: Desk) -> None:
+    await desk.patch({"status": "lost"})
+    [action] = await desk.waiting()
+    assert (await approve(desk, {"status": "lost"}, action.changes)).made
+    assert (await desk.document())["status"] == "lost"
+
+
+async def test_approved_call_is_refused_when_the_record_has_changed_since(desk: Desk) -> None:
+    """Who approved `new → lost` has not approved `shortlisted → lost`."""
+    await desk.patch({"status": "lost"})
+    [action] = await desk.waiting()
+    await desk.patch({"status": "shortlisted"})
+    assert "changed after the proposal" in message_of(await approve(desk, {"status": "lost"}, action.changes))
+    assert (await desk.document())["status"] == "shortlisted"

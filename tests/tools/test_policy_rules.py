@@ -1,0 +1,59 @@
+"""The policy: from the facts of a call to its verdict."""
+
+import pytest
+
+from threadline.tools.model import Risk
+from threadline.tools.policy import BUILT_IN, CallFacts, PolicyRule, Verdict, decide
+
+LOW, MEDIUM, HIGH = Risk
+MAKE, PROPOSE, REFUSE = Verdict
+
+
+@pytest.mark.parametrize(
+    ("call", "verdict"),
+    [
+        (CallFacts("journal.append", LOW), MAKE),
+        (CallFacts("opportunity.patch", MEDIUM), MAKE),
+        (CallFacts("opportunity.patch", HIGH), PROPOSE),
+        (CallFacts("whatever.new", HIGH), PROPOSE),
+        (CallFacts("email.send", LOW), MAKE),
+        (CallFacts("email.send", MEDIUM), PROPOSE),
+        (CallFacts("journal.append", LOW, wanted=True), MAKE),
+        (CallFacts("opportunity.patch", MEDIUM, wanted=True), PROPOSE),
+    ],
+)
+def test_built_in_rules_make_what_is_asked_for_and_propose_high_risks(call: CallFacts, verdict: Verdict) -> None:
+    assert decide(BUILT_IN, call) is verdict
+
+
+RULES = (
+    PolicyRule(REFUSE, tools=("jira.*",), channels=frozenset({"CPUBLIC"})),
+    PolicyRule(MAKE, tools=("jira.create", "ci.*"), roles=frozenset({"developers"})),
+    PolicyRule(PROPOSE, tools=("jira.*", "ci.*")),
+    PolicyRule(MAKE, tools=("crm.update",), risks=frozenset({HIGH})),
+    *BUILT_IN,
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "risk", "channel", "roles", "verdict"),
+    [
+        ("jira.create", MEDIUM, "CPUBLIC", {"developers"}, REFUSE),
+        ("jira.create", MEDIUM, "C1", {"developers"}, MAKE),
+        ("jira.create", MEDIUM, "C1", {"sales", "developers"}, MAKE),
+        ("jira.create", MEDIUM, "C1", {"sales"}, PROPOSE),
+        ("jira.comment", MEDIUM, "C1", {"developers"}, PROPOSE),
+        ("ci.rerun", MEDIUM, "C1", set(), PROPOSE),
+        ("jirax", MEDIUM, "C1", set(), MAKE),
+        ("crm.update", HIGH, "C1", set(), MAKE),
+        ("crm.log", HIGH, "C1", set(), PROPOSE),
+    ],
+)
+def test_first_rule_that_applies_decides(
+    tool: str, risk: Risk, channel: str, roles: set[str], verdict: Verdict
+) -> None:
+    assert decide(RULES, CallFacts(tool, risk, channel, frozenset(roles))) is verdict
+
+
+def test_without_any_rule_a_call_waits() -> None:
+    assert decide((), CallFacts("journal.append", LOW)) is PROPOSE
