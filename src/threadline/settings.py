@@ -476,6 +476,17 @@ class ApprovalSettings(SettingsGroup):
     """How long a proposal waits for approval."""
 
 
+class AccessSettings(SettingsGroup):
+    """Policy and roles. Which changes wait for an approval, and who may see and change which records: see security.md.
+    `threadline tools policy` shows what holds."""
+
+    policy: Path | None = Field(None, examples=["policy.toml"])
+    """TOML file with rules that come before the built-in ones."""
+    roles: Path | None = Field(None, examples=["roles.toml"])
+    """TOML file with groups of people, and what they may see and change. Without it, every member of the workspace may
+    see and change everything."""
+
+
 class DecisionSettings(SettingsGroup):
     """Decisions and handovers. See decisions.md."""
 

@@ -14,6 +14,7 @@ from threadline.approvals.activities import PostgresProposals
 from threadline.approvals.model import ApprovalRules, ProposedAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
+from threadline.errors import Transient
 from threadline.estimates import tools as estimates
 from threadline.models.model import ToolKind
 from threadline.rfps import tools as rfps
@@ -21,11 +22,13 @@ from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.sales import tools as sales
 from threadline.slack.model import Thread
+from threadline.slack.user_groups import UserGroups
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.model import Author, Change, Operation, ToolResult, ToolStatus
+from threadline.tools.model import Author, Change, ErrorCode, Operation, ToolResult, ToolStatus
 from threadline.tools.policy import BUILT_IN, CallRules, FieldChange, PolicyRule, Verdict
 from threadline.tools.proposals import Proposals
-from threadline.tools.registry import tool
+from threadline.tools.registry import Cache, tool
+from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles
 
 THREAD = Thread("T1", "C1", "1760000000.000100")
 
@@ -41,10 +44,18 @@ TOOLS = [*rfps.TOOLS, *appointments.TOOLS, *estimates.TOOLS, *sales.TOOLS[:4], *
 class Desk:
     """A person whose calls of real tools pass the policy."""
 
-    def __init__(self, database: Database, rules: tuple[PolicyRule, ...] = BUILT_IN) -> None:
+    def __init__(
+        self, database: Database, rules: tuple[PolicyRule, ...] = BUILT_IN, roles: Roles | None = None
+    ) -> None:
         self.database = database
         services = Services().with_service(Proposals, PostgresProposals(ApprovalRules(("UAPPROVER",))))
+        services = services.with_service(RoleDirectory, RoleDirectory(roles or Roles(), UserGroups(self._members)))
         self.scene = ToolScene(database, TOOLS, services=services.with_service(CallRules, CallRules(rules)))
+
+    async def _members(self, group: str) -> frozenset[str]:
+        if group == "SAWAY":
+            raise Transient("Slack is away.")
+        return frozenset({"USELLER"})
 
     async def ask(self, name: str, **given: Any) -> ToolResult:
         return await self.scene.ask(name, **given)
@@ -208,3 +219,69 @@ async def test_approved_call_is_refused_when_the_record_has_changed_since(desk: 
     await desk.patch({"status": "shortlisted"})
     assert "changed after the proposal" in message_of(await approve(desk, {"status": "lost"}, action.changes))
     assert (await desk.document())["status"] == "shortlisted"
+
+
+SELLERS = Roles(
+    {"sales": Group(user_groups=frozenset({"S1"}))},
+    see={RecordKind.RFPS: frozenset({"sales"}), RecordKind.DOCUMENTS: frozenset({"sales"})},
+)
+
+
+@tool("qa.answer", "Look documents up.", cache=Cache(60, shared=True), records=(RecordKind.DOCUMENTS,))
+async def look_up(context: ToolContext) -> str:
+    return "secret prices"
+
+
+async def test_records_are_read_and_changed_by_people_of_the_role_alone(desk: Desk) -> None:
+    guarded = Desk(desk.database, roles=SELLERS)
+    for name, given in (
+        ("rfp.list", {}),
+        ("opportunity.load", {"rfp_id": "rfp_abc123"}),
+        ("opportunity.patch", {"rfp_id": "rfp_abc123", "patch": '{"notes": "x"}'}),
+        ("opportunity.patch", {"rfp_id": "rfp_abc123", "patch": '{"status": "lost"}'}),
+    ):
+        refused = await guarded.ask(name, **given)
+        assert refused.error
+        assert refused.error.code is ErrorCode.NOT_ALLOWED
+        assert "Only people of the group sales may see rfps" in refused.error.message
+    assert await guarded.waiting() == []
+    assert (await guarded.ask("rfp.list", user_id="USELLER")).made
+    together = await guarded.ask("rfp.list", user_id="USELLER", co_requesters={"U1": "Ana"})
+    assert "Only people of the group sales" in message_of(together)
+
+
+async def test_changes_of_money_and_state_need_a_role_once_there_is_one(desk: Desk) -> None:
+    guarded = Desk(desk.database, roles=Roles({"sales": Group(user_groups=frozenset({"S1"}))}))
+    assert (await guarded.ask("opportunity.load", rfp_id="rfp_abc123")).made
+    assert "may change rfps" in message_of(await guarded.patch({"notes": "x"}))
+    assert (await guarded.patch({"notes": "x"}, user_id="USELLER")).made
+
+
+async def test_shared_answer_does_not_reach_people_without_the_role(database: Database) -> None:
+    services = Services().with_service(CallRules, CallRules())
+    desk = Desk(database)
+    services = services.with_service(RoleDirectory, RoleDirectory(SELLERS, UserGroups(desk._members)))
+    scene = ToolScene(database, [look_up], services=services)
+    assert (await scene.ask("qa.answer", user_id="USELLER")).data == "secret prices"
+    assert (await scene.ask("qa.answer", user_id="USELLER")).status is ToolStatus.CACHED
+    refused = await scene.refused("qa.answer", user_id="U1")
+    assert "secret" not in str(refused)
+
+
+async def test_while_slack_does_not_say_who_is_in_a_group_nothing_is_done(desk: Desk) -> None:
+    away = Roles({"sales": Group(user_groups=frozenset({"SAWAY"}))}, see={RecordKind.RFPS: frozenset({"sales"})})
+    guarded = Desk(desk.database, roles=away)
+    refused = await guarded.ask("opportunity.load", rfp_id="rfp_abc123")
+    assert refused.error
+    assert refused.error.code is ErrorCode.SERVICE_UNAVAILABLE
+    with pytest.raises(Transient):
+        await guarded.ask("opportunity.load", rfp_id="rfp_abc123", retries_left=1)
+
+
+async def test_approved_call_is_refused_when_its_requester_has_lost_the_role(desk: Desk) -> None:
+    await desk.patch({"status": "lost"})
+    [action] = await desk.waiting()
+    assert "may see rfps" in message_of(
+        await approve(Desk(desk.database, roles=SELLERS), {"status": "lost"}, action.changes)
+    )
+    assert (await desk.document())["status"] == "new"

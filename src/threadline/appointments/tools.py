@@ -25,6 +25,7 @@ from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, ToolStatus, error_result, record_group
 from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import Cache, tool
+from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 50
 """Appointments of one answer; further ones are found by their resource or person."""
@@ -88,6 +89,7 @@ async def attach_invitation(context: ToolContext, _given: Any, result: ToolResul
     "appointments.listResources",
     "What can be booked, with its opening hours and time zone.",
     cache=Cache(60, shared=True),
+    records=(RecordKind.APPOINTMENTS,),
 )
 async def list_resources(context: ToolContext) -> ToolResult:
     found = [
@@ -111,6 +113,7 @@ async def list_resources(context: ToolContext) -> ToolResult:
     "appointments.listUpcoming",
     "Booked times to come, with their ids; of everybody unless a person is named.",
     needs_requester=True,
+    records=(RecordKind.APPOINTMENTS,),
 )
 async def list_upcoming(
     context: ToolContext,
@@ -133,7 +136,11 @@ async def list_upcoming(
     )
 
 
-@tool("calendar.free", "Times at which a meeting, or whatever else can be booked, is possible.")
+@tool(
+    "calendar.free",
+    "Times at which a meeting, or whatever else can be booked, is possible.",
+    records=(RecordKind.APPOINTMENTS,),
+)
 async def free(
     context: ToolContext,
     *,
@@ -198,6 +205,7 @@ def _shown_appointment(held: Appointment) -> dict[str, Any]:
     critical=True,
     needs_requester=True,
     side_effects=(attach_invitation,),
+    records=(RecordKind.APPOINTMENTS,),
 )
 async def book(
     context: ToolContext,
@@ -234,6 +242,7 @@ async def book(
     assess=_assess_moving,
     needs_requester=True,
     side_effects=(attach_invitation,),
+    records=(RecordKind.APPOINTMENTS,),
 )
 async def move(
     context: ToolContext,
@@ -259,6 +268,7 @@ async def move(
     assess=_assess_cancelling,
     needs_requester=True,
     side_effects=(attach_invitation,),
+    records=(RecordKind.APPOINTMENTS,),
 )
 async def cancel(context: ToolContext, *, appointment_id: AppointmentId) -> ToolResult:
     held, resource = await _find_appointment(context, appointment_id)

@@ -13,6 +13,7 @@ from threadline.errors import Permanent
 from threadline.tools.context import ToolContext
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MOST = 20
 """Cases of one answer; further ones are found by more words."""
@@ -20,7 +21,12 @@ MOST = 20
 Wanted = Annotated[str | None, Field(max_length=300)]
 
 
-@tool("cases.search", "Bug cases of the team, such as those that are open for a component.", needs=(CaseReaders,))
+@tool(
+    "cases.search",
+    "Bug cases of the team, such as those that are open for a component.",
+    needs=(CaseReaders,),
+    records=(RecordKind.CASES,),
+)
 async def search(
     context: ToolContext,
     *,
@@ -47,7 +53,12 @@ async def search(
     )
 
 
-@tool("cases.get", "One bug case by its number: how it stands and what its reporter was told.", needs=(CaseReaders,))
+@tool(
+    "cases.get",
+    "One bug case by its number: how it stands and what its reporter was told.",
+    needs=(CaseReaders,),
+    records=(RecordKind.CASES,),
+)
 async def get(
     context: ToolContext,
     *,

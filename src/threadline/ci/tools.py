@@ -11,6 +11,7 @@ from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Risk, ToolResult, record_group
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MAX_RUNS = 30
 _READING = 40.0
@@ -28,7 +29,13 @@ class Rerun(BaseModel):
     failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True
 
 
-@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(Actions,), remote=True)
+@tool(
+    "ci.recentRuns",
+    "The newest runs of the repository's workflows.",
+    needs=(Actions,),
+    remote=True,
+    records=(RecordKind.BUILDS,),
+)
 async def recent_runs(
     context: ToolContext,
     *,
@@ -47,6 +54,7 @@ async def recent_runs(
     needs=(Actions,),
     timeout=_READING,
     remote=True,
+    records=(RecordKind.BUILDS,),
 )
 async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> ToolResult:
     builds = context.services[Actions]
@@ -81,6 +89,7 @@ async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
     look_up=_find_rerun,
     settle_seconds=_SETTLES,
     remote=True,
+    records=(RecordKind.BUILDS,),
 )
 async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     builds = context.services[Actions]

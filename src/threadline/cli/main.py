@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from threadline.cli import cases, decisions, devstack, explain, knowledge, messages, records, run
+from threadline.cli import cases, decisions, devstack, explain, knowledge, messages, policy, records, run
 from threadline.cli.process import GC_THRESHOLDS
 from threadline.errors import Permanent, Transient
 
@@ -31,6 +31,7 @@ app.add_typer(messages.app, name="messages")
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(records.app, name="records")
 app.add_typer(decisions.app, name="decisions")
+app.add_typer(policy.app, name="tools")
 app.command()(run.replay)
 
 

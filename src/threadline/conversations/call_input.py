@@ -48,8 +48,11 @@ from threadline.threads.activity import LONG_WAIT
 from threadline.threads.model import message_id
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.roles import RecordKind
 from threadline.tools.store import ToolExecutionStore
 
+_NOT_SHOWN = "Somebody else asked for this; whoever asks now may not see it."
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
 LONGEST_SUMMARY = 180.0
@@ -196,8 +199,30 @@ async def _write_call(
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
     before, current = split_at_turn(transcript.messages, turn)
-    past, words = replace(transcript, messages=before), tuple(each.message for each in current)
+    askers = {note.user_id, *(each.author_id for each in found.taken)} - {""}
+    hidden = await deps.hidden_from(askers, thread.channel)
+    past = without_hidden(deps.registry, replace(transcript, messages=before), hidden)
+    words = tuple(each.message for each in current)
     return ModelCallInput(found.snapshot, step, None, note, past, words, found.taken, plan, decided, asked)
+
+
+def without_hidden(registry: ToolRegistry, past: Transcript, hidden: frozenset[RecordKind]) -> Transcript:
+    """Earlier turns, without results of tools that somebody else asked for and whoever asks now may not see. A summary
+    may quote them, so it is left out with them."""
+    if not hidden:
+        return past
+    calls = {call.id: call.name for each in past.messages for call in each.message.calls}
+    secret = {
+        call_id for call_id, name in calls.items() if (tool := registry.get(name)) and hidden.intersection(tool.records)
+    }
+    if not secret and not past.summary:
+        return past
+    told = render_result(error_result(ErrorCode.NOT_ALLOWED, _NOT_SHOWN))
+    messages = [
+        replace(each, message=tool_message(each.message.call_id, told)) if each.message.call_id in secret else each
+        for each in past.messages
+    ]
+    return replace(past, summary="", messages=tuple(messages))
 
 
 async def append_unread(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, words: str) -> None:

@@ -53,6 +53,7 @@ from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
+from threadline.tools.roles import RecordKind, RoleDirectory
 from threadline.tools.store import ToolExecutionStore
 
 ROUNDS = 2
@@ -171,7 +172,7 @@ class Deciding:
     async def look_asker_up(self, *, whatever: bool = False) -> None:
         """Behind the transaction in which the rest was read: nobody's messages wait for Slack."""
         if self.unknown:
-            lead = await _describe_asker(self.deps, None, self.thread.team, self.unknown, whatever=whatever)
+            lead = await _describe_asker(self.deps, None, self.thread, self.unknown, whatever=whatever)
             self.situation, self.unknown = replace(self.situation, lead=lead), ""
 
     async def run_round(self, model: ChatModel, attempt: int) -> None:
@@ -204,6 +205,7 @@ class Deciding:
         """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
         decided = self.last.decision
         try:
+            await self._check_documents()
             search = self.deps.decision.search_documents
             sources, retrieval = await search(self.thread.team, decided.query, decided.document_types)
         except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
@@ -213,6 +215,15 @@ class Deciding:
             await self.add_sources(tx, sources, retrieval)
             if not self.suspicious:
                 await self.add_judgement(tx, conflict=False)
+
+    async def _check_documents(self) -> None:
+        """Raises `Permanent`: somebody who asks may not see documents."""
+        if RoleDirectory not in self.deps.services:
+            return
+        async with self.deps.database.begin() as tx:
+            askers = {each.user_id for each in await MessageStore(tx).askers(self.thread, self.turn, 1)}
+        if RecordKind.DOCUMENTS in await self.deps.hidden_from(askers, self.thread.channel):
+            raise Permanent("whoever asks may not see documents")
 
     async def add_round(self, tx: Transaction, situation: Situation, decision: Decision) -> None:
         """Record a decision; the first one of a round stands."""
@@ -321,9 +332,9 @@ async def read_situation(
     rounds = await decisions.rounds(conversation, number)
     _, read_only = await read_binding(tx, thread)
     user_id, lead = askers[-1].user_id if askers else "", ""
-    known = not user_id or deps.users.is_cached(user_id)
+    known = not user_id or (deps.users.is_cached(user_id) and deps.knows_roles)
     if user_id and known:
-        lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
+        lead = await _describe_asker(deps, tx, thread, user_id, whatever=without_model)
     tools: dict[str, str] = {}
     if not without_model:  # those that the turn may use; what looks into the documents is an action of its own
         allowed = allowed_tools(deps.registry, deps.services, read_only=bool(read_only)).names - {qa.answer.name}
@@ -343,14 +354,17 @@ async def read_situation(
 
 
 async def _describe_asker(
-    deps: ConversationDeps, tx: Transaction | None, team: str, user_id: str, *, whatever: bool
+    deps: ConversationDeps, tx: Transaction | None, thread: Thread, user_id: str, *, whatever: bool
 ) -> str:
-    """Empty where Slack does not say it now: a decision that knows less of who asks is better than none. `tx`: None for
-    a transaction of its own, once Slack has answered. `whatever`: a fault of the lookup itself is no error either."""
+    """Empty where whoever asks may not see customers, and where Slack does not say it now: a decision that knows less
+    is better than none. `tx`: None for a transaction of its own, once Slack has answered. `whatever`: a fault of the
+    lookup itself is no error either."""
     try:
         # A timeout in the midst of a statement would break a transaction off that others read in.
         async with asyncio.timeout(None if tx else LOOKUP_SECONDS):
-            user = await deps.users.get(user_id)
+            if RecordKind.CUSTOMERS in await deps.hidden_from((user_id,), thread.channel):
+                return ""
+            user, team = await deps.users.get(user_id), thread.team
             if tx is None:
                 async with deps.database.begin() as own:
                     return (await deps.decision.describe_asker(own, team, user_id, user))[:MAX_CONTEXT]

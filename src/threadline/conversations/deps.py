@@ -1,7 +1,7 @@
 """ConversationDeps: what the steps of a conversation work with."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.registry import AllowedTools, ToolRegistry, allowed_tools
+from threadline.tools.roles import RecordKind, RoleDirectory
 from threadline.tools.store import ToolLedger
 
 SearchDocuments = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
@@ -72,6 +73,17 @@ class ConversationDeps:
         names = allowed_tools(self.registry, self.services, operator=True, read_only=False).names
         tools = [each for each in self.registry.all() if each.name in names]
         return OperatorProfile(tools, self.job_types, self.bot_name)
+
+    async def hidden_from(self, users: Collection[str], channel: str) -> frozenset[RecordKind]:
+        """The kinds of record that these people may not see. Never raises."""
+        directory = self.services.get(RoleDirectory)
+        return await directory.hidden_from(users, channel) if directory else frozenset()
+
+    @property
+    def knows_roles(self) -> bool:
+        """Whether `hidden_from` answers without asking Slack."""
+        directory = self.services.get(RoleDirectory)
+        return directory is None or directory.is_known(directory.roles.needed(RecordKind, to_change=False))
 
     def allowed_tools(self, note: TurnNote, agent: Agent = Agent.COPILOT) -> AllowedTools:
         """The tools of a turn, the same at each of its steps."""

@@ -1,7 +1,7 @@
 """What the operator is told of a turn before it begins: gathered from records and Slack, and the request analysed."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import structlog
 
@@ -27,6 +27,7 @@ from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.threads.store import ThreadBindingStore
+from threadline.tools.roles import RoleDirectory
 
 _RELATED_THREADS = 20
 _READINGS = 3
@@ -56,7 +57,7 @@ async def gather_context(
     try:
         async with asyncio.timeout(LONGEST_CONTEXT):
             for reading in range(_READINGS):
-                made = await _build(deps, asked)
+                made = await _build(deps, turn, asked)
                 async with deps.database.begin() as tx:  # before the analysis, which is asked for once
                     is_kept = await _keep(tx, turn, asked, made)
                 if is_kept:
@@ -76,8 +77,9 @@ async def gather_context(
     return plan, None
 
 
-async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
+async def _build(deps: ConversationDeps, turn: int, asked: OperatorQuestion) -> Context:
     records: Records | str
+    asked = await _without_hidden(deps, turn, asked)
     try:
         # A transaction without the conversation's row: incoming messages wait for whoever holds it.
         async with asyncio.timeout(LAYER_TIMEOUT), deps.database.begin() as tx:
@@ -86,6 +88,17 @@ async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
         records = reason_of(missing, "records")
     names = {each.wire_name for each in deps.operator_profile.tools}
     return await build_context(asked.request, records, deps.operator_slack, names, deps.operator_tokens)
+
+
+async def _without_hidden(deps: ConversationDeps, turn: int, asked: OperatorQuestion) -> OperatorQuestion:
+    """The question with what its askers may not see."""
+    if RoleDirectory not in deps.services:
+        return asked
+    thread = asked.request.thread
+    async with deps.database.begin() as tx:
+        askers = [each.user_id for each in await MessageStore(tx).askers(thread, turn, 1)]
+    hidden = await deps.hidden_from({asked.request.user_id, *askers}, thread.channel)
+    return replace(asked, request=replace(asked.request, hidden=hidden))
 
 
 async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Context) -> bool:

@@ -44,6 +44,7 @@ from threadline.slack.model import Thread
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
 from threadline.tools.registry import available_tools
+from threadline.tools.roles import RecordKind, RoleDirectory
 
 _LEFT_UNDONE = "I did nothing else that you asked for. Please write the rest again."
 FORWARDED_ONLY = "(something was forwarded without a comment)"
@@ -151,6 +152,9 @@ async def _route_by_rules(
 ) -> TurnRoute:
     thread = turn.thread
     said = read_input(taken, addressed=snapshot.addressed_due)
+    hidden = await deps.hidden_from({each.author_id for each in taken} - {""}, thread.channel)
+    if RecordKind.RFPS in hidden and (any(each.command for each in said.parts) or find_rfp_ids(said.words)):
+        return _reply_by_rule(deps.services[RoleDirectory].roles.refusal([RecordKind.RFPS], (), to_change=False))
     bound, trouble = await _bound(tx, thread)
     done = await _run_thread_commands(deps, tx, thread, said, bound)
     split = len(done.scopes) > 1 and not find_rfp_ids(said.words)

@@ -27,6 +27,7 @@ from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, err
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 PAGE = 100
 """Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
@@ -37,7 +38,7 @@ ProjectId = Annotated[
 Percent = Annotated[Decimal | None, Field(ge=0, le=100)]
 
 
-@tool("estimates.listProjects", "The team's projects, with their ids.", members_only=True)
+@tool("estimates.listProjects", "The team's projects, with their ids.", members_only=True, records=(RecordKind.QUOTES,))
 async def list_projects(context: ToolContext) -> ToolResult:
     known = await EstimateStore(context.tx).projects(context.team, PAGE + 1)
     found = [_project(each) for each in known[:PAGE]]
@@ -53,6 +54,7 @@ async def list_projects(context: ToolContext) -> ToolResult:
     "Make a project the one that this thread is about. Changes nothing in it.",
     binds_record=True,
     members_only=True,
+    records=(RecordKind.QUOTES,),
 )
 async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
@@ -71,6 +73,10 @@ async def use_project(
     "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
     binds_record=True,
     members_only=True,
+    records=(
+        RecordKind.QUOTES,
+        RecordKind.RATES,
+    ),
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
@@ -86,7 +92,16 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     )
 
 
-@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds_record=True, members_only=True)
+@tool(
+    "estimates.listRoles",
+    "The roles of a project, with their day rates.",
+    binds_record=True,
+    members_only=True,
+    records=(
+        RecordKind.QUOTES,
+        RecordKind.RATES,
+    ),
+)
 async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
     roles = [_role(each) for each in details.roles]
@@ -97,7 +112,13 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     )
 
 
-@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds_record=True, members_only=True)
+@tool(
+    "estimates.listWbsItems",
+    "The work items (WBS) of a project, by number.",
+    binds_record=True,
+    members_only=True,
+    records=(RecordKind.QUOTES,),
+)
 async def list_wbs_items(
     context: ToolContext,
     *,
@@ -161,6 +182,7 @@ def _plain(value: object) -> object:
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     members_only=True,
+    records=(RecordKind.QUOTES,),
 )
 async def create_wbs_items(
     context: ToolContext,
@@ -179,6 +201,7 @@ async def create_wbs_items(
     kind=ToolKind.CHANGE,
     assess=_assess_items,
     members_only=True,
+    records=(RecordKind.QUOTES,),
 )
 async def update_wbs_items(
     context: ToolContext,
@@ -197,6 +220,7 @@ async def update_wbs_items(
     kind=ToolKind.CHANGE,
     assess=_assess_totals,
     members_only=True,
+    records=(RecordKind.QUOTES,),
 )
 async def update_quote_totals(
     context: ToolContext,

@@ -41,6 +41,7 @@ from threadline.slack.model import Thread, clean_text
 from threadline.slack.store import UserStore
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.outbox import Outbox, Post
+from threadline.tools.roles import RecordKind, RoleDirectory
 
 CHECK_SECONDS = 6 * 3600.0
 """Between two looks at the date that a reminder is about: it may have moved."""
@@ -73,6 +74,7 @@ class LiveJobActivities(JobActivities):
     channels: ChannelAdmission
     asker: ThreadAsker
     runner: JobRunner
+    roles: RoleDirectory | None = None
     clock: Callable[[], float] = time.time
 
     async def look_at_job(self, ref: JobRef) -> NextRun:
@@ -169,6 +171,7 @@ class LiveJobActivities(JobActivities):
         return await self.outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
 
     async def _digest(self, job: AgentJob, given: StatusDigest) -> str:
+        await self._check_rfps(job)
         channel = await self.channels.admit(given.channel or job.channel, job.author.user_id)
         async with self.database.begin() as tx:
             found = await RfpStore(tx).listed(job.team, open_only=True, limit=MAX_LISTED + 1)
@@ -179,7 +182,13 @@ class LiveJobActivities(JobActivities):
         await self._say(job, STATUS_DIGEST, formatting.notice(text, headline="Open RFPs"), channel)
         return f"Posted a digest of {len(lines)} open RFPs in {channel}."
 
+    async def _check_rfps(self, job: AgentJob) -> None:
+        """Raises `Permanent` when whoever asked for the job may not see RFPs any more, and `Transient`."""
+        if self.roles:
+            await self.roles.check_may_see((job.author.user_id,), job.channel, RecordKind.RFPS)
+
     async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:
+        await self._check_rfps(job)
         try:
             async with self.database.begin() as tx:
                 rfp = await RfpStore(tx).get(job.team, given.rfp_id)

@@ -36,6 +36,7 @@ from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 20
 """Jobs of one answer; others are found by what they are."""
@@ -68,6 +69,10 @@ class PlanJob(BaseModel):
     "Show what a job would do and when, the next five times, without scheduling it.",
     needs=(ChannelAdmission,),
     remote=True,
+    records=(
+        RecordKind.JOBS,
+        RecordKind.RFPS,
+    ),
 )
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
     now = context.clock()
@@ -94,6 +99,7 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
     needs=(ChannelAdmission, JobRunner),
     look_up=_find_scheduled,
     remote=True,
+    records=(RecordKind.JOBS,),
 )
 async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     new = await _checked(context, given)
@@ -102,13 +108,17 @@ async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     return await _started(context, job)
 
 
-@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.")
+@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", records=(RecordKind.JOBS,))
 async def list_jobs(context: ToolContext) -> ToolResult:
     found = await JobStore(context.tx).search(context.team, open_only=True, limit=MAX_LISTED + 1)
     return _listed(context, found, "No job is scheduled.")
 
 
-@tool("agent.job.query", "Jobs of all times, also those that are over: by type, status, RFP and time.")
+@tool(
+    "agent.job.query",
+    "Jobs of all times, also those that are over: by type, status, RFP and time.",
+    records=(RecordKind.JOBS,),
+)
 async def query(
     context: ToolContext,
     *,
@@ -133,7 +143,13 @@ async def query(
     return _listed(context, found, "There is no such job.")
 
 
-@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JobRunner,), remote=True)
+@tool(
+    "agent.job.status",
+    "How it stands with a job, and what came of its last run.",
+    needs=(JobRunner,),
+    remote=True,
+    records=(RecordKind.JOBS,),
+)
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).get(context.team, job_id)
@@ -172,6 +188,7 @@ async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
     risk=Risk.MEDIUM,
     needs=(JobRunner,),
     side_effects=(_stop,),
+    records=(RecordKind.JOBS,),
 )
 async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
     store = JobStore(context.tx)

@@ -12,6 +12,7 @@ from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Cache, tool
+from threadline.tools.roles import RecordKind
 
 _NOTHING = "The documents hold nothing on this."
 
@@ -25,6 +26,7 @@ _NOTHING = "The documents hold nothing on this."
     critical=True,
     cache=Cache(60, shared=True),
     remote=True,
+    records=(RecordKind.DOCUMENTS,),
 )
 async def answer(
     context: ToolContext,

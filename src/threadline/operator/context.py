@@ -39,6 +39,7 @@ from threadline.slack.text import forwarded_of, text_of, with_forwarded
 from threadline.slack.users import UserDirectory, current_profile
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
+from threadline.tools.roles import RecordKind
 
 TOKENS = 6_000
 """Of all layers together; a token is taken for four bytes."""
@@ -47,6 +48,7 @@ LAYER_TIMEOUT = 3.0
 MAX_PIECE = 1_500
 """Bytes of one piece: a journal entry of 10,000 characters leaves room for others."""
 NOT_ASKED, NOTHING = "not asked for", "there is nothing"
+_HIDDEN = "whoever asks may not see this"
 _LATE, _BROKEN = "it did not come in time", "it could not be read"
 _RECENT = 20  # journal entries and events that are read
 _RELATED, _MEMORIES, _TEAM = 5, 5, 50
@@ -83,6 +85,11 @@ class LayerName(StrEnum):
 
 
 _OF_RFP = (LayerName.RFP, LayerName.JOURNAL, LayerName.EVENTS)
+_LAYERS = {
+    RecordKind.RFPS: (*_OF_RFP, LayerName.OTHER_THREADS, LayerName.RELATED, LayerName.MEMORIES),
+    RecordKind.TEAM: (LayerName.TEAM,),
+}
+"""The layers that tell of records. Memories quote them."""
 WEIGHTS: Mapping[LayerName, int] = {
     LayerName.USER: 2,
     LayerName.RFP: 8,
@@ -110,7 +117,8 @@ class RelatedThread:
 @dataclass(frozen=True)
 class ContextRequest:
     """What somebody asks in a thread. `rfp_id`: the RFP that it is about, or empty. `begun_at`: the `ts` of the first
-    message by which the bot was called; None for none. `other_threads`: about the same RFP."""
+    message by which the bot was called; None for none. `other_threads`: about the same RFP. `hidden`: the kinds of
+    record that whoever asks may not see."""
 
     thread: Thread
     user_id: str
@@ -118,6 +126,7 @@ class ContextRequest:
     rfp_id: str = ""
     begun_at: float | None = None
     other_threads: Sequence[RelatedThread] = ()
+    hidden: frozenset[RecordKind] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -188,10 +197,14 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
     if mentions_team(request.question):
         found = await members.listed(team, limit=_TEAM + 1)
         layers[LayerName.TEAM] = partial(team_layer, found[:_TEAM], request.user_id, left_out=len(found) - _TEAM)
-    if rfp_id:
+    if RecordKind.RFPS in request.hidden:
+        pass
+    elif rfp_id:
         layers |= await _read_rfp(rfps, request)
     else:
         layers[LayerName.RELATED] = partial(related_layer, await rfps.search(team, request.question, _RELATED))
+    for kind in request.hidden & _LAYERS.keys():
+        layers |= _missing(_LAYERS[kind], _HIDDEN)
     return Records(
         layers,
         await members.get(team, request.user_id),

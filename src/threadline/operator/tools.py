@@ -15,6 +15,7 @@ from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MAX_MEMORIES = 10
 """Memories of each kind in one answer."""
@@ -29,6 +30,7 @@ _ACCEPTED = "This is posted into the thread now, and the turn is over."
     "memory.search",
     "What is remembered of earlier requests, as far as it may be told here: what happened (episodic), what is so "
     "(semantic), which tools did it (procedural). What the records say goes before it.",
+    records=(RecordKind.RFPS,),
 )
 async def search(
     context: ToolContext,

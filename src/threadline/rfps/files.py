@@ -42,6 +42,7 @@ from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Change, Operation, Risk, ToolResult
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MAX_FILE = 20 * 1024 * 1024
 """Bytes of a file; a larger one is not loaded."""
@@ -210,6 +211,7 @@ async def _find_created(context: ToolContext, _: Any) -> ToolResult | None:
     rate_limit_key=lambda given: f"file:{given.file_id}",
     look_up=_find_created,
     timeout=FILE_TIMEOUT,
+    records=(RecordKind.RFPS,),
 )
 async def create_from_slack_file(
     context: ToolContext,

@@ -42,6 +42,7 @@ from threadline.tools.model import Risk, ToolResult, record_group
 from threadline.tools.output import counted, moment
 from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 30
 """RFPs of one answer; further ones are found by words, a status or an owner."""
@@ -91,7 +92,7 @@ class AppendEvent(BaseModel):
 # ---- RFPs ------------------------------------------------------------------------------------------------------------
 
 
-@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.")
+@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", records=(RecordKind.RFPS,))
 async def list_rfps(
     context: ToolContext,
     *,
@@ -113,7 +114,7 @@ async def list_rfps(
     )
 
 
-@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.")
+@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.", records=(RecordKind.RFPS,))
 async def search(
     context: ToolContext,
     *,
@@ -129,7 +130,11 @@ async def search(
     )
 
 
-@tool("rfp.get", "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.")
+@tool(
+    "rfp.get",
+    "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.",
+    records=(RecordKind.RFPS,),
+)
 async def get(context: ToolContext, *, rfp_id: RfpId, text_from: TextFrom = 0) -> ToolResult:
     store = RfpStore(context.tx)
     rfp = await store.get(context.team, rfp_id)
@@ -152,6 +157,7 @@ async def get(context: ToolContext, *, rfp_id: RfpId, text_from: TextFrom = 0) -
     "Load an RFP's opportunity: its facts, its state with the version, the newest of its journal and its events. To be "
     "called first, before anything of it is changed.",
     kind=ToolKind.LOAD,
+    records=(RecordKind.RFPS,),
 )
 async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     store = RfpStore(context.tx)
@@ -184,6 +190,7 @@ async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
     "is kept.",
     kind=ToolKind.PATCH,
     assess=_assess_patch,
+    records=(RecordKind.RFPS,),
 )
 async def patch_opportunity(
     context: ToolContext,
@@ -219,6 +226,7 @@ async def patch_opportunity(
     "Write an entry into the journal of a loaded RFP. It stays for ever: nothing is changed or deleted there.",
     kind=ToolKind.JOURNAL,
     risk=Risk.LOW,
+    records=(RecordKind.RFPS,),
 )
 async def append_entry(
     context: ToolContext,
@@ -243,7 +251,7 @@ async def append_entry(
     return ToolResult(data={"rfp_id": entry.rfp_id, "entry": entry.id}, display_text=told)
 
 
-@tool("journal.list", "The journal of an RFP, the newest entries first.")
+@tool("journal.list", "The journal of an RFP, the newest entries first.", records=(RecordKind.RFPS,))
 async def list_entries(
     context: ToolContext, *, rfp_id: RfpId, limit: PageSize = PAGE, before: Before = None
 ) -> ToolResult:
@@ -265,6 +273,7 @@ async def list_entries(
     "journal.",
     kind=ToolKind.EVENT,
     risk=lambda given: event_risk(given.event_type, given.payload),
+    records=(RecordKind.RFPS,),
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
@@ -273,7 +282,7 @@ async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     return ToolResult(data={"rfp_id": event.rfp_id, "event": event.id}, display_text=told)
 
 
-@tool("event.list", "The log of an RFP's events, the newest first.")
+@tool("event.list", "The log of an RFP's events, the newest first.", records=(RecordKind.RFPS,))
 async def list_events(
     context: ToolContext, *, rfp_id: RfpId, limit: PageSize = PAGE, before: Before = None
 ) -> ToolResult:
@@ -292,7 +301,11 @@ async def list_events(
 # ---- The team --------------------------------------------------------------------------------------------------------
 
 
-@tool("team.list", "The people of the team with their roles, skills and hours per week, by name.")
+@tool(
+    "team.list",
+    "The people of the team with their roles, skills and hours per week, by name.",
+    records=(RecordKind.TEAM,),
+)
 async def list_members(
     context: ToolContext,
     *,
@@ -310,7 +323,7 @@ async def list_members(
     )
 
 
-@tool("team.get", "Somebody of the team, with the biography.")
+@tool("team.get", "Somebody of the team, with the biography.", records=(RecordKind.TEAM,))
 async def get_member(
     context: ToolContext,
     *,

@@ -41,6 +41,7 @@ from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, err
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment, FieldChange
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 
 RECENT_INTERACTIONS = 3
 """Interactions of which the decision engine is told."""
@@ -87,7 +88,10 @@ class SendEmail(BaseModel):
 
 
 @tool(
-    "crm.find", "Find customers by a part of their name, mail address or company, or by Slack id.", needs_requester=True
+    "crm.find",
+    "Find customers by a part of their name, mail address or company, or by Slack id.",
+    needs_requester=True,
+    records=(RecordKind.CUSTOMERS,),
 )
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
@@ -105,7 +109,12 @@ async def find(
     )
 
 
-@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs_requester=True)
+@tool(
+    "crm.get",
+    "What is on record of a customer, with what passed between us lately.",
+    needs_requester=True,
+    records=(RecordKind.CUSTOMERS,),
+)
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     if not lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
@@ -153,6 +162,7 @@ async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
     assess=_assess_update,
     critical=True,
     needs_requester=True,
+    records=(RecordKind.CUSTOMERS,),
 )
 async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     if not given.lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
@@ -184,6 +194,7 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     kind=ToolKind.CHANGE,
     risk=Risk.LOW,
     needs_requester=True,
+    records=(RecordKind.CUSTOMERS,),
 )
 async def log(
     context: ToolContext,
@@ -208,6 +219,7 @@ async def log(
     kind=ToolKind.CHANGE,
     risk=Risk.LOW,
     needs=(EmailSettings,),
+    records=(RecordKind.EMAILS,),
 )
 async def draft(
     context: ToolContext,
@@ -274,6 +286,7 @@ async def _assess_sending(context: ToolContext, given: SendEmail) -> Assessment:
     timeout=40.0,
     settle_seconds=_SETTLE_SECONDS,
     remote=True,
+    records=(RecordKind.EMAILS,),
 )
 async def send(context: ToolContext, given: SendEmail) -> ToolResult:
     settings = context.services[EmailSettings]

@@ -194,6 +194,13 @@ class SlackClient:
             deactivated=bool(told.get("deleted")),
         )
 
+    async def user_group(self, group: str) -> frozenset[str]:
+        """The members of a user group. Raises `Permanent`: there is no such group, or the scope `usergroups:read` is
+        missing; `Transient`: Slack does not say."""
+        async with translated(f"user group {group}"):
+            answer = await self.client.usergroups_users_list(usergroup=group)
+        return frozenset(map(str, answer.get("users") or ()))
+
     async def set_status(self, channel: str, thread_ts: str, words: str) -> None:
         """Show under a thread what the bot is doing, until it posts there; empty words show nothing any more. See
         https://docs.slack.dev/reference/methods/assistant.threads.setStatus."""

@@ -134,6 +134,11 @@ class ToolContext:
         return not self.co_requesters and user_id == self.user_id
 
     @property
+    def askers(self) -> tuple[str, ...]:
+        """Everybody who wrote what led here."""
+        return (self.user_id, *self.co_requesters)
+
+    @property
     def author(self) -> Author:
         return Author(self.user_id, self.correlation_id)
 

@@ -25,6 +25,7 @@ from threadline.tools.arguments import InvalidTool, strict_schema
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
 from threadline.tools.policy import Assessment
+from threadline.tools.roles import RecordKind
 
 Function = Callable[..., Awaitable[object]]
 MAX_NAME_LENGTH = 100
@@ -65,6 +66,7 @@ class ToolOptions:
     effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
     transaction, so a call that is made again finds its record, and one that fails has changed nothing.
     `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
+    `records`: the kinds of record that it reads or changes, which roles may restrict.
     `risk` is that of a call: a constant, or a function of its arguments. Without one it is high.
     `assess`: finds risk and changes in the record instead, where the arguments do not tell them.
     `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
@@ -82,6 +84,7 @@ class ToolOptions:
     name: str
     description: str
     kind: ToolKind = ToolKind.READ
+    records: tuple[RecordKind, ...] = ()
     risk: Risk | Callable[[Any], Risk] = Risk.HIGH
     assess: Assess | None = None
     remote: bool = False

@@ -26,6 +26,7 @@ from threadline.tools.policy import Assessment, CallFacts, CallRules, Verdict, W
 from threadline.tools.proposals import HeldCall, Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
+from threadline.tools.roles import RoleDirectory
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
@@ -39,6 +40,7 @@ _SIDE_EFFECT_TIMEOUT = 10.0
 _OVERTIME = 15.0
 """Seconds that a local tool's transaction may take beyond its tool: at its end it may wait ten for a lock."""
 _NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
+_NOT_FOR_THEM = "Say who may, and do not look it up in another way."
 _REFUSED_BY_RULE = "A rule of this installation does not allow this change here."
 _ASK_ADMIN = "Say so; the admin can change the rule."
 _MAY_HAVE_CHANGED = "It is not known whether the change took effect."
@@ -114,11 +116,9 @@ class ToolRunner:
         """
         parsed = self._parse(call, context)
         checked = self._check(parsed, call)
-        if opened and isinstance(checked, Invocation) and checked.tool.identifies:
-            users = context.services[UserDirectory]
-            if not all(users.is_cached(each) for each in (context.user_id, *context.co_requesters)):
-                await opened.end.aclose()
-                opened = None
+        if opened and isinstance(checked, Invocation) and _must_ask_slack(checked):
+            await opened.end.aclose()
+            opened = None
         checked = await _identify(checked)
         logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
@@ -341,25 +341,65 @@ def _waits_for_rate(context: ToolContext) -> bool:
     return bool(context.approved_action_id) and context.retries_left > 0
 
 
+def _must_ask_slack(invocation: Invocation) -> bool:
+    """Whether `_identify` asks Slack."""
+    context, directory = invocation.context, invocation.context.services.get(RoleDirectory)
+    if directory and not directory.is_known(_needed_roles(invocation, directory)):
+        return True
+    if not invocation.tool.identifies:
+        return False
+    users = context.services[UserDirectory]
+    return not all(map(users.is_cached, context.askers))
+
+
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
-    """Find out who asks, for a tool that has to know; returns a refusal where they may not use it, or nobody knows.
-    Raises `Transient` when Slack does not say for now; nothing was done yet."""
-    if isinstance(checked, ToolResult) or not checked.tool.identifies:
+    """Find out who asks and which roles they have, for a tool that has to know; returns a refusal where they may not
+    use it, or nobody knows. Raises `Transient` when Slack does not say for now; nothing was done yet."""
+    if isinstance(checked, ToolResult):
         return checked
     context = checked.context
-    users = context.services[UserDirectory]
     try:
-        user = await users.get(context.user_id)
-        are_members = await users.are_full_members(context.team, (context.user_id, *context.co_requesters))
+        admitted = await _with_requester(checked)
+        return admitted if isinstance(admitted, ToolResult) else await _with_roles(admitted)
     except Transient as fault:
         if context.retries_left > 0 and can_wait(fault):
             raise
         return error_result(ErrorCode.SERVICE_UNAVAILABLE, f"{fault} Nothing was done.")
     except Permanent as fault:
         return _failed(checked.tool, fault)
-    if checked.tool.members_only and not are_members:
+
+
+async def _with_requester(invocation: Invocation) -> Invocation | ToolResult:
+    if not invocation.tool.identifies:
+        return invocation
+    context = invocation.context
+    users = context.services[UserDirectory]
+    user = await users.get(context.user_id)
+    are_members = await users.are_full_members(context.team, context.askers)
+    if invocation.tool.members_only and not are_members:
         return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
-    return replace(checked, context=replace(context, identified=Requester(user, are_members)))
+    return replace(invocation, context=replace(context, identified=Requester(user, are_members)))
+
+
+async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
+    """Check that everybody who asks may see, and change, the records of the tool."""
+    tool, context = invocation.tool, invocation.context
+    directory = context.services.get(RoleDirectory)
+    needed = _needed_roles(invocation, directory) if directory else frozenset()
+    if not directory or not needed:
+        return invocation
+    held = await directory.held_by(context.askers, context.channel, needed)
+    if refusal := directory.roles.refusal(tool.records, held, to_change=tool.mutating):
+        return error_result(ErrorCode.NOT_ALLOWED, refusal, _NOT_FOR_THEM)
+    return replace(invocation, context=replace(context, roles=held))
+
+
+def _needed_roles(invocation: Invocation, directory: RoleDirectory) -> frozenset[str]:
+    """The groups that the rights to the tool's records and the rules of the policy depend on."""
+    tool = invocation.tool
+    rules = invocation.context.services.get(CallRules) if tool.acts else None
+    named = rules.roles if rules else frozenset[str]()
+    return directory.roles.needed(tool.records, to_change=tool.mutating) | named
 
 
 async def _hold(invocation: Invocation, tx: Transaction) -> ToolResult | None:

@@ -11,6 +11,7 @@ from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
+from threadline.tools.roles import RecordKind
 from threadline.trackers.jira import MAX_TEXT, JiraClient, NewTicket, Ticket, TicketComment, TicketQuery
 
 _SETTLES = 45.0
@@ -33,7 +34,13 @@ class MoveTicket(BaseModel):
     status: Annotated[Name, Field(description="The status it is to be in, by its name; jira.get tells which can be.")]
 
 
-@tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JiraClient,), remote=True)
+@tool(
+    "jira.search",
+    "Find tickets in Jira, those that changed last first.",
+    needs=(JiraClient,),
+    remote=True,
+    records=(RecordKind.TICKETS,),
+)
 async def search(context: ToolContext, given: TicketQuery) -> ToolResult:
     found = await context.services[JiraClient].search(given)
     shown = [_record(each) for each in found]
@@ -48,6 +55,7 @@ async def search(context: ToolContext, given: TicketQuery) -> ToolResult:
     "Read one Jira ticket: its fields, newest comments, and the statuses it can be moved to.",
     needs=(JiraClient,),
     remote=True,
+    records=(RecordKind.TICKETS,),
 )
 async def get(context: ToolContext, *, key: Key) -> ToolResult:
     details = await context.services[JiraClient].ticket(key)
@@ -81,6 +89,7 @@ async def _find_created(context: ToolContext, given: NewTicket) -> ToolResult:
     look_up=_find_created,
     settle_seconds=_SETTLES,
     remote=True,
+    records=(RecordKind.TICKETS,),
 )
 async def create(context: ToolContext, given: NewTicket) -> ToolResult:
     changed = {"summary": " ".join(given.summary.split()), "description": _signed(given.description, context)}
@@ -103,6 +112,7 @@ async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult |
     look_up=_find_comment,
     settle_seconds=_SETTLES,
     remote=True,
+    records=(RecordKind.TICKETS,),
 )
 async def comment(context: ToolContext, given: AddComment) -> ToolResult:
     text = _signed(given.text, context)
@@ -129,6 +139,7 @@ async def _find_moved(context: ToolContext, given: MoveTicket) -> ToolResult:
     look_up=_find_moved,
     settle_seconds=_SETTLES,
     remote=True,
+    records=(RecordKind.TICKETS,),
 )
 async def transition(context: ToolContext, given: MoveTicket) -> ToolResult:
     moved = await context.services[JiraClient].move(given.key, given.status)

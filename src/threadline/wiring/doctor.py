@@ -30,6 +30,7 @@ from threadline.forge.git import Git
 from threadline.forge.remotes import Remote
 from threadline.investigator.sandbox import find_cli
 from threadline.settings import (
+    AccessSettings,
     AgentSettings,
     ApprovalSettings,
     ChannelSettings,
@@ -47,9 +48,10 @@ from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
+from threadline.tools.policy import BUILT_IN
 from threadline.wiring import builds, model_keys, silent_faults
 from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, live_pollers, temporal_client
-from threadline.wiring.toolsets import check_integrations
+from threadline.wiring.toolsets import check_integrations, load_access
 from threadline.wiring.workers import thread_sources
 
 SCOPES = frozenset(
@@ -57,7 +59,7 @@ SCOPES = frozenset(
         *("channels:history", "channels:read", "groups:history", "groups:read"),
         *("im:history", "im:read", "mpim:history", "mpim:read"),
         *("chat:write", "files:read", "files:write", "reactions:read", "reactions:write"),
-        *("users:read", "users:read.email"),
+        *("usergroups:read", "users:read", "users:read.email"),
     )
 )
 OLDEST_GIT = (2, 38)
@@ -118,6 +120,7 @@ async def run_checks() -> list[Check]:
             "conversations' model": check_conversation_model(),
             "tools": check_integrations(),
             "approvals": _over(slack, check_approvers),
+            "roles": _over(slack, check_access),
             "history": _over(temporal, _retention),
             "clocks": _over(slack, _clocks),
             "programs": _programs(),
@@ -326,6 +329,22 @@ async def check_approvers(web: AsyncWebClient) -> str:
         if known is None or known.bot:
             raise Permanent(f"THREADLINE_APPROVERS names {user}, who is not a person in Slack: give the ids of people.")
     return f"{len(named)} may approve proposals"
+
+
+async def check_access(web: AsyncWebClient) -> str:
+    """The files of policy and roles can be read, and Slack shows the user groups. That there are none is no fault."""
+    settings = AccessSettings.load()
+    rules, roles = load_access(settings)
+    own = len(rules.rules) - len(BUILT_IN)
+    said = f"{own} rules of THREADLINE_POLICY" if settings.policy else "the built-in policy"
+    if not roles.groups:
+        who = "every member may see and change all records until THREADLINE_ROLES names groups"
+        return f"{said}; no roles: {who}"
+    slack = SlackClient(web)
+    for each in sorted(frozenset[str]().union(*(group.user_groups for group in roles.groups.values()))):
+        if not await slack.user_group(each):
+            raise Permanent(f"THREADLINE_ROLES names the user group {each}, which has no members in Slack.")
+    return f"{said}; groups: {', '.join(sorted(roles.groups))}"
 
 
 async def _catch_up(database: Awaitable[Database], identity: Awaitable[AsyncSlackResponse]) -> str:

@@ -23,9 +23,12 @@ from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
-from threadline.settings import CiSettings, GitHubSettings, JiraSettings, MailSettings, ModelSettings
+from threadline.settings import AccessSettings, CiSettings, GitHubSettings, JiraSettings, MailSettings, ModelSettings
 from threadline.tools.context import Services, setup_hint
+from threadline.tools.policy import CallRules
+from threadline.tools.policy_files import load_roles, load_rules
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
+from threadline.tools.roles import Roles
 from threadline.trackers import tools as trackers_tools
 from threadline.trackers.jira import JiraClient
 
@@ -65,6 +68,12 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
         if mail.smtp_url is not None:
             services = services.with_service(SmtpMailer, SmtpMailer(mail.smtp_url))
         yield services
+
+
+def load_access(settings: AccessSettings) -> tuple[CallRules, Roles]:
+    """The rules of calls and the roles that the settings name. Raises `Permanent`: a file is wrong."""
+    roles = load_roles(settings.roles)
+    return load_rules(settings.policy, roles, [each.name for each in TOOLS]), roles
 
 
 def configured_embedder(settings: ModelSettings) -> AbstractAsyncContextManager[Embedder | None]:

@@ -65,6 +65,7 @@ from threadline.sales.email import EmailSettings
 from threadline.sales.store import EmailDraftStore, LeadStore
 from threadline.sales.tools import describe_customer
 from threadline.settings import (
+    AccessSettings,
     AgentSettings,
     ApprovalSettings,
     CaseSettings,
@@ -85,6 +86,7 @@ from threadline.slack.client import BotIdentity, SlackClient, identify, open_web
 from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
 from threadline.slack.store import UserStore
+from threadline.slack.user_groups import UserGroups
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity import ErrorInterceptor, repeating
@@ -101,8 +103,10 @@ from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
+from threadline.tools.policy import CallRules
 from threadline.tools.proposals import Proposals
 from threadline.tools.registry import ToolRegistry
+from threadline.tools.roles import RoleDirectory
 from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
@@ -116,7 +120,7 @@ from threadline.wiring.temporal import (
     temporal_client,
     workflow_runner,
 )
-from threadline.wiring.toolsets import TOOLS, configured_embedder, open_integrations
+from threadline.wiring.toolsets import TOOLS, configured_embedder, load_access, open_integrations
 
 GRACE = 30
 """Seconds for activities to finish after SIGTERM; a turn that takes longer is run again elsewhere, from its start."""
@@ -143,9 +147,12 @@ class ConversationFeatureSettings:
     approval: ApprovalSettings = field(default_factory=ApprovalSettings.load)
     decision: DecisionSettings = field(default_factory=DecisionSettings.load)
     mail: MailSettings = field(default_factory=MailSettings.load)
+    access: AccessSettings = field(default_factory=AccessSettings.load)
 
     def __post_init__(self) -> None:
-        decision_variants(self.decision)  # a wrong variant is told before anything is connected to
+        # What is wrong is told before anything is connected to.
+        decision_variants(self.decision)
+        load_access(self.access)
 
 
 @dataclass(frozen=True)
@@ -270,6 +277,9 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     access, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, database, deps.outbox)
     services = Services().with_service(ChannelAdmission, access).with_service(JobRunner, runner)
+    rules, roles = load_access(given.access)
+    directory = RoleDirectory(roles, UserGroups(deps.slack.user_group))
+    services = services.with_service(CallRules, rules).with_service(RoleDirectory, directory)
     reminder = given.decision.handover_reminder
     handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder)
     handovers = LiveHandoverActivities(database, deps.slack, deps.outbox, deps.authors, workflows, handover_settings)
@@ -303,7 +313,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
             conversations,
             handovers,
             approvals,
-            LiveJobActivities(database, deps.outbox, access, deps.router, runner),
+            LiveJobActivities(database, deps.outbox, access, deps.router, runner, directory),
             catch_up,
             LiveSweepActivities(database, workflows, all_sweeps),
             LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relays),

@@ -31,6 +31,14 @@ def user_info(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"user": slack.user(given.text("user")).as_slack()}
 
 
+def user_group_members(slack: SlackWorkspace, given: CallArguments) -> Json:
+    """https://docs.slack.dev/reference/methods/usergroups.users.list"""
+    group = given.text("usergroup")
+    if group not in slack.user_groups:
+        raise SlackRefusal("no_such_subteam")
+    return {"users": list(slack.user_groups[group])}
+
+
 # Messages and reactions
 
 
@@ -193,6 +201,7 @@ METHODS: Mapping[str, Method] = {
     "files.info": file_info,
     "reactions.add": add_reaction,
     "reactions.remove": remove_reaction,
+    "usergroups.users.list": user_group_members,
     "users.conversations": own_channels,
     "users.info": user_info,
 }

@@ -39,6 +39,8 @@ class SlackWorkspace:
 
     def __init__(self, clock: Callable[[], float], base_url: str, kept: KeptWorkspace | None = None) -> None:
         self.users: dict[str, SandboxUser] = kept.users() if kept else {}
+        self.user_groups: dict[str, tuple[str, ...]] = {}
+        """The members of each user group, by its id."""
         self.files: dict[str, SandboxFile] = kept.files(base_url) if kept else {}
         self.channels: dict[str, SandboxChannel] = kept.channels(self.files) if kept else {}
         self._kept = kept

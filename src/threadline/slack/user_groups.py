@@ -1,0 +1,57 @@
+"""UserGroups: the members of Slack's user groups, asked for once in five minutes."""
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from threadline.errors import Permanent, Transient
+
+CACHE_SECONDS = 300.0
+"""How long an answer counts. Somebody who leaves a group is noticed after that."""
+STALE_SECONDS = 3600.0
+"""How long the last answer counts while Slack does not give another."""
+
+_log = structlog.get_logger(__name__)
+
+
+class UserGroups:
+    """The process's cache of `usergroups.users.list`. `fetch`: `SlackClient.user_group`. `clock`: rising seconds."""
+
+    def __init__(
+        self,
+        fetch: Callable[[str], Coroutine[Any, Any, frozenset[str]]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._cache: dict[str, tuple[frozenset[str], float]] = {}
+
+    def is_cached(self, group_id: str) -> bool:
+        """Whether `members` answers without asking Slack."""
+        found = self._cache.get(group_id)
+        return found is not None and self._clock() < found[1] + CACHE_SECONDS
+
+    async def members(self, group_id: str) -> frozenset[str]:
+        """The users of a group. While Slack does not say, those of its last answer, for an hour.
+
+        Raises:
+            Permanent: there is no such group, or the bot may not read it.
+            Transient: Slack does not say, and has not within the last hour.
+        """
+        known = self._cache.get(group_id)
+        if known and self._clock() < known[1] + CACHE_SECONDS:
+            return known[0]
+        try:
+            members = await self._fetch(group_id)
+        except Transient as fault:
+            if known and self._clock() < known[1] + STALE_SECONDS:
+                _log.warning("user_group_stale", group=group_id, reason=str(fault))
+                return known[0]
+            raise
+        except Permanent as fault:
+            _log.error("user_group_unreadable", group=group_id, reason=str(fault))
+            raise
+        self._cache[group_id] = members, self._clock()
+        return members
