@@ -471,7 +471,7 @@ class ApprovalSettings(SettingsGroup):
 
     approvers: People = Field((), examples=["U0123456789,U9876543210"])
     """Ids of the users who may approve actions and emails, separated by commas. An action of high risk is never
-    approved by whoever asked for it. Without it, actions of medium and high risk are refused."""
+    approved by whoever asked for it. Without it, what would wait for an approval is refused."""
     approval_expiry: Seconds = 24 * 3600
     """How long a proposal waits for approval."""
 

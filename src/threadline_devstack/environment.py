@@ -34,7 +34,7 @@ CORE = (
     *(name for name in GATEWAY if name not in _GATEWAY_ALONE),
     *_of(settings.CaseSettings, settings.WorkerSettings),
     *_of(settings.RepositorySettings, settings.GitHubSettings, settings.ModelSettings),
-    *_of(settings.ConversationSettings, settings.ApprovalSettings, settings.DecisionSettings),
+    *_of(settings.ConversationSettings, settings.ApprovalSettings, settings.AccessSettings, settings.DecisionSettings),
     *_of(settings.JiraSettings, settings.CiSettings, settings.MailSettings),
     *_of(settings.TemporalUiSettings),  # for the command, which is run where the core worker is
 )

@@ -1,7 +1,7 @@
 """`threadline tools`: what tools may do, and for whom."""
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from threadline.cli import output
 
@@ -21,7 +21,8 @@ def show_policy() -> None:
     from threadline.wiring.toolsets import TOOLS, load_access
 
     rules, roles = load_access(AccessSettings.load())
-    table = Table(*policy_table.COLUMNS)
+    first, *others = policy_table.COLUMNS
+    table = Table(Column(first, no_wrap=True), *others)
     for row in policy_table.policy_rows(TOOLS, rules, roles):
         table.add_row(*row)
     output.console.print(table)

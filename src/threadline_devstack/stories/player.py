@@ -13,6 +13,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from threadline.approvals.model import APPROVE, REJECT
 from threadline.cases.model import CaseStatus, Reason
 from threadline.db.rate_limits import USER_RATE
 from threadline.errors import Permanent
@@ -27,6 +28,7 @@ from threadline_devstack.stories.scene import Scene, contains_all, message_text
 Steps = list[dict[str, dict[str, Any]]]
 _PEOPLE = {person.name.replace(" ", "-"): person.id for person in PEOPLE}
 _BUTTONS = {"take over": TAKE, "close": CLOSE}
+_DECISIONS = {"approve": APPROVE, "reject": REJECT}
 
 
 class Chapter(BaseModel):
@@ -148,6 +150,10 @@ class Verbs:
         """Somebody presses a button of the card with which people are asked to take a thread over."""
         card = await self._scene.until_card(self._thread(thread)[1])
         await self._scene.press(_PEOPLE[by], card, _BUTTONS[button])
+
+    async def decide(self, by: str, button: str, thread: str) -> None:
+        """Somebody presses a button of the card of a proposed action in a thread."""
+        await self._scene.decide(_PEOPLE[by], self._thread(thread)[1], _DECISIONS[button])
 
     # The model
 

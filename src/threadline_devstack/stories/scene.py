@@ -258,6 +258,16 @@ class Scene:
     async def press(self, user: str, card: Json, button: str) -> None:
         await self.slack.click(user, ESCALATIONS, card["ts"], button)
 
+    async def decide(self, user: str, root: str, button: str) -> None:
+        """Press a button of the card of a proposed action in a conversation."""
+
+        async def look() -> Json | None:
+            said = self.posts(self.channel, root)
+            return next((each for each in said if has_buttons(each)), None)
+
+        card = await self.until("an action waits for its approval", look)
+        await self.slack.click(user, self.channel, card["ts"], button)
+
     async def state(self, rfp_id: str) -> OpportunityState:
         async with self._database.begin() as tx:
             return await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
@@ -293,6 +303,10 @@ def message_text(message: Json) -> str:
     blocks = [block.get("text", "") for block in message.get("blocks", [])]
     texts = [text if isinstance(text, str) else str(text.get("text", "")) for text in blocks]
     return "\n".join(dict.fromkeys((message.get("text", ""), *texts)))
+
+
+def has_buttons(message: Json) -> bool:
+    return any(block.get("type") == "actions" for block in message.get("blocks", []))
 
 
 def contains_all(message: Json, words: Sequence[str]) -> bool:
