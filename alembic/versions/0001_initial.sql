@@ -851,6 +851,10 @@ CREATE TABLE handover_answers (
     redacted_at timestamptz,
     edited_at timestamptz,
     shown_at timestamptz,
+    reply_state text NOT NULL DEFAULT ''
+        CHECK (reply_state IN ('', 'held', 'sending', 'sent', 'undone', 'late', 'refused')),
+    undone_by text NOT NULL DEFAULT '',
+    send_at timestamptz,
     PRIMARY KEY (conversation_id, message_id)
 );
 CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);

@@ -284,7 +284,8 @@ class CaseSettings(SettingsGroup):
     pull_request_poll: Seconds = 30 * 60
     """How often an open pull request is looked up."""
     oncall: Tiers = Field((), examples=["U1,S2;U3"])
-    """User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers."""
+    """User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers. The first tier is
+    mentioned on the card of a handover as well."""
     sla: Targets = DEFAULT_TARGETS
     """Time to acknowledge and time to resolve an escalation, by severity."""
     services: Path | None = Field(None, examples=["services.toml"])

@@ -492,9 +492,9 @@ def _stops(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _handovers(evidence: Evidence) -> Iterator[Fault]:
-    """One card asks people to take a thread over, and what either side says then reaches the other once.
+    """One card asks people to take a thread over, and replies and questions then reach the other side once.
 
-    While a person has the thread, the agent says nothing.
+    Remarks under the card reach nobody there. While a person has the thread, the agent says nothing.
     """
     for handover in evidence.handovers:
         key = handover.thread.key
@@ -503,5 +503,8 @@ def _handovers(evidence: Evidence) -> Iterator[Fault]:
         for word, times in (handover.answers | handover.asks).items():
             if times != 1:
                 yield Fault(key, f"what was said to the other side, {word}, was said there {times} times")
+        for word, times in handover.remarks.items():
+            if times:
+                yield Fault(key, f"the remark {word} was meant for colleagues, and was shown to the author")
         if answered := [turn.turn for turn in evidence.turns if turn.thread == key and turn.kind in _ANSWERING]:
             yield Fault(key, f"a person has it, and the agent has answered in {answered}")

@@ -23,7 +23,7 @@ from tests.chaos.stack import ChaosStack, key_of
 from threadline.errors import Transient
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
-from threadline.handovers.model import CLOSE
+from threadline.handovers.model import CLOSE, HOLD
 from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
@@ -59,7 +59,9 @@ _PATIENCE = {Action.ANSWERS: 4.0, Action.ASKS_FIX: 20.0}
 _CLOSING_PATIENCE = 30.0
 """Seconds for which an author waits for the bot to say that the case is closed."""
 _CARD_PATIENCE = 20.0
-"""Seconds for which people wait for a handover's card, and its author for an answer before asking again."""
+"""Seconds for which people wait for a handover's card."""
+_ANSWER_PATIENCE = _CARD_PATIENCE + HOLD
+"""Seconds for which its author waits for an answer before asking again."""
 _DATABASE_PATIENCE = 60.0
 """Seconds within which Postgres is back after a fault."""
 _STOP_SIGN = "octagonal_sign"
@@ -112,22 +114,26 @@ class PlayedThread:
 
 @dataclass
 class PlayedHandover:
-    """A handover as it went: `answers` were written under its card, `asks` by its author while a person had it."""
+    """A handover as it went: `answers` and `remarks` were written under its card, the second for colleagues alone, and
+    `asks` by its author while a person had it."""
 
     thread: Thread
     word: str
     answers: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     asks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RelayedHandover:
-    """What Slack shows of a handover: the number of its cards, and how often each answer and question was relayed."""
+    """What Slack shows of a handover: the number of its cards, how often each answer and question was relayed, and how
+    often the author was shown a remark that was meant for colleagues."""
 
     thread: Thread
     cards: int
     answers: dict[str, int]
     asks: dict[str, int]
+    remarks: dict[str, int] = field(default_factory=dict)
 
 
 class People:
@@ -200,7 +206,8 @@ class People:
             cards = self._cards(each.thread)
             answers = count(each.answers, each.thread.channel, {each.thread.ts})
             asks = count(each.asks, identity.ESCALATIONS, {card.ts for card in cards})
-            found.append(RelayedHandover(each.thread, len(cards), answers, asks))
+            remarks = count(each.remarks, each.thread.channel, {each.thread.ts})
+            found.append(RelayedHandover(each.thread, len(cards), answers, asks, remarks))
         return found
 
     def bug_id(self, case: PlayedThread) -> str:
@@ -275,15 +282,17 @@ class People:
                 handover.asks.append(ask)
 
     def _answer(self, handover: PlayedHandover, card: SandboxMessage) -> str:
-        """Write under a card as the person who has taken over, and return the word of the answer."""
-        word = f"{handover.word}a{len(handover.answers)}"
-        answer = f"We look after it, {word}."
-        self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, answer, thread_ts=card.ts)
+        """Reply under a card as the person who takes over, after a remark to colleagues; returns the reply's word."""
+        number = len(handover.answers)
+        remark, word = f"{handover.word}m{number}", f"{handover.word}a{number}"
+        for text in (f"Who knows this person, {remark}?", f"reply: We look after it, {word}."):
+            self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, text, thread_ts=card.ts)
+        handover.remarks.append(remark)
         handover.answers.append(word)
         return word
 
     async def _is_relayed(self, handover: PlayedHandover, word: str) -> bool:
-        async for _ in poll(_CARD_PATIENCE, every=0.2):
+        async for _ in poll(_ANSWER_PATIENCE, every=0.2):
             if any(each.answers.get(word) for each in self.relayed() if each.thread == handover.thread):
                 return True
         return False

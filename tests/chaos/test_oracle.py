@@ -147,6 +147,10 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         ("were asked 2 times to take it over", {"handovers": [replace(HANDOVER, cards=2)], "turns": ESCALATED}),
         ("h00a0, was said there 2 times", {"handovers": [replace(HANDOVER, answers={"h00a0": 2})], "turns": ESCALATED}),
         ("h00q0, was said there 0 times", {"handovers": [replace(HANDOVER, asks={"h00q0": 0})], "turns": ESCALATED}),
+        (
+            "h00m0 was meant for colleagues",
+            {"handovers": [replace(HANDOVER, remarks={"h00m0": 1})], "turns": ESCALATED},
+        ),
         ("the agent has answered in [1]", {"handovers": [HANDOVER]}),
     ],
     "not answered, or more than once": [

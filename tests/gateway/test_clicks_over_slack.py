@@ -12,7 +12,12 @@ from tests.support.faulty_sandboxes import FaultySlack
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
+from threadline.conversations.model.conversation import ConversationTurn
 from threadline.gateway.router import EventRouter
+from threadline.handovers import blocks
+from threadline.handovers.model import REPLY, Handover, handover_workflow_id
+from threadline.slack.client import SlackClient
+from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline_devstack.slack import identity
 
@@ -48,6 +53,34 @@ async def test_each_click_is_acknowledged_when_temporal_has_it(
     value = button_value("ACT-71", HASH)
     assert told == [(identity.DEVELOPER, APPROVE, value, ts), (identity.REPORTER, REJECT, value, ts)]
     assert len({each.key for each in clicks}) == 2
+
+
+async def test_reply_of_a_card_is_written_in_a_modal_and_signalled(
+    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+) -> None:
+    ref = ConversationTurn(Thread(identity.TEAM, identity.GENERAL, "1789999990.000100"), 4)
+    card = blocks.card(Handover(1, ref, identity.REPORTER), "I want my money back")
+    answer = await slack.chat_postMessage(channel=identity.ESCALATIONS, text=card.text, blocks=list(card.blocks))
+    router = EventRouter(ROUTING, temporal, threads, open_view=SlackClient(slack).open_view)
+    async with serving(SOCKET, router, slack, temporal) as process:
+        assert await sandbox.click(identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY)
+        view = sandbox.workspace.view_of(identity.DEVELOPER)
+        assert view
+        assert await sandbox.submit(identity.DEVELOPER, view.id, {REPLY: "We pay it back."})
+        assert sandbox.workspace.view_of(identity.DEVELOPER) is None
+        counts = await process.counts()
+        assert (counts["modal_opened"], counts["modal_sent"]) == (1, 1)
+        sandbox.faults.refuse("views.open", "expired_trigger_id")
+        assert not await sandbox.click(identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY)
+
+    handle = temporal.get_workflow_handle(handover_workflow_id(ref.thread, 4))
+    texts = list[str]()
+    async for event in handle.fetch_history_events():
+        signal = event.workflow_execution_signaled_event_attributes
+        if signal.signal_name == BUTTON_PRESSED:
+            presses = await temporal.data_converter.decode(list(signal.input.payloads), [ButtonPress])
+            texts += [each.text for each in presses]
+    assert texts == ["We pay it back."]
 
 
 async def test_click_that_temporal_does_not_take_is_not_acknowledged(

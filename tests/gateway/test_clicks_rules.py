@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
 from threadline.conversations.model.conversation import ConversationTurn
-from threadline.gateway.interactions import parse_button
-from threadline.handovers.model import CLOSE, TAKE, HandoverInput, handover_workflow_id
+from threadline.gateway.interactions import ModalRequest, parse_button, parse_modal_request, parse_submission
+from threadline.handovers.model import CLOSE, REPLY, TAKE, HandoverInput, handover_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
+from threadline_devstack.slack.views import check_view
 
 HASH, BOT_ID = "0f" * 32, "B_BOT"
 
@@ -21,6 +22,16 @@ HASH, BOT_ID = "0f" * 32, "B_BOT"
 def parsed(body: dict[str, Any]) -> WorkflowStart | None:
     """What a press starts in the workspace T1."""
     return parse_button(body, "T1", BOT_ID)
+
+
+def modal_of(body: dict[str, Any]) -> ModalRequest | None:
+    """The modal that a press opens in the workspace T1."""
+    return parse_modal_request(body, "T1", BOT_ID)
+
+
+def sent(body: dict[str, Any]) -> WorkflowStart | None:
+    """What a modal that is sent starts in the workspace T1."""
+    return parse_submission(body, "T1", BOT_ID)
 
 
 def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
@@ -109,6 +120,77 @@ def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
     assert parsed(payload({"action_id": TAKE, "value": other.key}, team={"id": "T2"})) is None
 
 
+VALUE = "T1:C0GENERAL:1789999990.000100:4"
+
+
+def submission(text: Any = "We pay it back.\nToday.", **given: Any) -> dict[str, Any]:
+    view = {
+        "id": "V1",
+        "callback_id": REPLY,
+        "private_metadata": f"C1 1789999990.000100 {VALUE}",
+        "state": {"values": {REPLY: {REPLY: {"type": "plain_text_input", "value": text}}}},
+    }
+    plain: dict[str, Any] = {"type": "view_submission", "team": {"id": "T1"}, "user": {"id": "U1"}}
+    return plain | {"view": view | given}
+
+
+def test_press_of_reply_opens_a_modal_that_names_its_card() -> None:
+    body = payload({"action_id": REPLY, "value": VALUE}, trigger_id="1.2.3")
+    modal = modal_of(body)
+    assert modal
+    assert modal.trigger_id == "1.2.3"
+    assert check_view(dict(modal.view))["callback_id"] == REPLY
+    assert modal.view["private_metadata"] == f"C1 1789999990.000100 {VALUE}"
+    assert parsed(body) is None, "nothing is signalled before the modal is sent"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        payload({"action_id": REPLY, "value": VALUE}),
+        payload({"action_id": REPLY, "value": "x"}, trigger_id="1.2.3"),
+        payload({"action_id": REPLY, "value": VALUE.replace("T1", "T2")}, trigger_id="1.2.3"),
+        payload({"action_id": REPLY, "value": VALUE}, trigger_id="1.2.3", message={"bot_id": "B_OTHER"}),
+        payload({"action_id": TAKE, "value": VALUE}, trigger_id="1.2.3"),
+    ],
+)
+def test_any_other_press_opens_no_modal(body: dict[str, Any]) -> None:
+    assert modal_of(body) is None
+
+
+def test_modal_that_is_sent_is_a_press_with_its_text() -> None:
+    start = sent(submission())
+    assert isinstance(start, WorkflowStart)
+    assert start.workflow_id == handover_workflow_id(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
+    (press,) = start.signal_args
+    assert press == ButtonPress("U1", REPLY, VALUE, "V1:U1", 0.0, "C1", "1789999990.000100", "We pay it back.\nToday.")
+
+
+def test_secrets_and_characters_that_cannot_be_stored_are_left_out_of_a_reply() -> None:
+    start = sent(submission("a\x00b token ghp_" + "a1B2" * 9))
+    assert isinstance(start, WorkflowStart)
+    (press,) = start.signal_args
+    assert press.text.startswith("ab token ")
+    assert "ghp_" not in press.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "view_submission"},
+        submission(callback_id="edit"),
+        submission(private_metadata=""),
+        submission(private_metadata=f"C1 1.1 {VALUE}:5"),
+        submission(id=""),
+        submission() | {"user": {}},
+        submission(private_metadata=f"C1 1.1 {VALUE.replace('T1', 'T2')}"),
+        submission(bot_id="B_OTHER"),
+    ],
+)
+def test_any_other_modal_is_ignored(body: dict[str, Any]) -> None:
+    assert sent(body) is None
+
+
 def test_unreadable_time_is_left_open() -> None:
     for moment in ("nan", "soon", "-5", "1e300"):
         assert press_in(payload({"action_ts": moment})).at == 0.0
@@ -128,3 +210,20 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
 def test_any_json_can_be_parsed(body: dict[str, Any]) -> None:
     assert isinstance(parsed(body), WorkflowStart | None)
+    assert isinstance(modal_of(body), ModalRequest | None)
+
+
+view_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=10) | st.just(REPLY) | st.just(f"C1 1.1 {VALUE}"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["id", "callback_id", "private_metadata", "state", "values", REPLY]), inner)
+    ),
+    max_leaves=15,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(["view", "user", "team"]), view_values))
+def test_any_json_can_be_parsed_as_a_modal(body: dict[str, Any]) -> None:
+    assert isinstance(sent(body), WorkflowStart | None)

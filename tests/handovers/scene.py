@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -20,7 +20,19 @@ from threadline.conversations.model.conversation import ConversationTurn, Outcom
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverState
-from threadline.handovers.model import CLOSE, HANDOVER, HANDOVER_WORKFLOW, TAKE, HandoverInput, handover_workflow_id
+from threadline.handovers.model import (
+    CLOSE,
+    HANDOVER,
+    HANDOVER_WORKFLOW,
+    LOOK_EVERY,
+    REPLY,
+    TAKE,
+    UNDO,
+    WRITTEN,
+    HandoverInput,
+    handover_workflow_id,
+    reply_value,
+)
 from threadline.handovers.store import HandoverStore
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.slack.model import Thread
@@ -38,6 +50,7 @@ from threadline_devstack.slack.identity import (
     DEVELOPER,
     ESCALATIONS,
     GENERAL,
+    ON_CALL,
     REPORTER,
     TEAM,
 )
@@ -66,6 +79,7 @@ class Starts(WorkflowClient):
 class HandoverScene:
     engine: Engine
     remind_every: float = 3600.0
+    hold: float = 0.0
     open_to_all: tuple[str, ...] = ()
     workflows: WorkflowClient = field(default_factory=Starts)
     question: IncomingMessage = field(init=False)
@@ -82,13 +96,13 @@ class HandoverScene:
     def activities(self) -> LiveHandoverActivities:
         slack, outbox = self.talk.activities.deps.slack, self.talk.activities.deps.outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
-        settings = HandoverSettings(ESCALATIONS, readers, self.remind_every)
+        settings = HandoverSettings(ESCALATIONS, readers, self.remind_every, self.hold, (ON_CALL,))
         authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
         return LiveHandoverActivities(self.talk.database, slack, outbox, authors, self.workflows, settings)
 
     @property
     def threads(self) -> LiveThreadActivities:
-        relays, slack = {HANDOVER: self.activities.relay_to_asker}, self.talk.activities.deps.slack
+        relays, slack = {HANDOVER: self.activities.receive_message}, self.talk.activities.deps.slack
         return LiveThreadActivities(self.talk.database, slack, BOT_USER, self.workflows, {"case": case_start}, relays)
 
     async def escalated(self) -> None:
@@ -119,6 +133,38 @@ class HandoverScene:
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
         press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts)
         return await self.talk.run(self.activities.press_handover, press)
+
+    async def replied(self, text: str, by: str = PERSON, key: str = "V1", at: float = 0.0) -> HandoverState:
+        """Somebody sends a reply by the card's modal."""
+        card = Thread(TEAM, ESCALATIONS, await self.card_ts())
+        press = ButtonPress(by, REPLY, self.ref.key, key, at, card.channel, card.ts, text)
+        pressed = await self.talk.run(self.activities.press_handover, press)
+        await self.talk.run(self.activities.show_reply, press)
+        return pressed
+
+    async def undone(self, message_id: str, by: str = PERSON) -> HandoverState:
+        """Somebody presses Undo at the preview of a reply."""
+        press = ButtonPress(by, UNDO, reply_value(self.ref, message_id), "undo", 0.0, ESCALATIONS, "1.0")
+        pressed = await self.talk.run(self.activities.press_handover, press)
+        await self.talk.run(self.activities.show_reply, press)
+        return pressed
+
+    async def show_replies(self) -> None:
+        """Do what the workflow does with the presses that messages under the card have made."""
+        starts = cast("Starts", self.workflows)
+        while starts.started:
+            (press,) = starts.started.pop(0).signal_args
+            await self.talk.run(self.activities.press_handover, press)
+            if press.action_id == WRITTEN:
+                await self.talk.run(self.activities.show_reply, press)
+
+    async def send_replies(self) -> HandoverState:
+        """Post what is due, as the workflow does at its timer."""
+        return await self.talk.run(self.activities.send_replies, self.ref)
+
+    def previews(self) -> list[SandboxMessage]:
+        """The replies that are shown under the card."""
+        return [each for each in self.talk.posted(ESCALATIONS) if "replies to" in str(each.blocks)]
 
     async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
         """The asker writes, and a silent turn relays it."""
@@ -190,6 +236,11 @@ class HandoverWorkflowScene(HandoverScene):
         """Of each timer that neither fired nor was cancelled, its seconds."""
         return (await self._timers())[0]
 
+    async def only_looks(self) -> bool:
+        """Whether the workflow waits for nothing but the next look at the record."""
+        timers = await self.timers()
+        return len(timers) == 1 and LOOK_EVERY - 600 < timers[0] <= LOOK_EVERY
+
     async def fired(self) -> int:
         """How many timers of this run have fired."""
         return (await self._timers())[1]
@@ -208,6 +259,22 @@ class HandoverWorkflowScene(HandoverScene):
         return list(started.values()), fired
 
     async def reply(self, card: SandboxMessage, by: str, text: str) -> SandboxMessage:
+        """Somebody answers the asker by a message under the card."""
+        return await self.write(card, by, f"reply: {text}")
+
+    async def until_previewed(self, words: str) -> SandboxMessage:
+        """Wait until a reply with these words is shown under the card, and return its preview."""
+
+        found = list[SandboxMessage]()
+
+        async def shown() -> bool:
+            found[:] = [each for each in self.previews() if words in str(each.blocks)]
+            return bool(found)
+
+        await until(shown, f"{words!r} is shown under the card")
+        return found[0]
+
+    async def write(self, card: SandboxMessage, by: str, text: str) -> SandboxMessage:
         """Somebody writes under the card."""
         said = self.talk.slack.workspace.post(ESCALATIONS, by, text, thread_ts=card.ts)
         await self.event(card, said)

@@ -5,7 +5,7 @@ import pytest
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.decisions.model import Decision, DecisionRound, DecisionType, Source, Thresholds
 from threadline.handovers import blocks
-from threadline.handovers.model import Handover, parse_button
+from threadline.handovers.model import Handover, parse_value
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
 from threadline_devstack.slack.blocks import check_blocks
@@ -26,6 +26,6 @@ def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
 
 
 def test_button_value_names_its_handover_and_others_are_not_read() -> None:
-    assert parse_button(REF.key) == REF
+    assert parse_value(REF.key) == REF
     for value in ("", "T1:C1234:1700000000.000100", "T1:C1234:x:3", "a/b:C1:1.1:1", f"{REF.key}x"):
-        assert parse_button(value) is None
+        assert parse_value(value) is None

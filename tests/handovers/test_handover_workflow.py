@@ -15,7 +15,7 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.contract import Reminder
-from threadline.handovers.model import CLOSE, LOOK_EVERY, MAX_REMINDERS, TAKE
+from threadline.handovers.model import CLOSE, LOOK_EVERY, MAX_REMINDERS, REPLY, TAKE, UNDO
 from threadline.slack.history import History
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore
@@ -35,11 +35,11 @@ PAUSE = 15.0
 async def handover(make_talk: Make) -> AsyncIterator[HandoverWorkflowScene]:
     async with real_time() as environment:
         routing = RoutingConfig("", "", ESCALATIONS, BOT_USER, BOT_ID, team=TEAM)
-        gateway = EventRouter(routing, environment.client, KnownThreads())
+        engine = engine_of(make_talk())
+        open_view = engine.talk.activities.deps.slack.open_view
+        gateway = EventRouter(routing, environment.client, KnownThreads(), open_view=open_view)
         workflows = WorkflowClient(environment.client)
-        yield HandoverWorkflowScene(
-            engine_of(make_talk()), workflows=workflows, environment=environment, gateway=gateway
-        )
+        yield HandoverWorkflowScene(engine, workflows=workflows, environment=environment, gateway=gateway)
 
 
 @pytest.mark.records("handover_taken")
@@ -47,6 +47,8 @@ async def test_person_takes_answers_hears_the_asker_and_closes(handover: Handove
     talk = handover.talk
     async with handover.working():
         card = await handover.card()
+        await handover.write(card, OTHER, "lol who is this guy, anyone?")
+        await handover.until_kept(1)
         for part in ("I want my money back", "sensitive", "confidence", "archives/C0GENERAL", f"<@{ASKER}>"):
             assert part in str(card.blocks)
         await handover.press(card, PERSON, TAKE)
@@ -54,6 +56,7 @@ async def test_person_takes_answers_hears_the_asker_and_closes(handover: Handove
 
         await handover.reply(card, PERSON, "We pay it back today.")
         await handover.until_said("We pay it back today.")
+        assert not any("lol" in each for each in handover.said())
 
         await handover.hears(2, "thank you, to which account?")
         await handover.relay(2)
@@ -105,13 +108,13 @@ async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(hando
         told = await handover.reply(card, PERSON, "We look into it.")
         await handover.until_said("We look into it.")
         await handover.until_kept(1)
-        missed = workspace.post(ESCALATIONS, PERSON, "We pay it back.", thread_ts=card.ts)
+        missed = workspace.post(ESCALATIONS, PERSON, "reply: We pay it back.", thread_ts=card.ts)
         assert await look(handover) == 1
         await handover.until_said("We pay it back.")
         await handover.until_kept(2)
         assert [await look(handover) for _ in range(4)] == [0, 0, 0, 0]
 
-        workspace.edit(ESCALATIONS, missed.ts, "We pay the half back.", by=PERSON)
+        workspace.edit(ESCALATIONS, missed.ts, "reply: We pay the half back.", by=PERSON)
         assert await look(handover) == 1
         await handover.until_said("We pay the half back.")
         await handover.until_kept(3)
@@ -143,7 +146,7 @@ async def test_events_while_all_workers_are_away_are_handled_once_later(handover
     assert sum("has taken this over" in each for each in handover.said()) == 1
 
 
-async def test_answering_an_untaken_handover_takes_it(handover: HandoverWorkflowScene) -> None:
+async def test_reply_takes_an_untaken_handover(handover: HandoverWorkflowScene) -> None:
     async with handover.working():
         card = await handover.card()
         press = handover.click(card, PERSON, TAKE)
@@ -153,13 +156,93 @@ async def test_answering_an_untaken_handover_takes_it(handover: HandoverWorkflow
         shown = handover.talk.slack.workspace.message(ESCALATIONS, card.ts)
         assert f"Taken by <@{OTHER}>" in str(shown.blocks)
         assert (await handover.state())["taken_by"] == OTHER
-        assert await handover.timers() == [LOOK_EVERY], "nobody is reminded any more"
+        await until(handover.only_looks, "nobody is reminded any more")
         assert (await handover.gateway.handle(press)).signalled
         await handover.until_whispered(PERSON, f"<@{OTHER}> has already taken this")
         await handover.reply(card, OTHER, "We pay it back.")
         await handover.until_said("We pay it back.")
     presses = [each for each in (await handover.handle.fetch_history()).events if _is_press(each)]
-    assert len(presses) == 2, "the second answer took nothing"
+    assert len(presses) == 3, "each reply and each press is one signal"
+
+
+async def test_modal_of_the_reply_button_is_sent_to_the_asker(handover: HandoverWorkflowScene) -> None:
+    slack = handover.talk.slack
+    async with handover.working():
+        card = await handover.card()
+        assert (await handover.gateway.handle(handover.click(card, PERSON, REPLY))).outcome == "modal_opened"
+        view = slack.workspace.view_of(PERSON)
+        assert view
+        body = slack._interactions.submit(PERSON, view.id, {REPLY: "We pay it back.\nToday, <@U1>."})
+        for _ in range(2):  # sent again, as after an answer that was lost
+            assert (await handover.gateway.handle(body)).outcome == "modal_sent"
+        await handover.until_said("We pay it back.\nToday")
+        await handover.until_said(f"<@{PERSON}> has taken this over")
+        await handover.press(card, PERSON, CLOSE)
+        assert await handover.ended() == PERSON
+    assert sum("We pay it back." in each for each in handover.said()) == 1
+
+
+@pytest.mark.records("handover_undone")
+async def test_undo_within_the_seconds_of_the_hold_keeps_a_reply_from_the_asker(
+    handover: HandoverWorkflowScene,
+) -> None:
+    handover.hold = 3600.0
+    async with handover.working():
+        card = await handover.card()
+        await handover.reply(card, PERSON, "We pay nothing.")
+        preview = await handover.until_previewed("We pay nothing.")
+        await handover.reply(card, PERSON, "We pay it back.")
+        await handover.until_previewed("We pay it back.")
+        await handover.press(preview, PERSON, UNDO)
+        await handover.press(card, PERSON, CLOSE)
+        assert await handover.ended() == PERSON
+    assert not any("We pay nothing." in each for each in handover.said())
+    assert any("We pay it back." in each for each in handover.said())
+    undone = handover.talk.slack.workspace.message(ESCALATIONS, preview.ts)
+    assert f"<@{PERSON}> has undone it" in str(undone.blocks)
+
+
+async def test_reply_that_is_held_while_all_workers_are_away_is_sent_once_later(
+    handover: HandoverWorkflowScene,
+) -> None:
+    handover.hold = 2.0
+    async with handover.working():
+        card = await handover.card()
+        await handover.reply(card, PERSON, "We pay it back.")
+        await handover.until_previewed("We pay it back.")
+    await handover.handle.terminate()
+    assert not any("We pay it back." in each for each in handover.said())
+    await handover.start()  # as the sweep does
+    async with handover.working():
+        await handover.until_said("We pay it back.")
+        await handover.press(card, PERSON, CLOSE)
+        assert await handover.ended() == PERSON
+    assert sum("We pay it back." in each for each in handover.said()) == 1
+
+
+async def test_close_sends_a_held_reply_before_the_end(handover: HandoverWorkflowScene) -> None:
+    handover.hold = 3600.0
+    async with handover.working():
+        card = await handover.card()
+        await handover.press(card, PERSON, TAKE)
+        await handover.reply(card, PERSON, "We pay it back.")
+        await handover.until_previewed("We pay it back.")
+        await handover.press(card, PERSON, CLOSE)
+        assert await handover.ended() == PERSON
+    told = [each for each in handover.said() if "We pay it back." in each or "has closed" in each]
+    assert ["We pay it back." in each for each in told] == [True, False]
+
+
+async def test_word_take_under_the_card_takes_the_handover(handover: HandoverWorkflowScene) -> None:
+    async with handover.working():
+        card = await handover.card()
+        press = handover.click(card, PERSON, TAKE)
+        await handover.write(card, OTHER, "take")
+        await handover.until_said(f"<@{OTHER}> has taken this over")
+        assert (await handover.gateway.handle(press)).signalled
+        await handover.until_whispered(PERSON, f"<@{OTHER}> has already taken this")
+        await handover.press(card, OTHER, CLOSE)
+        assert await handover.ended() == OTHER
 
 
 def _is_press(event: HistoryEvent) -> bool:

@@ -14,7 +14,7 @@ from tests.journeys.crashes import AGAIN, CrashScene
 from tests.support.journey_scene import JourneyScene
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.model import CLOSE, TAKE
+from threadline.handovers.model import CLOSE, TAKE, UNDO
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import message_text
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), py
 PRICE = "What does the Starter plan cost?"
 CLAIM = "I demand a refund for the night of the outage"
 ANSWER = "You get it back, all of it."
+ASIDE = "lol who is this guy, anyone?"
 DECIDING = "filling-in:decision"
 DECISIONS = text("LOCK TABLE decisions IN EXCLUSIVE MODE")
 TURNS = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
@@ -145,18 +146,36 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
     card = await scene.until_card(root)
     await stack.processes.kill("core")
     await scene.press(DEVELOPER, card, TAKE)
-    scene.slack.say(DEVELOPER, ESCALATIONS, ANSWER, thread=card["ts"])
+    scene.slack.say(DEVELOPER, ESCALATIONS, ASIDE, thread=card["ts"])
+    scene.slack.say(DEVELOPER, ESCALATIONS, f"reply: {ANSWER}", thread=card["ts"])
     await scene.until_delivered()
     await stack.processes.restart("core")
     await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
     await scene.press(DEVELOPER, card, CLOSE)
     await scene.until_answer(root, "I answer here again")
     said = [message_text(each) for each in scene.answers(root)]
+    assert not any(ASIDE in each for each in said)
     assert [sum(words in each for each in said) for words in (ANSWER, "has taken this over", "handed it over")] == [
         1,
         1,
         1,
     ]
+
+
+async def test_a_reply_that_is_held_when_the_worker_is_killed_is_sent_once(scene: JourneyScene, stack: Stack) -> None:
+    root = await scene.mention(REPORTER, f"{CLAIM}, held")
+    card = await scene.until_card(root)
+    undone = await scene.reply_by_button(DEVELOPER, card, "You get nothing.")
+    await scene.reply_by_button(DEVELOPER, card, ANSWER)
+    await scene.press(DEVELOPER, undone, UNDO)
+    await stack.processes.kill("core")
+    await stack.processes.restart("core")
+    await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
+    await scene.until_post(ESCALATIONS, card["ts"], ["Sent to", ANSWER])
+    await scene.press(DEVELOPER, card, CLOSE)
+    await scene.until_answer(root, "I answer here again")
+    said = [message_text(each) for each in scene.answers(root)]
+    assert [sum(words in each for each in said) for words in (ANSWER, "You get nothing.")] == [1, 0]
 
 
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(

@@ -1,7 +1,7 @@
 """EventRouter: one event becomes one signal-with-start. When it returns, Temporal has the message."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,7 +20,14 @@ from threadline.conversations.model.conversation import (
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.gateway.interactions import BLOCK_ACTIONS, parse_button, pressing_user
+from threadline.gateway.interactions import (
+    BLOCK_ACTIONS,
+    VIEW_SUBMISSION,
+    parse_button,
+    parse_modal_request,
+    parse_submission,
+    pressing_user,
+)
 from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, RoutingConfig, route
 from threadline.slack.model import AuthorRefusal, Thread, is_app_id
 from threadline.threads.authors import AuthorPolicy
@@ -44,7 +51,7 @@ thread, a word that follows before the mention is stored is found by the catch-u
 _RECENT_RUNS = 5
 """Runs of a direct channel among which one that is not stored yet is looked for: it is one of the newest."""
 _REFUSED = "The person who asked is now a guest or from another company, so the bot does not answer there."
-_BUTTON_PRESS = "button_press"
+_BUTTON_PRESS, _MODAL_OPENED, _MODAL_SENT = "button_press", "modal_opened", "modal_sent"
 _COUNTED_BY_KIND = {
     MessageKind.REPORT: "report",
     MessageKind.CLOSE: "close",
@@ -53,6 +60,9 @@ _COUNTED_BY_KIND = {
     MessageKind.REACTION_REMOVED: "rating",
 }
 """How a route is counted, unless by its target."""
+
+OpenView = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+"""Shows a modal to the person whose press has a trigger."""
 
 _T = TypeVar("_T")
 
@@ -87,33 +97,54 @@ class ThreadLookup:
 class EventRouter:
     """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds. `client`: connected with
     the data converter of the workers and `retry_config=TEMPORAL_RETRIES`. `authors`: None in tests in which everybody's
-    events count."""
+    events count. `open_view`: None where no presses arrive."""
 
     def __init__(
-        self, config: RoutingConfig, client: Client, threads: ThreadLookup, authors: AuthorPolicy | None = None
+        self,
+        config: RoutingConfig,
+        client: Client,
+        threads: ThreadLookup,
+        authors: AuthorPolicy | None = None,
+        open_view: OpenView | None = None,
     ) -> None:
         self._config = config
         self._workflows = WorkflowClient(client)
         self._resolver = ThreadResolver(client, threads)
         self._authors = authors
+        self._open_view = open_view
 
     async def handle(self, body: Mapping[str, Any]) -> Handled:
         """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal. Whose
         press counts is decided by the workflow, which knows the button. Raises `NotAccepted` as `deliver`."""
         if body.get("type") == BLOCK_ACTIONS:
-            press = parse_button(body, self._config.team, self._config.bot_id)
-            if press is None:
-                return Handled(IgnoreReason.UNKNOWN_BUTTON)
-            if await self._is_bot(pressing_user(body)):
-                return Handled(AuthorRefusal.BOT)
-            async with _accepting(
-                f"Temporal did not accept a press for {press.workflow_id}, and Slack does not deliver it again. "
-                "The person who pressed the button sees an error, and can press it again"
-            ):
-                await self._workflows.start(press)
-            return Handled(_BUTTON_PRESS, signalled=True)
+            return await self._handle_press(body)
+        if body.get("type") == VIEW_SUBMISSION:
+            submitted = parse_submission(body, self._config.team, self._config.bot_id)
+            return await self._accept_press(submitted, pressing_user(body), _MODAL_SENT)
         found = route(body, self._config)
         return Handled(found) if isinstance(found, Ignored) else await self.deliver(found)
+
+    async def _handle_press(self, body: Mapping[str, Any]) -> Handled:
+        """Open the modal of a press, or hand the press to its workflow."""
+        team, bot_id, user = self._config.team, self._config.bot_id, pressing_user(body)
+        modal = parse_modal_request(body, team, bot_id)
+        if modal is None or self._open_view is None:
+            return await self._accept_press(parse_button(body, team, bot_id), user, _BUTTON_PRESS)
+        async with _accepting("Slack did not open a modal. The person who pressed the button sees an error"):
+            await self._open_view(modal.trigger_id, modal.view)
+        return Handled(_MODAL_OPENED)
+
+    async def _accept_press(self, press: WorkflowStart | None, user: str, outcome: str) -> Handled:
+        if press is None:
+            return Handled(IgnoreReason.UNKNOWN_BUTTON)
+        if await self._is_bot(user):
+            return Handled(AuthorRefusal.BOT)
+        async with _accepting(
+            f"Temporal did not accept a press for {press.workflow_id}, and Slack does not deliver it again. "
+            "The person who pressed the button sees an error, and can press it again"
+        ):
+            await self._workflows.start(press)
+        return Handled(outcome, signalled=True)
 
     async def deliver(self, found: Route) -> Handled:
         """Find out whose thread it is and whether the author counts, and signal the workflow. Raises `NotAccepted`

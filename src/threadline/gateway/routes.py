@@ -40,7 +40,7 @@ class IgnoreReason(StrEnum):
     OTHER_INSTALLATION = "other_installation"
     """Delivered to the installation of another workspace."""
     UNKNOWN_BUTTON = "unknown_button"
-    """A press of another button than those of approvals and hand-overs."""
+    """A press of another button, or another modal, than those of approvals and handovers."""
 
 
 class RouteTarget(StrEnum):

@@ -25,7 +25,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from threadline import http_server
 from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequester
-from threadline.gateway.interactions import BLOCK_ACTIONS
+from threadline.gateway.interactions import BLOCK_ACTIONS, VIEW_SUBMISSION
 from threadline.gateway.router import EventRouter, NotAccepted
 from threadline.http_server import BrokenBody, Probe, RareLog
 from threadline.slack.text import string_field
@@ -163,7 +163,7 @@ class InFlightEvents:
     async def handle(self, body: Mapping[str, Any]) -> HTTPStatus:
         """Handle what Slack has delivered, or any other JSON object. Only `OK` is an acknowledgement. Any other status
         makes Slack deliver an event again, and shows an error to whoever pressed a button."""
-        if body.get("type") not in ("event_callback", BLOCK_ACTIONS):
+        if body.get("type") not in ("event_callback", BLOCK_ACTIONS, VIEW_SUBMISSION):
             # A closed modal, a slash command, or Slack's rate limit for events.
             kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
             self.counts[f"unhandled_{kind}"] += 1

@@ -1,11 +1,13 @@
-"""LiveHandoverActivities: the card and its buttons, and what people write, which is shown on the other side.
+"""LiveHandoverActivities: the card and its buttons, and messages that people write on either side.
 
-Whatever is posted has a key of its own (`post_key`), so that it is posted once. Every method that posts raises what
-`Outbox.publish` and `Slack.update` raise. HandoverThreads is what the catch-up compares.
+Each post has a key of its own (`post_key`), so that it is posted once. Every method that posts raises what
+`Outbox.publish` and `SlackClient.update` raise. `handovers/replies.py` carries replies from the card to the asker.
+HandoverThreads is what the catch-up compares.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import structlog
@@ -18,34 +20,42 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import RECENT_MESSAGES, last_round
 from threadline.decisions.store import DecisionStore
-from threadline.errors import InternalError, Permanent
+from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers import blocks
 from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder, handover_start
 from threadline.handovers.model import (
-    ANSWER_PRESS,
     CARD,
     CLOSE,
     HANDOVER,
+    HOLD,
+    REPLY,
     TAKE,
+    UNDO,
+    WRITTEN,
+    WRITTEN_KEY,
     Handover,
     handover_workflow_id,
-    parse_button,
+    message_of,
+    parse_value,
     post_key,
     ref_of,
+    reply_value,
 )
-from threadline.handovers.store import ANSWERS, HandoverAnswerStore, HandoverMessage, HandoverStore
-from threadline.models.model import Message, Role
+from threadline.handovers.posts import HandoverPosts
+from threadline.handovers.replies import HandoverReplies
+from threadline.handovers.reply import REPLY_PREFIX, Intent, ReplyState
+from threadline.handovers.store import ANSWERS, HandoverAnswerStore, HandoverMessage, HandoverStore, StoredAnswer
 from threadline.slack import formatting
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.slack.text import is_blank
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.message_table import StoredMessage, redact_message, seconds
-from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, ThreadOwner
+from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, SenderType, ThreadOwner
 from threadline.threads.outbox import Outbox, Post
-from threadline.threads.store import PostStore
 from threadline.threads.workflow_client import WorkflowClient
 
 _GONE = "This handover is no longer on record, so nothing was changed."
@@ -53,17 +63,19 @@ _EXTERNAL = (
     "Guests and people from other companies cannot take or close a handover, so nothing was changed. "
     "Ask a member of this workspace to do it."
 )
-_CORRECTIONS = (MessageKind.EDIT, MessageKind.DELETION)
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class HandoverSettings:
-    """`channel`: where cards are posted, a channel's id. `remind_every`: seconds."""
+    """`channel`: where cards are posted, a channel's id. `remind_every` and `hold`: seconds between reminders, and for
+    which a reply can be undone. `on_call`: users and groups that a card calls."""
 
     channel: str
     readers: CaseReaders
     remind_every: float = 1800.0
+    hold: float = HOLD
+    on_call: Sequence[str] = ()
 
 
 class HandoverThreads(ThreadSource):
@@ -104,6 +116,14 @@ class LiveHandoverActivities(HandoverActivities):
     workflows: WorkflowClient
     settings: HandoverSettings
 
+    @property
+    def posts(self) -> HandoverPosts:
+        return HandoverPosts(self.database, self.slack, self.outbox)
+
+    @property
+    def replies(self) -> HandoverReplies:
+        return HandoverReplies(self.database, self.posts, self.settings.hold)
+
     # -- The card and its buttons ----------------------------------------------------------------------------------
 
     async def open_handover(self, ref: ConversationTurn) -> HandoverState:
@@ -111,38 +131,89 @@ class LiveHandoverActivities(HandoverActivities):
         if handover is None:
             return HandoverState(open=False)
         handover = await self._with_card(handover)
-        try:  # what was deleted while the card was on its way stands on it
+        try:  # what was deleted while the card was being posted stands on it
             await self._update_card(ref)
         except InternalError:
             raise
         except Permanent as refused:  # somebody has deleted the card; a run that waits for it would answer no press
             _log.warning("card_not_updated", handover=ref.key, reason=str(refused))
-        return self._state(handover)
+        await self.replies.show_waiting(handover)
+        return await self._state(handover)
 
     async def press_handover(self, press: ButtonPress) -> HandoverState:
-        ref, user, closes = parse_button(press.value), press.user_id, press.action_id == CLOSE
+        ref = parse_value(press.value)
         before = await self._get(ref) if ref else None
-        if ref is None or before is None:
+        if before is None:
             return HandoverState(open=False, reply=_GONE)
-        if not before.open:
-            again = closes and before.closed_by == user  # a try whose answer was lost may have done it
+        if press.action_id == WRITTEN:  # `receive_message` has recorded it
+            return await self._state(before)
+        if not before.open and press.action_id != UNDO:
+            again = press.action_id == CLOSE and before.closed_by == press.user_id  # a try whose answer was lost
             reply = f"{formatting.mention(before.closed_by)} has already closed this handover."
-            return self._state(before, "" if again else reply)
-        if before.taken_by == user and not closes:
-            return self._state(before)
-        card = Thread(ref.thread.team, before.channel or self.settings.channel, before.card_ts)
-        if refused := await self._refusal(card, user):
-            _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
-            return self._state(before, refused)
+            return await self._state(before, "" if again else reply)
+        if press.action_id == TAKE and before.taken_by == press.user_id:
+            return await self._state(before)
+        card = Thread(before.ref.thread.team, before.channel or self.settings.channel, before.card_ts)
+        if refused := await self._refusal(card, press.user_id):
+            _log.info("handover_press_refused", handover=before.ref.key, user=press.user_id, reason=refused)
+            return await self._state(before, refused)
+        after, reply = await self._record_press(before, press)
+        _log.info("handover_pressed", handover=before.ref.key, user=press.user_id, button=press.action_id)
+        return await self._state(after, reply)
+
+    async def _record_press(self, before: Handover, press: ButtonPress) -> tuple[Handover, str]:
+        """Record a press that counts. Returns the handover, and what only the person who pressed is told."""
+        ref, user = before.ref, press.user_id
+        if press.action_id == REPLY:
+            return await self._record_reply(before, press)
         async with self.database.begin() as tx:
-            store = HandoverStore(tx)
-            after = await (store.close(ref, user, press.at) if closes else store.take(ref, user)) or before
-        _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
-        if closes or after.taken_by == user:
-            return self._state(after)
-        by_answer = press.key.startswith(ANSWER_PRESS)  # the author has pressed nothing, and the answer counts
-        reply = "" if by_answer else f"{formatting.mention(after.taken_by)} has already taken this handover."
-        return self._state(after, reply)
+            if press.action_id == UNDO:
+                answer = await HandoverAnswerStore(tx).undo(ref, message_of(press.value), user)
+                return before, _undo_refusal(answer.state if answer else None)
+            if press.action_id == CLOSE:
+                after = await HandoverStore(tx).close(ref, user, press.at)
+                await HandoverAnswerStore(tx).end_holds(ref)  # the asker reads them before the end
+                return after or before, ""
+            after = await HandoverStore(tx).take(ref, user) or before
+        taken = after.taken_by == user
+        return after, "" if taken else f"{formatting.mention(after.taken_by)} has already taken this handover."
+
+    async def _record_reply(self, before: Handover, press: ButtonPress) -> tuple[Handover, str]:
+        """Store a reply that was written in the modal as if it had been written under the card."""
+        if is_blank(press.text):
+            return before, blocks.EMPTY_REPLY
+        written = IncomingMessage(
+            id=reply_id(press),
+            kind=MessageKind.MESSAGE,
+            sender_type=SenderType.DEVELOPER,
+            sender_id=press.user_id,
+            text=f"{REPLY_PREFIX} {press.text}",
+            channel=before.channel,
+            ts=f"{press.at or datetime.now(UTC).timestamp():.6f}",
+        )
+        await self._store(before.ref, redact_message(written))
+        return await self._get(before.ref) or before, ""
+
+    async def show_reply(self, press: ButtonPress) -> HandoverState:
+        ref = parse_value(press.value)
+        handover = await self._get(ref) if ref else None
+        if handover is None:
+            return HandoverState(open=False)
+        handover = await self._with_card(handover)
+        event_id = press.key.removeprefix(WRITTEN_KEY) if press.action_id == WRITTEN else ""
+        await self.replies.show(handover, reply_id(press), event_id)
+        if event_id:
+            async with self.database.begin() as tx:  # last: until then the catch-up sends it again
+                await HandoverAnswerStore(tx).mark_shown(handover.ref, event_id)
+        return await self._state(handover)
+
+    async def send_replies(self, ref: ConversationTurn) -> HandoverState:
+        handover = await self._get(ref)
+        if handover is None:
+            return HandoverState(open=False)
+        handover = await self._with_card(handover)
+        await self.replies.send_due(handover)
+        return await self._state(await self._get(ref) or handover)
 
     async def show_handover(self, ref: ConversationTurn) -> None:
         handover = await self._get(ref)
@@ -163,25 +234,28 @@ class LiveHandoverActivities(HandoverActivities):
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         handover = await self._get(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
-            return self._state(handover) if handover else HandoverState(open=False)
+            return await self._state(handover) if handover else HandoverState(open=False)
         handover = await self._with_card(handover)
-        notice = formatting.notice(blocks.NOBODY_YET, mentions=(handover.user_id,))
-        await self._post(handover.ref, f"reminder:{reminder.number}", handover.card, notice)
+        notice = formatting.notice(blocks.NOBODY_YET, mentions=tuple(self.settings.on_call))
+        await self.posts.post(handover.ref, f"reminder:{reminder.number}", handover.card, notice)
         async with self.database.begin() as tx:
             await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
-        return self._state(handover)
+        return await self._state(handover)
 
     async def _refusal(self, card: Thread, user: str) -> str:
-        """Why somebody's press counts for nothing, in words for them; empty where it counts."""
+        """The reason why a user's press does not count, in words for them; empty if it counts."""
         try:
             return "" if await self.authors.allows(card, user) else _EXTERNAL
         except InternalError:
             raise
-        except Permanent as unknown:  # else every press behind this one would wait for ever
+        except Permanent as unknown:  # otherwise later presses would wait for this one for ever
             return f"Slack did not say who you are, so nothing was changed. {unknown}"
 
-    def _state(self, handover: Handover, reply: str = "") -> HandoverState:
-        return HandoverState(handover.open, handover.taken_by, self.settings.remind_every, reply, handover.reminded)
+    async def _state(self, handover: Handover, reply: str = "") -> HandoverState:
+        async with self.database.begin() as tx:
+            send_in = await HandoverAnswerStore(tx).send_in(handover.ref)
+        every, reminded = self.settings.remind_every, handover.reminded
+        return HandoverState(handover.open, handover.taken_by, every, reply, reminded, send_in)
 
     async def _get(self, ref: ConversationTurn) -> Handover | None:
         async with self.database.begin() as tx:
@@ -226,20 +300,21 @@ class LiveHandoverActivities(HandoverActivities):
             transcript = await TranscriptStore(tx).read(ref.thread)
         before = [each.message for each in transcript.messages if each.turn < ref.turn and each.message.spoken]
         address = readers.link(ref.thread) if readers.workspace else ""
-        return blocks.card(handover, question, before[-RECENT_MESSAGES:], decided, address)
+        recent, on_call = before[-RECENT_MESSAGES:], self.settings.on_call
+        return blocks.card(handover, question, recent, decided, address, on_call)
 
     async def _notify(self, handover: Handover, what: str, user: str, words: str) -> None:
         """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
         ref = handover.ref
         try:
-            await self._post(ref, what, ref.thread, formatting.notice("", mentions=(user,), headline=words))
+            await self.posts.post(ref, what, ref.thread, formatting.notice("", mentions=(user,), headline=words))
         except InternalError:
             raise
         except Permanent as refused:
             _log.warning("asker_not_notified", handover=ref.key, change=what, reason=str(refused))
             text = f"{refused} The other thread was not told that you have {what} the handover."
             card = (await self._with_card(handover)).card
-            await self._post(ref, f"throttle_notices_due:{what}", card, formatting.notice(text, mentions=(user,)))
+            await self.posts.post(ref, f"untold:{what}", card, formatting.notice(text, mentions=(user,)))
 
     # -- From the asker to the person ------------------------------------------------------------------------------
 
@@ -267,110 +342,94 @@ class LiveHandoverActivities(HandoverActivities):
         missed = False
         for each in written:
             what = f"said:{each.message_id}"
-            posted = await self._parts(handover, what)
+            posted = await self.posts.parts(handover.ref, what)
             is_new = not posted and not each.deleted and each.user_id != handover.taken_by
             missed = missed or (is_new and not handover.open)
             if posted or (is_new and handover.open):
                 handover = await self._with_card(handover)
                 rendered = formatting.notice(_text(each), mentions=(each.user_id,), headline="wrote")
                 old = posted if each.deleted or each.edited else ()
-                await self._reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED)
+                await self.posts.reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED)
         return missed
 
     # -- From the person to the asker ------------------------------------------------------------------------------
 
-    async def relay_to_asker(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
-        """Show what a person wrote under a card, whose thread `owner` has, in the asker's thread. An answer takes a
-        free handover. Returns whether there is such a handover; else nothing has happened."""
+    async def receive_message(self, owner: ThreadOwner, message: IncomingMessage) -> bool:
+        """Store a message that was written under a card, whose thread `owner` has, and tell the handover's workflow if
+        it concerns the asker: it takes the handover, or it is a reply or a correction of one. Words that are meant for
+        colleagues go nowhere. Returns whether there is such a handover; otherwise nothing has happened."""
         handover = await self._get(ref_of(owner))
         if handover is None:
             return False
         handover, message = await self._with_card(handover), redact_message(message)
+        stored = await self._store(handover.ref, message)
+        if stored and stored.answer.state is not ReplyState.INTERNAL:
+            await self._press(handover, message, WRITTEN, reply_value(handover.ref, stored.answer.message_id))
+            return True  # the workflow marks it as shown: until then the catch-up sends it again
+        if stored and _takes(stored, message, handover):
+            await self._press(handover, message, TAKE, handover.ref.key)
+        elif stored and stored.is_new and message.kind == MessageKind.MESSAGE:
+            await self._hint(handover, message)
         async with self.database.begin() as tx:
-            answer = await HandoverAnswerStore(tx).store(handover.ref, message)
-        if answer:
-            is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
-            if is_new and handover.open and not handover.taken_by:
-                await self._take_by_answer(handover, message)
-            handover = await self._get(handover.ref) or handover  # somebody may have closed it meanwhile
-            await self._answer_or_report(handover, message, answer)
-        async with self.database.begin() as tx:  # last: until then the catch-up sends it again
             await HandoverAnswerStore(tx).mark_shown(handover.ref, message.id)
-        _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
+        _log.info("message_under_card", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
-    async def _take_by_answer(self, handover: Handover, message: IncomingMessage) -> None:
-        """Press Take for the author, so that the workflow knows it, and the card and the asker are told. The record is
-        written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on."""
-        ref, user, place = handover.ref, message.sender_id, (handover.channel, handover.card_ts)
-        key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
-        press = ButtonPress(user, TAKE, ref.key, key, at, *place)
-        await self.workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
+    async def _store(self, ref: ConversationTurn, message: IncomingMessage) -> StoredAnswer | None:
+        """Store a message; one that takes the handover does so at once, since the workflow may be waiting for Slack,
+        and the agent is to be silent from now on."""
         async with self.database.begin() as tx:
-            await HandoverStore(tx).take(ref, user)
+            await ConversationStore(tx).lock(ref.thread)  # before the handover is read: nobody closes it meanwhile
+            handover = await HandoverStore(tx).get(ref)
+            stored = await HandoverAnswerStore(tx).store(handover, message) if handover else None
+            if handover and stored and _is_taken_by(stored, message, handover):
+                await HandoverStore(tx).take(ref, message.sender_id)
+        return stored
 
-    async def _answer_or_report(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
-        """Where nothing more can be posted, the author is told so."""
+    async def _press(self, handover: Handover, message: IncomingMessage, action: str, value: str) -> None:
+        """Press for the author of a message, so that the workflow knows of it."""
+        key, at = f"{WRITTEN_KEY}{message.id}", float(seconds(message.ts))
+        press = ButtonPress(message.sender_id, action, value, key, at, handover.channel, handover.card_ts)
+        await self.workflows.start(handover_start(handover.ref, press))
+
+    async def _hint(self, handover: Handover, message: IncomingMessage) -> None:
+        """Tell the person who has the thread, once and in private, that their first message was not sent: they may have
+        meant it for the asker."""
+        if not handover.open or message.sender_id != handover.taken_by:
+            return
+        async with self.database.begin() as tx:
+            first = await HandoverAnswerStore(tx).is_first_of(handover.ref, message.sender_id)
+        if not first:
+            return
         try:
-            await self._answer(handover, message, answer)
-        except InternalError:
-            raise
-        except Permanent as refused:  # else what people write under the card next would wait behind it for ever
-            _log.warning("reply_not_relayed", handover=handover.ref.key, reason=str(refused))
-            words = blocks.NOT_CHANGED if message.kind in _CORRECTIONS else blocks.NOT_POSTED
-            notice = formatting.notice(f"{refused} {words}", mentions=(message.sender_id,))
-            await self._post(handover.ref, f"unsaid:{message.id}", handover.card, notice)
+            place, user = handover.card, message.sender_id
+            await self.slack.post_ephemeral(place.channel, user, blocks.INTERNAL_HINT, place.ts)
+        except (Permanent, Transient) as error:
+            _log.info("hint_not_shown", handover=handover.ref.key, reason=str(error))
 
-    async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
-        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and no more."""
-        ref, thread, what = handover.ref, handover.ref.thread, f"answer:{answer.message_id}"
-        parts, text = await self._parts(handover, what), _text(answer)
-        rendered = formatting.notice(text, mentions=(answer.user_id,), headline="answers")
-        note = f"{answer.user_id}, a person of the team, answered: {text}"
-        if message.kind in _CORRECTIONS:
-            if not parts:
-                return
-            async with self.database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
-                await TranscriptStore(tx).rewrite(thread, f"h:{answer.message_id}", note)
-            await self._reword(ref, what, thread, rendered, parts, blocks.REMOVED)
-        elif handover.closed_before(float(seconds(message.ts))) and not parts:
-            # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
-            if not answer.deleted:
-                await self._post(ref, f"over:{message.id}", handover.card, formatting.notice(blocks.ALREADY_CLOSED))
-        elif text and not answer.deleted:
-            await self._post(ref, what, thread, rendered)
-            async with self.database.begin() as tx:  # the agent knows later what a person has answered in its place
-                snapshot = await ConversationStore(tx).snapshot(thread)
-                if snapshot.exists:
-                    entry = (f"h:{message.id}", Message(Role.ASSISTANT, note))
-                    await TranscriptStore(tx).append(thread, snapshot.turn, 0, [entry])
 
-    # -- Posts -----------------------------------------------------------------------------------------------------
+def reply_id(press: ButtonPress) -> str:
+    """The id of the message under the card that a press is about; of a reply in a modal, one made of the press."""
+    return f"modal:{press.key}" if press.action_id == REPLY else message_of(press.value)
 
-    async def _post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
-        post = Post(post_key(ref, what), place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
-        await self.outbox.publish(post)
 
-    async def _parts(self, handover: Handover, what: str) -> list[str]:
-        """The `ts` of each message that was posted for this."""
-        async with self.database.begin() as tx:
-            return list(await PostStore(tx).part_timestamps(post_key(handover.ref, what)))
+def _takes(stored: StoredAnswer, message: IncomingMessage, handover: Handover) -> bool:
+    """Whether a message is the word by which its author takes the handover."""
+    spoken = message.kind == MessageKind.MESSAGE and not stored.answer.deleted
+    return spoken and stored.answer.words(handover.user_id).intent is Intent.TAKE
 
-    async def _reword(
-        self,
-        ref: ConversationTurn,
-        what: str,
-        place: Thread,
-        rendered: Sequence[Rendered],
-        parts: Sequence[str],
-        rest: str,
-    ) -> None:
-        """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more; post
-        the parts by which it is longer."""
-        for number, ts in enumerate(parts):
-            now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
-            await self.slack.update(place.channel, ts, now.text, now.blocks)
-        await self._post(ref, what, place, rendered)
+
+def _is_taken_by(stored: StoredAnswer, message: IncomingMessage, handover: Handover) -> bool:
+    """Whether a message takes a free handover: a reply does so as well as the word."""
+    explicit = stored.answer.state is ReplyState.HELD or _takes(stored, message, handover)
+    return explicit and stored.is_new and not handover.taken_by
+
+
+def _undo_refusal(state: ReplyState | None) -> str:
+    """Tell the person who pressed Undo why nothing was undone; empty if it was."""
+    if state is ReplyState.UNDONE:
+        return ""
+    return blocks.UNDO_TOO_LATE if state in (ReplyState.SENDING, ReplyState.SENT) else blocks.NOT_HELD
 
 
 def _text(message: HandoverMessage) -> str:

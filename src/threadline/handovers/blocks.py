@@ -1,26 +1,49 @@
-"""The card of a handover with its two buttons, and what is said of it in both threads. Pure."""
+"""The card of a handover with its buttons, the modal and the previews of replies, and texts in both threads. Pure."""
 
 from collections.abc import Sequence
 
 from threadline.decisions.model import DecisionRound, EscalationReason
-from threadline.handovers.model import CLOSE, TAKE, Handover
+from threadline.handovers.model import CLOSE, REPLY, TAKE, UNDO, Handover, reply_value
+from threadline.handovers.reply import HandoverAnswer, ReplyState
 from threadline.models.model import Message
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import Rendered, context, escape_all, fallback_text, link, mention, section
+from threadline.slack import formatting
+from threadline.slack.formatting import Block, Rendered, context, escape_all, fallback_text, link, mention, section
 from threadline.slack.model import FileRef
 
 _MAX_QUESTION, _MAX_LINE, _MAX_DETAIL = 1_500, 200, 400
 """Characters as Slack counts them; together within the 3,000 of a section."""
-TAKEN_BY = "has taken this over and answers here from now on."
+MAX_REPLY = 3_000
+"""Characters of a modal's field: https://docs.slack.dev/reference/block-kit/block-elements/plain-text-input-element."""
+TAKEN_BY = "has taken this over and answers here. I stay silent until they are done."
 CLOSED_BY = "has closed the handover. I answer here again."
-"""Said in the asker's thread, behind the name of who did it."""
-NOBODY_YET = "Nobody has taken this over yet. The person who asked is still waiting for an answer."
-ALREADY_CLOSED = "This handover is closed, so your message was not posted in the other thread. Write there instead."
-NOT_POSTED = "Your message was not posted in the other thread. Send it again once the problem is fixed."
-NOT_CHANGED = "Your change was not made in the other thread, which still shows the old text."
+"""Said in the asker's thread, after the name of the person."""
+ANSWERS = "answers"
+"""In the asker's thread, between the name of the person and the reply."""
+NOBODY_YET = "Nobody has taken this over yet, and the person who asked is still waiting. Press *Take it* on the card."
+ALREADY_CLOSED = "This handover is closed, so your reply was not posted in the other thread. Write there instead."
+NOT_POSTED = "Your reply was not posted in the other thread. Send it again once the problem is fixed."
+NOT_CHANGED = (
+    "Your change was not made in the other thread, which still shows the old text. "
+    "Make it again once the problem is fixed: edit your message, or delete it."
+)
+NOT_MARKED = (
+    "Your edit does not begin with `reply:`, so it stays here, and the other thread still shows your old text. "
+    "To change it there, begin the message with `reply:` again. To remove it there, delete the message."
+)
+INTERNAL_HINT = (
+    "Only your team reads this. To answer the person who asked, press *Reply* on the card, "
+    "or begin your message with `reply:`."
+)
+EMPTY_REPLY = "Your reply was empty, so nothing was sent. Press *Reply* to write another."
+UNDO_TOO_LATE = (
+    "The reply was already on its way, so it was not undone. Delete or edit your message to change it there."
+)
+NOT_HELD = "This reply is not waiting to be sent any more, so nothing was changed."
 DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
 """Stand for a deleted message, and where a part of an answer stood that has fewer parts now."""
-_POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
+_INTERNAL = "Messages here stay in your team."
+_HOW_TO_REPLY = "To answer, press *Reply* or begin a message with `reply:`. You then have ten seconds to undo it."
 _WHY = {
     EscalationReason.LOW_CONFIDENCE: "the agent is not sure enough",
     EscalationReason.SENSITIVE_TOPIC: "the topic is sensitive",
@@ -37,9 +60,11 @@ def card(
     recent: Sequence[Message] = (),
     decided: DecisionRound | None = None,
     address: str = "",
+    on_call: Sequence[str] = (),
 ) -> Rendered:
     """The message with which people are asked to take a thread over, as it is now: what they are to know before.
-    `recent`: the last messages before the question. `address`: of the asker's thread; empty without one."""
+    `recent`: the last messages before the question. `address`: of the asker's thread; empty without one. `on_call`:
+    users and groups that are called."""
     judgement = decided.judgement if decided else None
     reason = _WHY[(judgement and judgement.reason) or EscalationReason.DECIDED]
     # Cut behind the quoting, which makes a column of short lines three times as long.
@@ -56,18 +81,63 @@ def card(
         conflict = decided.factors is not None and decided.factors.conflict
         found = "*Sources, which contradict each other:* " if conflict else "*Sources:* "
         facts.append(found + _cut("; ".join(each.cited for each in decided.sources), _MAX_DETAIL))
+    called = " ".join(mention(each) for each in on_call)
+    headline = " ".join(filter(None, (called, f"{mention(handover.user_id)} *needs a person* in {place}:")))
     blocks = [
-        section(f"*A person is needed.* {mention(handover.user_id)} asks in {place}:\n{asked}"),
+        section(f"{headline}\n{asked}"),
         section("\n".join(facts)),
         context(_state(handover)),
     ]
     if handover.open:
         take = {"text": {"type": "plain_text", "text": "Take it"}, "action_id": TAKE, "style": "primary"}
+        reply = {"text": {"type": "plain_text", "text": "Reply"}, "action_id": REPLY}
         close = {"text": {"type": "plain_text", "text": "Close"}, "action_id": CLOSE}
-        value, shown = handover.ref.key, [close] if handover.taken_by else [take, close]
+        value, shown = handover.ref.key, [reply, close] if handover.taken_by else [take, reply, close]
         buttons = [{"type": "button", **each, "value": value} for each in shown]
         blocks.append({"type": "actions", "block_id": f"handover:{value}", "elements": buttons})
-    return Rendered(fallback_text("A person is needed", f"{question}\n{reason}"), tuple(blocks))
+    return Rendered(fallback_text("Somebody needs a person", f"{question}\n{reason}", called), tuple(blocks))
+
+
+def preview(handover: Handover, answer: HandoverAnswer, hold: float) -> Rendered:
+    """A reply under the card, as the asker gets it, with how it stands and, while it is held, a button to undo it. Of a
+    long one the first part is shown."""
+    text = DELETED if answer.deleted else with_files(answer.words(handover.user_id).text or answer.text, answer.files)
+    parts = formatting.notice(text)
+    heading = f"{mention(answer.user_id)} replies to {mention(handover.user_id)}:"
+    state = _reply_state(handover, answer, hold)
+    more = "" if len(parts) == 1 else f" The reply has {len(parts)} parts, of which this is the first."
+    blocks: list[Block] = [section(heading), *parts[0].blocks, context(f"{state}{more}")]
+    if answer.state is ReplyState.HELD:
+        value = reply_value(handover.ref, answer.message_id)
+        label = {"type": "plain_text", "text": "Undo"}
+        button = {"type": "button", "text": label, "action_id": UNDO, "style": "danger", "value": value}
+        blocks.append({"type": "actions", "elements": [button]})
+    return Rendered(fallback_text(state, text), tuple(blocks))
+
+
+def reply_modal(value: str, channel: str, thread_ts: str) -> Block:
+    """The modal in which a person writes a reply. `value`: of the pressed button; the place is where they are told what
+    became of it. See https://docs.slack.dev/reference/views/modal-views."""
+    label = {"type": "plain_text", "text": "Your reply"}
+    field = {"type": "plain_text_input", "action_id": REPLY, "multiline": True, "max_length": MAX_REPLY}
+    hint = "The person who asked reads exactly this, ten seconds after you send it. Until then you can undo it."
+    return {
+        "type": "modal",
+        "callback_id": REPLY,
+        "private_metadata": f"{channel} {thread_ts} {value}",
+        "title": {"type": "plain_text", "text": "Reply"},
+        "submit": {"type": "plain_text", "text": "Send"},
+        "close": {"type": "plain_text", "text": "Cancel"},
+        "blocks": [
+            {
+                "type": "input",
+                "block_id": REPLY,
+                "label": label,
+                "element": field,
+                "hint": {"type": "plain_text", "text": hint},
+            }
+        ],
+    }
 
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:
@@ -81,8 +151,26 @@ def _state(handover: Handover) -> str:
     if handover.closed_by:
         return f"Closed by {mention(handover.closed_by)}. The agent answers there again."
     if handover.taken_by:
-        return f"Taken by {mention(handover.taken_by)}. {_POSTED_THERE}"
-    return f"Take it, then answer in this thread. {_POSTED_THERE}"
+        return f"Taken by {mention(handover.taken_by)}. {_INTERNAL} {_HOW_TO_REPLY}"
+    return (
+        f"Press *Take it* or write *take* to have the agent stay silent there; a reply takes it as well. "
+        f"{_INTERNAL} {_HOW_TO_REPLY}"
+    )
+
+
+def _reply_state(handover: Handover, answer: HandoverAnswer, hold: float) -> str:
+    match answer.state:
+        case ReplyState.HELD:
+            return f"It is sent in {hold:.0f} seconds. Press *Undo* to stop it."
+        case ReplyState.SENT:
+            return f":white_check_mark: Sent to {mention(handover.user_id)}."
+        case ReplyState.UNDONE if answer.undone_by:
+            return f"Not sent: {mention(answer.undone_by)} has undone it."
+        case ReplyState.UNDONE:
+            return "Not sent: its author has taken it back."
+        case ReplyState.REFUSED:
+            return "Not sent: Slack did not accept it, see the message about it."
+    return "It is on its way."
 
 
 def _cut(text: str, limit: int) -> str:

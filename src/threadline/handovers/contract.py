@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from threadline.conversations.model.conversation import ConversationTurn
-from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id, parse_button
+from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id, parse_value
 from threadline.threads.activity_options import POST, STORE, activity_options
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
@@ -13,13 +13,15 @@ from threadline.threads.workflow_client import WorkflowStart
 @dataclass(frozen=True)
 class HandoverState:
     """`open`: there is such a handover, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
-    `remind_every`: seconds. `reply`: what only the person who pressed is told. `reminded`: how often people were."""
+    `remind_every`: seconds. `reply`: what only the person who pressed is told. `reminded`: how often people were.
+    `send_in`: seconds until the next reply is to be posted in the asker's thread; None while none is held."""
 
     open: bool
     taken_by: str = ""
     remind_every: float = 0.0
     reply: str = ""
     reminded: int = 0
+    send_in: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,29 @@ class HandoverActivities(ABC):
     @activity_options(replace(POST, never_gives_up=True))
     @abstractmethod
     async def open_handover(self, ref: ConversationTurn) -> HandoverState:
-        """Post the card once: question, context, reason, sources, confidence. A posted one is brought up to date."""
+        """Post the card once: question, context, reason, sources, confidence. A posted one is brought up to date, and
+        so are replies that are held and not shown yet."""
 
     @activity_options(STORE)
     @abstractmethod
     async def press_handover(self, press: ButtonPress) -> HandoverState:
-        """Let a press take it or close it; of two who take it the first one has it."""
+        """Let a press take it, close it, reply or undo a reply; of two who take it the first one has it."""
 
     @activity_options(POST)
     @abstractmethod
     async def show_handover(self, ref: ConversationTurn) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
+
+    @activity_options(POST)
+    @abstractmethod
+    async def show_reply(self, press: ButtonPress) -> HandoverState:
+        """Show under the card how a reply stands, and in the asker's thread a correction of one that was sent. The time
+        in which a reply can be undone begins when it is shown."""
+
+    @activity_options(POST)
+    @abstractmethod
+    async def send_replies(self, ref: ConversationTurn) -> HandoverState:
+        """Post the replies whose time to undo them is over in the asker's thread, each once and in their order."""
 
     @activity_options(POST)
     @abstractmethod
@@ -69,5 +83,5 @@ def handover_start(ref: ConversationTurn, press: ButtonPress | None = None) -> W
 
 def handover_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
     """The workflow that a press is for; None where the button was made for no handover of this team."""
-    ref = parse_button(press.value)
+    ref = parse_value(press.value)
     return handover_start(ref, press) if ref and ref.thread.team == team else None

@@ -11,9 +11,17 @@ HANDOVER_WORKFLOW = "HandoverWorkflow"
 HANDOVER = "handover"
 """The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 TAKE, CLOSE = "handover_take", "handover_close"
-"""The buttons' ids (`action_id` in Slack's words)."""
-ANSWER_PRESS = "answer:"
-"""How the key of a press begins that an answer under the card makes for its author."""
+REPLY, UNDO = "handover_reply", "handover_undo"
+"""The buttons' ids (`action_id` in Slack's words). *Reply* opens a modal of the same id (`callback_id`), and what a
+person sends with it is a press of it with a text."""
+WRITTEN = "handover_written"
+"""No button: somebody has written, edited or deleted a message under the card that concerns the asker."""
+WRITTEN_KEY = "answer:"
+"""How the key of a press begins that a message under the card makes for its author; the message's id follows."""
+HOLD = 10.0
+"""Seconds for which a reply can be undone, from the moment on when it is shown under the card."""
+SEND_AGAIN = 60.0
+"""Seconds until replies are tried again that could not be posted for a reason that nobody foresaw."""
 MAX_REMINDERS = 5
 """Until somebody has taken it."""
 LOOK_EVERY = 86_400.0
@@ -22,7 +30,7 @@ nobody tells their workflows."""
 CARD = "card"
 """The card's own post among those of its handover; see `post_key`."""
 
-_VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}):([1-9][0-9]{0,8})")
+_VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}):([1-9][0-9]{0,8})(?: (\S{1,150}))?")
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,21 @@ def post_key(ref: ConversationTurn, what: str) -> str:
     return f"handover:{ref.key}:{what}"
 
 
-def parse_button(value: str) -> ConversationTurn | None:
+def parse_value(value: str) -> ConversationTurn | None:
     """The handover whose button carries this value; None for another button."""
     found = _VALUE.fullmatch(value)
     return ConversationTurn(Thread(found[1], found[2], found[3]), int(found[4])) if found else None
+
+
+def reply_value(ref: ConversationTurn, message_id: str) -> str:
+    """The value of a button, or of a press without one, that is about one message under the card."""
+    return f"{ref.key} {message_id}"
+
+
+def message_of(value: str) -> str:
+    """The message under the card that a button's value names; empty for none."""
+    found = _VALUE.fullmatch(value)
+    return (found[5] or "") if found else ""
 
 
 def ref_of(owner: ThreadOwner) -> ConversationTurn:

@@ -1,11 +1,11 @@
-"""HandoverStore and HandoverAnswerStore: turns that were given to a person, and what was written under their cards."""
+"""HandoverStore and HandoverAnswerStore: turns that were given to a person, and what people wrote under their cards."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select, text, update
+from sqlalchemy import Row, Select, and_, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationTurn
@@ -16,11 +16,12 @@ from threadline.decisions.model import DecisionOutcome
 from threadline.decisions.reports import JudgedDecision
 from threadline.decisions.store import DecisionStore, round_of
 from threadline.handovers.model import Handover
+from threadline.handovers.reply import WAITING, HandoverAnswer, Intent, ReplyState, next_state
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
 from threadline.slack.text import with_forwarded
-from threadline.threads.message_table import MessageTable, log_quarantined
-from threadline.threads.model import IncomingMessage
+from threadline.threads.message_table import MessageTable, log_quarantined, seconds
+from threadline.threads.model import IncomingMessage, MessageKind
 from threadline.threads.phrases import THUMBS
 
 _row, _answer = handovers.c, handover_answers.c
@@ -37,8 +38,7 @@ ORDER BY said_at, id
 
 @dataclass(frozen=True)
 class HandoverMessage:
-    """What somebody wrote in the asker's thread or under the card, as it reads now, with what they forward; a deleted
-    one has no text."""
+    """A message in the asker's thread as it reads now, with what its author forwards; a deleted one has no text."""
 
     message_id: str
     user_id: str
@@ -66,8 +66,10 @@ class HandoverStore(Store):
         return await self._one(_HANDOVERS.where(in_thread(thread), _row.closed_at.is_(None)))
 
     async def open_page(self, after: int, limit: int) -> list[Handover]:
-        """Those that nobody has closed, in the order of their ids, from the one behind `after` on."""
-        page = _HANDOVERS.where(_row.closed_at.is_(None), _row.conversation_id > after)
+        """Handovers that are open or still have a reply to post, in the order of their ids, after the id `after`."""
+        mine = and_(_answer.conversation_id == _row.conversation_id, _answer.turn == _row.turn)
+        has_replies = exists().where(mine, _answer.reply_state.in_(WAITING))
+        page = _HANDOVERS.where(or_(_row.closed_at.is_(None), has_replies), _row.conversation_id > after)
         page = page.order_by(None).order_by(_row.conversation_id).limit(limit)
         return [_handover(each) for each in await self._tx.execute(page)]
 
@@ -101,7 +103,7 @@ class HandoverStore(Store):
         """What people wrote that a turn has taken up."""
         row = await ConversationStore(self._tx).lock(thread)
         found = await self._tx.execute(_ASKER_MESSAGES, {"id": row.id, "turn": turn})
-        return [_message(each, deleted=each.deleted, edited=each.edited) for each in found]
+        return [_message(each) for each in found]
 
     async def _one(self, query: Select[Any]) -> Handover | None:
         row = (await self._tx.execute(query.limit(1))).first()
@@ -111,6 +113,12 @@ class HandoverStore(Store):
         row = await ConversationStore(self._tx).lock(ref.thread)
         mine = (_row.conversation_id == row.id, _row.turn == ref.turn, *where)
         await self._tx.execute(update(handovers).where(*mine).values(**values))
+
+
+def _message(row: Row[Any]) -> HandoverMessage:
+    files = tuple(FileRef(**file) for file in row.files)
+    shown = with_forwarded(row.message_text, row.forwarded)
+    return HandoverMessage(row.message_id, row.sender_id, shown, files, row.deleted, row.edited)
 
 
 _HANDOVERS = (
@@ -130,8 +138,10 @@ def _handover(row: Row[Any]) -> Handover:
     )
 
 
-# -- Answers under a card ------------------------------------------------------------------------------------------
+# -- Messages under a card ----------------------------------------------------------------------------------------
 
+
+ANSWERS = MessageTable(handover_answers, "conversation_id")
 
 _CLEAR_OLD_EDITS = text("""
 UPDATE handover_answers a SET message_text = '', forwarded = '', files = '[]'
@@ -139,26 +149,119 @@ WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = 
     SELECT FROM handover_answers n
     WHERE n.conversation_id = :id AND n.message_type = 'edit' AND n.correction_of = :original AND n.version > a.version)
 """)
-"""Of what somebody has edited no older words are kept."""
+"""Keeps no older words of what somebody has edited."""
+
+_CLAIM_DUE = text("""
+WITH waiting AS (
+    SELECT message_id, bool_and(reply_state = 'sending' OR coalesce(send_at <= now(), false)) OVER (
+               ORDER BY said_at, message_id) AS due
+    FROM handover_answers
+    WHERE conversation_id = :id AND turn = :turn AND reply_state IN ('held', 'sending')
+)
+UPDATE handover_answers a SET reply_state = 'sending'
+FROM waiting WHERE a.conversation_id = :id AND a.message_id = waiting.message_id AND waiting.due
+RETURNING a.message_id, a.said_at
+""")
+"""A reply waits for those before it, so that their order stays."""
+
+_SEND_IN = text("""
+SELECT CASE WHEN reply_state = 'sending' THEN 0 ELSE greatest(0, extract(epoch FROM send_at - now())) END
+FROM handover_answers
+WHERE conversation_id = :id AND turn = :turn AND reply_state IN ('held', 'sending')
+ORDER BY said_at, message_id LIMIT 1
+""")
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """`answer`: the message, or the one that it corrects. `is_new`: it was not stored before this call."""
+
+    answer: HandoverAnswer
+    is_new: bool
 
 
 class HandoverAnswerStore(Store):
-    """What people wrote under cards. The catch-up compares Slack with it."""
+    """The catch-up compares Slack with it."""
 
-    async def store(self, ref: ConversationTurn, message: IncomingMessage) -> HandoverMessage | None:
-        """Store a message, which is without secrets, and bring what it corrects to its newest wording, whichever of
-        them came first. What cannot be read goes into quarantine. Returns what is to be shown: the message, or the one
-        that it corrects, as it reads now; None where it was shown before, or what it corrects is not stored."""
+    async def store(self, handover: Handover, message: IncomingMessage) -> StoredAnswer | None:
+        """Store a message, bring what it corrects to its newest wording, and decide what becomes of the reply.
+
+        `message` contains no secret. The order in which a message and its corrections arrive does not matter, and a
+        second call with the same message decides nothing. What cannot be read goes into quarantine.
+
+        Returns:
+            The message or the one that it corrects; None if nothing is left to do for it, or what it corrects is not
+            stored.
+        """
+        ref = handover.ref
         row = await ConversationStore(self._tx).lock(ref.thread)
         if await self.shown_ids([message.id]):
             return None
+        original = message.correction_of or message.id
+        before = await self._find(row.id, original)
         stored = await ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
         log_quarantined(ref.thread, stored.quarantined)
-        original = message.correction_of or message.id
         await self._tx.execute(_CLEAR_OLD_EDITS, {"id": row.id, "original": original})
-        mine = (_answer.conversation_id == row.id, _answer.message_id == original)
-        found = (await self._tx.execute(select(handover_answers).where(*mine))).one_or_none()
-        return _message(found, deleted=found.redacted_at is not None, edited=False) if found else None
+        after = await self._find(row.id, original)
+        if after is None:
+            return None
+        if stored.new and not _reads_alike(before, after):
+            after = await self._decide(row.id, handover, after, message)
+        return StoredAnswer(after, bool(stored.new))
+
+    async def get(self, ref: ConversationTurn, message_id: str) -> HandoverAnswer | None:
+        conversation = await ConversationStore(self._tx).find_id(ref.thread)
+        return await self._find(conversation, message_id) if conversation else None
+
+    async def waiting(self, ref: ConversationTurn) -> list[HandoverAnswer]:
+        """Replies that are held or on their way, in the order in which they were written."""
+        conversation = await ConversationStore(self._tx).find_id(ref.thread)
+        mine = (_answer.conversation_id == conversation, _answer.turn == ref.turn, _answer.reply_state.in_(WAITING))
+        found = select(handover_answers).where(*mine).order_by(_answer.said_at, _answer.message_id)
+        return [_answer_of(row) for row in await self._tx.execute(found)]
+
+    async def is_first_of(self, ref: ConversationTurn, user_id: str) -> bool:
+        """Whether a user has written one message under the card so far that is meant for colleagues."""
+        conversation = await ConversationStore(self._tx).find_id(ref.thread)
+        mine = (_answer.conversation_id == conversation, _answer.turn == ref.turn, _answer.sender_id == user_id)
+        internal = (_answer.message_type == MessageKind.MESSAGE, _answer.reply_state == ReplyState.INTERNAL)
+        written = select(func.count()).select_from(handover_answers).where(*mine, *internal)
+        return (await self._tx.execute(written)).scalar_one() == 1
+
+    async def start_hold(self, ref: ConversationTurn, message_id: str, hold: float) -> None:
+        """Begin the seconds in which a held reply can be undone; first write wins."""
+        ends = func.now() + func.make_interval(0, 0, 0, 0, 0, 0, hold)
+        held = (_answer.reply_state == ReplyState.HELD, _answer.send_at.is_(None))
+        await self._write(ref, message_id, *held, send_at=ends)
+
+    async def end_holds(self, ref: ConversationTurn) -> None:
+        """Make all held replies due."""
+        row = await ConversationStore(self._tx).lock(ref.thread)
+        held = (_answer.conversation_id == row.id, _answer.turn == ref.turn, _answer.reply_state == ReplyState.HELD)
+        await self._tx.execute(update(handover_answers).where(*held).values(send_at=func.now()))
+
+    async def undo(self, ref: ConversationTurn, message_id: str, user_id: str) -> HandoverAnswer | None:
+        """Withdraw a reply if it is still held. Returns it as it is then; None if it is not stored."""
+        held = _answer.reply_state == ReplyState.HELD
+        await self._write(ref, message_id, held, reply_state=ReplyState.UNDONE, undone_by=user_id)
+        return await self.get(ref, message_id)
+
+    async def claim_due(self, ref: ConversationTurn) -> list[str]:
+        """Take the replies whose time to undo them is over; from now on Undo comes too late. Returns their ids in
+        order, with those that an earlier call took and did not settle."""
+        row = await ConversationStore(self._tx).lock(ref.thread)
+        claimed = list(await self._tx.execute(_CLAIM_DUE, {"id": row.id, "turn": ref.turn}))
+        return [each.message_id for each in sorted(claimed, key=lambda each: (each.said_at, each.message_id))]
+
+    async def send_in(self, ref: ConversationTurn) -> float | None:
+        """Seconds until the next reply is due; None if none is held, or if it is not shown yet."""
+        conversation = await ConversationStore(self._tx).find_id(ref.thread)
+        seconds_left = (await self._tx.execute(_SEND_IN, {"id": conversation, "turn": ref.turn})).scalar_one_or_none()
+        return None if seconds_left is None else float(seconds_left)
+
+    async def settle(self, ref: ConversationTurn, message_id: str, state: ReplyState) -> None:
+        """Record what became of a reply that was on its way."""
+        await self._write(ref, message_id, _answer.reply_state == ReplyState.SENDING, reply_state=state)
 
     async def restore(self, conversation_id: int, original: str) -> None:
         """Bring back an answer whose deletion was inferred. What was taken out of the asker's thread stays out."""
@@ -166,10 +269,8 @@ class HandoverAnswerStore(Store):
         await ANSWERS.restore(self._tx, row.id, original)
 
     async def mark_shown(self, ref: ConversationTurn, message_id: str) -> None:
-        """A message needs nothing more: it was said to who asks, or there was nothing to say."""
-        row = await ConversationStore(self._tx).lock(ref.thread)
-        mine = (_answer.conversation_id == row.id, _answer.message_id == message_id)
-        await self._tx.execute(update(handover_answers).where(*mine).values(shown_at=func.now()))
+        """Record that a message needs nothing more: it is shown where it belongs, or there is nothing to show."""
+        await self._write(ref, message_id, shown_at=func.now())
 
     async def ids_under_card(self, ref: ConversationTurn) -> set[str]:
         """The messages that were written under this card; others are under the thread's other cards."""
@@ -178,18 +279,52 @@ class HandoverAnswerStore(Store):
         return set((await self._tx.execute(mine)).scalars())
 
     async def shown_ids(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages need nothing more, of whichever handover."""
+        """Which of these messages need nothing more, of any handover."""
         shown = select(_answer.message_id).where(_answer.message_id.in_(ids), _answer.shown_at.is_not(None))
         return set((await self._tx.execute(shown)).scalars())
 
+    async def _decide(
+        self, conversation: int, handover: Handover, answer: HandoverAnswer, event: IncomingMessage
+    ) -> HandoverAnswer:
+        """Record what a message becomes by an event that changed its wording; a held reply is held anew."""
+        is_reply = answer.words(handover.user_id).intent is Intent.REPLY
+        late = handover.closed_before(float(seconds(event.version or event.ts)))
+        state = next_state(answer.state, is_reply=is_reply, deleted=answer.deleted, late=late)
+        mine = (_answer.conversation_id == conversation, _answer.message_id == answer.message_id)
+        values: dict[str, Any] = {"reply_state": state}
+        if state is ReplyState.HELD:
+            values |= {"send_at": None, "undone_by": ""}
+        await self._tx.execute(update(handover_answers).where(*mine).values(**values))
+        return await self._find(conversation, answer.message_id) or answer
 
-ANSWERS = MessageTable(handover_answers, "conversation_id")
+    async def _find(self, conversation: int, message_id: str) -> HandoverAnswer | None:
+        mine = (_answer.conversation_id == conversation, _answer.message_id == message_id)
+        row = (await self._tx.execute(select(handover_answers).where(*mine))).one_or_none()
+        return _answer_of(row) if row else None
+
+    async def _write(self, ref: ConversationTurn, message_id: str, *where: Any, **values: Any) -> None:
+        row = await ConversationStore(self._tx).lock(ref.thread)
+        mine = (_answer.conversation_id == row.id, _answer.message_id == message_id, *where)
+        await self._tx.execute(update(handover_answers).where(*mine).values(**values))
 
 
-def _message(row: Row[Any], *, deleted: bool, edited: bool) -> HandoverMessage:
-    files = tuple(FileRef(**file) for file in row.files)
-    shown = with_forwarded(row.message_text, row.forwarded)
-    return HandoverMessage(row.message_id, row.sender_id, shown, files, deleted, edited)
+def _reads_alike(before: HandoverAnswer | None, after: HandoverAnswer) -> bool:
+    if before is None:
+        return False
+    return (before.text, before.files, before.deleted) == (after.text, after.files, after.deleted)
+
+
+def _answer_of(row: Row[Any]) -> HandoverAnswer:
+    return HandoverAnswer(
+        row.message_id,
+        row.sender_id,
+        row.message_text,
+        tuple(FileRef(**file) for file in row.files),
+        deleted=row.redacted_at is not None,
+        state=ReplyState(row.reply_state),
+        undone_by=row.undone_by,
+        is_shown_as_held=row.send_at is not None,
+    )
 
 
 # -- What came of decisions ----------------------------------------------------------------------------------------

@@ -29,5 +29,6 @@ handover_answers = Table(
     required("version", SLACK_TIME),
     required("forwarded", TEXT),
     required("files", JSON),
-    *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at")),
+    *(required(name, TEXT) for name in ("reply_state", "undone_by")),
+    *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at", "send_at")),
 )

@@ -140,6 +140,12 @@ class SlackClient:
         async with translated(f"channel {channel}"):
             await self.client.chat_postEphemeral(channel=channel, user=user, text=redact(text), thread_ts=thread_ts)
 
+    async def open_view(self, trigger_id: str, view: Mapping[str, Any]) -> None:
+        """Show a modal to the person whose press has the trigger; Slack accepts that for three seconds. See
+        https://docs.slack.dev/reference/methods/views.open."""
+        async with translated("the modal"):
+            await self.client.views_open(trigger_id=trigger_id, view=dict(view))
+
     async def add_reaction(self, channel: str, ts: str, name: str) -> None:
         """Put an emoji on a message; done as well when it is there, or the message is gone."""
         async with translated(f"channel {channel}"):

@@ -245,7 +245,8 @@ def is_new(seen: dict[str, None], key: str, most: int) -> bool:
 class ButtonPress:
     """Somebody pressed a button of a card, `action_id` (Slack's word), which was made for `value`. `key` is the same
     when the press is delivered again. `at`: seconds since 1970, by Slack's clock; 0 where that was not to be read. The
-    person is answered in `channel` and `thread_ts`."""
+    person is answered in `channel` and `thread_ts`. `text`: what the person wrote in the modal that the button opened,
+    without secrets."""
 
     user_id: str
     action_id: str
@@ -254,6 +255,7 @@ class ButtonPress:
     at: float
     channel: str
     thread_ts: str
+    text: str = ""
 
 
 @dataclass(kw_only=True)

@@ -59,11 +59,14 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     try:
         async with database, open_web_client(slack.bot_token.get_secret_value(), slack.api_url) as client:
             identity = await identify(client)
-            users = UserDirectory(SlackClient(client).user)
+            calls = SlackClient(client)
+            users = UserDirectory(calls.user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
             requester = CatchUpRequester(temporal, channels.watched)
-            router = EventRouter(routing_config(channels, identity), temporal, ThreadLookup(database), authors)
+            routing = routing_config(channels, identity)
+            threads = ThreadLookup(database)
+            router = EventRouter(routing, temporal, threads, authors, calls.open_view)
             probes = {"temporal": temporal_answers(temporal), "database": database_answers(database)}
             await GatewayServer(config, router, client, probes, requester).run(stop)
     finally:

@@ -281,7 +281,8 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     directory = RoleDirectory(roles, UserGroups(deps.slack.user_group))
     services = services.with_service(CallRules, rules).with_service(RoleDirectory, directory)
     reminder = given.decision.handover_reminder
-    handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder)
+    on_call = deps.case_channels.on_call(0)
+    handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder, on_call=on_call)
     handovers = LiveHandoverActivities(database, deps.slack, deps.outbox, deps.authors, workflows, handover_settings)
     catch_up = LiveCatchUpActivities(
         database,
@@ -295,7 +296,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         conversation_channels=channels.conversation_channels or None,
         allowed_apps=frozenset(channels.allowed_apps),
     )
-    relays = {HANDOVER: handovers.relay_to_asker}
+    relays = {HANDOVER: handovers.receive_message}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
     workflow_sweeps = WorkflowSweeps(database, workflows)
     all_sweeps: list[Sweep[Any]] = [

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -69,7 +69,7 @@ class SlackSandbox:
         http = SignedHttp(session, identity.SIGNING_SECRET)
         self.deliveries = EventDeliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
-        self._page = Page(self.workspace, self.faults, self.click)
+        self._page = Page(self.workspace, self.faults, self.click, self.submit)
         self.app = self._routes()
 
     @classmethod
@@ -118,6 +118,15 @@ class SlackSandbox:
         """`user` presses a button of the bot's; whether the app acknowledged it in time."""
         payload = self._interactions.click(user, channel, ts, action_id)
         return await self.deliveries.interact(payload)
+
+    async def submit(self, user: str, view_id: str, values: Mapping[str, str]) -> bool:
+        """`user` sends a modal, with these words in its fields; whether the app acknowledged it in time. If not, it
+        stays open, as in Slack."""
+        payload = self._interactions.submit(user, view_id, values)
+        acknowledged = await self.deliveries.interact(payload)
+        if acknowledged:
+            self.workspace.close_view(view_id, user)
+        return acknowledged
 
     def say(self, user: str, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
         """`user` writes; returns the message's `ts`. `more`: as for `SlackWorkspace.post`."""

@@ -1,15 +1,16 @@
-"""Clicks on buttons: the payload that the app gets, and the `response_url` it may answer to.
+"""Clicks on buttons and modals that are sent: the payload that the app gets, and its `response_url` for a click.
 
 Source: https://docs.slack.dev/interactivity/handling-user-interaction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
 from threadline_devstack.slack.blocks import check_blocks
 from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_USER, TEAM, TEAM_DOMAIN
 from threadline_devstack.slack.model import Json, SandboxMessage, SlackRefusal
+from threadline_devstack.slack.views import check_values
 from threadline_devstack.slack.workspace import SlackWorkspace
 
 USES = 5
@@ -54,7 +55,7 @@ class Interactions:
             "token": "sandbox-verification-token",
             "container": {"type": "message", "message_ts": ts, "channel_id": place.id, "is_ephemeral": False}
             | ({"thread_ts": message.thread_ts} if message.thread_ts else {}),
-            "trigger_id": f"{uuid4().int % 10**13}.{uuid4().hex}",
+            "trigger_id": self._trigger(user),
             "team": {"id": place.host, "domain": TEAM_DOMAIN},
             "enterprise": None,
             "is_enterprise_install": False,
@@ -64,6 +65,35 @@ class Interactions:
             "response_url": f"{self._workspace.base_url}/actions/{TEAM}/{ticket}",
             "actions": [kept | {"action_id": action_id, "block_id": block_id, "action_ts": f"{self._clock():.6f}"}],
         }
+
+    def submit(self, user: str, view_id: str, values: Mapping[str, str]) -> Json:
+        """The `view_submission` payload of `user` sending a modal. It closes once the app has acknowledged it.
+
+        Args:
+            values: what is in the fields, by their `action_id`.
+
+        Raises:
+            SlackRefusal: the modal is not theirs, or Slack's client would not let them send it.
+        """
+        person, view = self._workspace.user(user), self._workspace.views.get(view_id)
+        if view is None or view.user != user:
+            raise SlackRefusal("not_found")
+        check_values(view, values)
+        return {
+            "type": "view_submission",
+            "team": {"id": TEAM, "domain": TEAM_DOMAIN},
+            "user": {"id": user, "username": person.name, "name": person.name, "team_id": person.team},
+            "api_app_id": APP_ID,
+            "token": "sandbox-verification-token",
+            "trigger_id": self._trigger(user),
+            "view": view.as_slack(values),
+            "response_urls": [],
+            "is_enterprise_install": False,
+            "enterprise": None,
+        }
+
+    def _trigger(self, user: str) -> str:
+        return self._workspace.add_trigger(f"{uuid4().int % 10**13}.{uuid4().hex}", user)
 
     def respond(self, ticket: str, answer: Json) -> None:
         """Carry out what the app sent to a `response_url`: replace, delete, or say something more.

@@ -103,6 +103,11 @@ def set_status(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {}
 
 
+def open_view(slack: SlackWorkspace, given: CallArguments) -> Json:
+    view = given.structure("view", "invalid_arguments")
+    return {"view": slack.open_view(given.text("trigger_id"), view).as_slack()}
+
+
 # Channels and threads
 
 
@@ -204,6 +209,7 @@ METHODS: Mapping[str, Method] = {
     "usergroups.users.list": user_group_members,
     "users.conversations": own_channels,
     "users.info": user_info,
+    "views.open": open_view,
 }
 
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -25,6 +25,8 @@ from threadline_devstack.slack.workspace import SlackWorkspace
 
 Click = Callable[[str, str, str, str], Awaitable[bool]]
 """A person presses a button of a message: user, channel, `ts`, action id; whether the app acknowledged it in time."""
+Submit = Callable[[str, str, Mapping[str, str]], Awaitable[bool]]
+"""A person sends a modal: user, view, words by field; whether the app acknowledged it in time."""
 
 _KINDS = {
     "index.html": "text/html",
@@ -39,8 +41,8 @@ _BEAT = 15.0
 
 
 class Page:
-    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults, click: Click) -> None:
-        self._workspace, self._faults, self._click = workspace, faults, click
+    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults, click: Click, submit: Submit) -> None:
+        self._workspace, self._faults, self._click, self._submit = workspace, faults, click, submit
         self._streams: set[asyncio.Queue[Json | None]] = set()
         workspace.listeners.append(self._tell)
 
@@ -53,6 +55,8 @@ class Page:
             "reactions/remove": self._workspace.unreact,
             "files": self._upload,
             "clicks": self._press,
+            "views/submit": self._send_view,
+            "views/close": self._close_view,
             "channels/direct": self._open_direct,
         }
         return [
@@ -109,7 +113,7 @@ class Page:
         return Response(file.content, media_type=file.mimetype, headers=headers)
 
     async def _state(self, request: Request) -> Response:
-        """Users, channels with their messages (reactions among them), ephemeral messages, and the bot's statuses."""
+        """Users, channels with their messages and reactions, ephemeral messages, open modals, the bot's statuses."""
         channels = [
             place.as_slack()
             | {"members": place.members}
@@ -118,6 +122,7 @@ class Page:
         ]
         people = [user.as_slack() for user in self._workspace.users.values()]
         extra = {"ephemerals": self._workspace.ephemerals, "statuses": self._workspace.statuses()}
+        extra["views"] = [view.as_slack() | {"user": view.user} for view in self._workspace.views.values()]
         return JSONResponse({"bot_user": BOT_USER, "users": people, "channels": channels} | extra)
 
     def _post(
@@ -150,6 +155,12 @@ class Page:
 
     async def _press(self, user: str, channel: str, ts: str, action_id: str) -> Json:
         return {"acknowledged": await self._click(user, channel, ts, action_id)}
+
+    async def _send_view(self, user: str, view: str, values: dict[str, str]) -> Json:
+        return {"acknowledged": await self._submit(user, view, values)}
+
+    def _close_view(self, user: str, view: str) -> None:
+        self._workspace.close_view(view, user)
 
     def _open_direct(self, user: str) -> Json:
         return {"channel": self._workspace.open_im(user).as_slack()}

@@ -11,6 +11,7 @@ from threadline_devstack.slack.events import rich_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
 from threadline_devstack.slack.kept import KeptWorkspace
 from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
+from threadline_devstack.slack.views import TRIGGER_SECONDS, SandboxView, Trigger, check_view
 
 Listener = Callable[[Json], None]
 STATUS_SECONDS = 120.0
@@ -50,6 +51,9 @@ class SlackWorkspace:
         self.listeners: list[Listener] = []
         self.uploads: dict[str, SandboxFile] = {}
         """Announced and not completed, by the ticket in their address."""
+        self.triggers: dict[str, Trigger] = {}
+        self.views: dict[str, SandboxView] = {}
+        """Modals that are open, by their ids."""
         self._statuses: dict[tuple[str, str], tuple[str, float]] = {}
         """Words and their end by channel and thread."""
         self.base_url = base_url
@@ -327,7 +331,45 @@ class SlackWorkspace:
         file.title = title
         self._keep(files=[file])
 
+    # Modals
+
+    def add_trigger(self, trigger_id: str, user: str) -> str:
+        """A press, with whose trigger the app may open a modal within three seconds."""
+        self.triggers[trigger_id] = Trigger(user, self._clock() + TRIGGER_SECONDS)
+        return trigger_id
+
+    def open_view(self, trigger_id: str, view: Any) -> SandboxView:
+        trigger = self.triggers.get(trigger_id)
+        if trigger is None:
+            raise SlackRefusal("invalid_trigger_id")
+        if trigger.used:
+            raise SlackRefusal("exchanged_trigger_id")
+        if self._clock() > trigger.expires:
+            raise SlackRefusal("expired_trigger_id")
+        shown = SandboxView(self._id("V"), trigger.user, check_view(view), self._moment())
+        trigger.used = True
+        self.views[shown.id] = shown
+        self._publish_view("view_opened", shown)
+        return shown
+
+    def view_of(self, user: str) -> SandboxView | None:
+        """The modal that a person has before them: the one that was opened last."""
+        return next((view for view in reversed(self.views.values()) if view.user == user), None)
+
+    def close_view(self, view_id: str, user: str) -> SandboxView:
+        """The person sends their modal or leaves it."""
+        view = self.views.get(view_id)
+        if view is None or view.user != user:
+            raise SlackRefusal("not_found")
+        del self.views[view_id]
+        self._publish_view("view_closed", view)
+        return view
+
     # Inside
+
+    def _publish_view(self, kind: str, view: SandboxView) -> None:
+        """Slack tells no app of it; the page is told."""
+        self._publish({"type": kind, "user": view.user, "view": view.as_slack(), "event_ts": self._moment()})
 
     def status(self, channel: str, thread_ts: str) -> str:
         """The status that is shown under a thread now; empty for none."""

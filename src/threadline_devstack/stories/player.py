@@ -17,7 +17,7 @@ from threadline.approvals.model import APPROVE, REJECT
 from threadline.cases.model import CaseStatus, Reason
 from threadline.db.rate_limits import USER_RATE
 from threadline.errors import Permanent
-from threadline.handovers.model import CLOSE, TAKE
+from threadline.handovers.model import CLOSE, TAKE, UNDO
 from threadline.threads.model import SenderType
 from threadline_devstack.filling import fill
 from threadline_devstack.sample_repository import check_fix
@@ -154,6 +154,16 @@ class Verbs:
     async def decide(self, by: str, button: str, thread: str) -> None:
         """Somebody presses a button of the card of a proposed action in a thread."""
         await self._scene.decide(_PEOPLE[by], self._thread(thread)[1], _DECISIONS[button])
+
+    async def reply(self, by: str, thread: str, text: str) -> None:
+        """Somebody answers the asker by the card's button *Reply* and its modal."""
+        card = await self._scene.until_card(self._thread(thread)[1])
+        await self._scene.reply_by_button(_PEOPLE[by], card, text)
+
+    async def undo(self, by: str, card: str, text: str) -> None:
+        """Somebody presses *Undo* at a reply that waits under a card."""
+        preview = await self._scene.until_preview(self._thread(card)[1], text)
+        await self._scene.press(_PEOPLE[by], preview, UNDO)
 
     # The model
 

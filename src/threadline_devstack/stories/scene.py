@@ -15,6 +15,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
+from threadline.handovers.model import REPLY, UNDO
 from threadline.rfps import model as rfps
 from threadline.rfps.model import JournalEntry, OpportunityState
 from threadline.rfps.store import RfpStore
@@ -267,6 +268,24 @@ class Scene:
 
         card = await self.until("an action waits for its approval", look)
         await self.slack.click(user, self.channel, card["ts"], button)
+
+    async def reply_by_button(self, user: str, card: Json, text: str) -> Json:
+        """Send a reply by the card's button and its modal; returns its preview under the card."""
+        await self.slack.click(user, ESCALATIONS, card["ts"], REPLY)
+        view = self.slack.workspace.view_of(user)
+        if view is None:
+            raise StepTimedOut("the button has opened no modal")
+        await self.slack.submit(user, view.id, {REPLY: text})
+        return await self.until_preview(card["ts"], text)
+
+    async def until_preview(self, root: str, text: str) -> Json:
+        """The message under a card that shows a reply which waits to be sent."""
+
+        async def look() -> Json | None:
+            shown = (post for post in self.posts(ESCALATIONS, root) if contains_all(post, [text]))
+            return next((post for post in shown if UNDO in str(post.get("blocks"))), None)
+
+        return await self.until(f"the reply “{text}” waits under the card", look)
 
     async def state(self, rfp_id: str) -> OpportunityState:
         async with self._database.begin() as tx:

@@ -11,7 +11,7 @@ const HINTS = {
 };
 const QUICK = ["eyes", "white_check_mark", "thumbsup", "octagonal_sign"];
 const COLOURS = ["#4a6fa5", "#2f855a", "#b7622c", "#7a4fa3", "#a33e5c", "#3a7d8c"];
-const state = { users: new Map(), channels: new Map(), statuses: new Map(), bot: "", me: "", here: "", thread: "", editing: false };
+const state = { users: new Map(), channels: new Map(), statuses: new Map(), views: new Map(), bot: "", me: "", here: "", thread: "", editing: false };
 const byId = (id) => document.getElementById(id);
 const names = {
   user: (id) => state.users.get(id)?.real_name ?? id,
@@ -42,6 +42,7 @@ async function load() {
   state.channels = new Map(fresh.channels.map((channel) => [channel.id, {
     ...channel, unread: unread.get(channel.id) ?? 0, messages: new Map(channel.messages.map((m) => [m.ts, m])),
   }]));
+  state.views = new Map(fresh.views.map((view) => [view.id, view]));
   state.statuses = new Map();
   fresh.statuses.forEach(working);
   for (const each of fresh.ephemerals) state.channels.get(each.channel)?.messages.set(each.ts, each);
@@ -64,6 +65,8 @@ function working(event) {
 }
 
 function hear(event) {
+  if (event.type === "view_opened") return showView({ ...event.view, user: event.user });
+  if (event.type === "view_closed") return hideView(event.view.id);
   const channel = state.channels.get(event.channel ?? event.item?.channel);
   if (!channel) return load();
   if (event.type === "message" && event.subtype === "message_changed") channel.messages.set(event.message.ts, event.message);
@@ -113,6 +116,7 @@ function draw() {
   fill(byId("messages"), shown.filter((m) => !isReply(m) || m.subtype === "thread_broadcast").map((m) => row(channel, m, true)),
     `Nothing here yet. ${HINTS[channel.name] ?? ""}`);
   drawThread(channel, shown);
+  drawView();
   state.drawn = true;
 }
 
@@ -259,6 +263,53 @@ function stored(text) {
 function readable(text) {
   const shown = text.replace(/<@([A-Z0-9]+)(?:\|[^>]*)?>/g, (_, id) => `@${names.user(id)}`).replace(/<(https?:[^|>]+)(?:\|[^>]*)?>/g, "$1");
   return shown.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+}
+
+// Modals: the newest of this person's is shown, and a drawing leaves it alone while somebody writes in it.
+
+function showView(view) {
+  state.views.set(view.id, view);
+  drawView();
+}
+
+function hideView(id) {
+  state.views.delete(id);
+  drawView();
+}
+
+function drawView() {
+  const view = [...state.views.values()].filter((each) => each.user === state.me).at(-1);
+  const shown = document.querySelector("dialog");
+  if (shown && shown.dataset.view === view?.id) return;
+  shown?.remove();
+  if (!view) return;
+  const dialog = element("dialog", { class: "modal", "aria-label": view.title.text }, viewForm(view));
+  dialog.dataset.view = view.id;
+  dialog.addEventListener("cancel", (event) => { event.preventDefault(); act("views/close", { user: state.me, view: view.id }); });
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+function viewForm(view) {
+  const fields = new Map();
+  const rows = view.blocks.map((block) => {
+    if (block.type !== "input") return renderBlock(block, names, () => {});
+    const limit = block.element.max_length ? { maxlength: String(block.element.max_length) } : {};
+    const field = element("textarea", { rows: block.element.multiline ? "5" : "1", required: !block.optional, ...limit });
+    fields.set(block.element.action_id, field);
+    const hint = block.hint ? element("span", { class: "faint" }, block.hint.text) : null;
+    return element("label", {}, element("b", {}, block.label.text), field, hint);
+  });
+  const send = async (event) => {
+    event.preventDefault();
+    const values = Object.fromEntries([...fields].map(([name, field]) => [name, field.value]));
+    const answer = await act("views/submit", { user: view.user, view: view.id, values });
+    if (answer.ok && !answer.acknowledged) say("The app did not take the form in time; send it again");
+  };
+  const cancel = () => act("views/close", { user: view.user, view: view.id });
+  return element("form", { onsubmit: send }, element("h1", {}, view.title.text), ...rows, element("div", { class: "bar" },
+    element("button", { type: "button", class: "plain", onclick: cancel }, view.close?.text ?? "Cancel"),
+    view.submit ? element("button", { class: "send" }, view.submit.text) : null));
 }
 
 function compose() {

@@ -1,0 +1,50 @@
+"""HandoverPosts: what the bot says of a handover, in both threads. Each post has a key, so that it is posted once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadline.conversations.model.conversation import ConversationTurn
+from threadline.db.engine import Database
+from threadline.handovers.model import post_key
+from threadline.slack import formatting
+from threadline.slack.client import SlackClient
+from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread
+from threadline.threads.outbox import Outbox, Post
+from threadline.threads.store import PostStore
+
+
+@dataclass(frozen=True, eq=False)
+class HandoverPosts:
+    """Every method raises what `Outbox.publish` and `SlackClient.update` raise."""
+
+    database: Database
+    slack: SlackClient
+    outbox: Outbox
+
+    async def post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
+        """Post in a thread, once for each `what`."""
+        key = post_key(ref, what)
+        post = Post(key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
+        await self.outbox.publish(post)
+
+    async def parts(self, ref: ConversationTurn, what: str) -> list[str]:
+        """Find the `ts` of each message that was posted for this."""
+        async with self.database.begin() as tx:
+            return list(await PostStore(tx).part_timestamps(post_key(ref, what)))
+
+    async def reword(
+        self,
+        ref: ConversationTurn,
+        what: str,
+        place: Thread,
+        rendered: Sequence[Rendered],
+        parts: Sequence[str],
+        rest: str,
+    ) -> None:
+        """Show a new wording in the messages of an earlier one, and `rest` in those that are not needed any more. Parts
+        by which the new wording is longer are posted."""
+        for number, ts in enumerate(parts):
+            now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
+            await self.slack.update(place.channel, ts, now.text, now.blocks)
+        await self.post(ref, what, place, rendered)

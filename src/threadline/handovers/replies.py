@@ -1,0 +1,163 @@
+"""HandoverReplies: a reply from the card to the asker. It is shown under the card, held, and then posted.
+
+The handover's workflow calls these methods one after the other, so that nothing else changes a reply's posts. The
+record says how far a reply is; each method reads it again and may be repeated.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+
+from threadline.conversations.model.conversation import ConversationTurn
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.db.engine import Database
+from threadline.errors import InternalError, Permanent
+from threadline.handovers import blocks
+from threadline.handovers.model import HOLD, Handover
+from threadline.handovers.posts import HandoverPosts
+from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
+from threadline.handovers.store import HandoverAnswerStore
+from threadline.models.model import Message, Role
+from threadline.slack import formatting
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class HandoverReplies:
+    """`hold`: seconds for which a reply can be undone."""
+
+    database: Database
+    posts: HandoverPosts
+    hold: float = HOLD
+
+    async def show(self, handover: Handover, message_id: str, event_id: str = "") -> None:
+        """Show under the card how a reply stands, and begin the time in which it can be undone.
+
+        Args:
+            event_id: the message, edit or deletion that led to this call; empty for a button. A correction of a reply
+                that was sent changes the post in the asker's thread.
+        """
+        answer = await self._get(handover.ref, message_id)
+        if answer is None or answer.state is ReplyState.INTERNAL:
+            return
+        if answer.state is ReplyState.LATE:
+            await self._say_closed(handover, answer)
+            return
+        corrects = answer.state is ReplyState.SENT and event_id not in ("", message_id)
+        if corrects and not await self._correct(handover, answer, event_id):
+            return
+        await self._preview(handover, answer)
+        if answer.state is ReplyState.HELD:
+            async with self.database.begin() as tx:
+                await HandoverAnswerStore(tx).start_hold(handover.ref, message_id, self.hold)
+
+    async def show_waiting(self, handover: Handover) -> None:
+        """Show held replies that no earlier run has shown."""
+        async with self.database.begin() as tx:
+            waiting = await HandoverAnswerStore(tx).waiting(handover.ref)
+        for answer in waiting:
+            if not answer.is_shown_as_held:
+                await self.show(handover, answer.message_id)
+
+    async def send_due(self, handover: Handover) -> None:
+        """Post the replies that are due, in order."""
+        async with self.database.begin() as tx:
+            due = await HandoverAnswerStore(tx).claim_due(handover.ref)
+        for message_id in due:
+            await self._send(handover, message_id)
+
+    async def _send(self, handover: Handover, message_id: str) -> None:
+        answer = await self._get(handover.ref, message_id)
+        if answer is None or answer.state is not ReplyState.SENDING:
+            return
+        words = answer.words(handover.user_id)
+        if answer.deleted or words.intent is not Intent.REPLY:  # withdrawn since it was claimed
+            await self._settle(handover, answer, ReplyState.UNDONE)
+            return
+        ref, text = handover.ref, blocks.with_files(words.text, answer.files)
+        rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
+        try:
+            await self.posts.post(ref, f"answer:{message_id}", ref.thread, rendered)
+        except InternalError:
+            raise
+        except Permanent as refused:  # otherwise later replies would wait for it for ever
+            await self._report(handover, answer, f"unsaid:{message_id}", f"{refused} {blocks.NOT_POSTED}")
+            await self._settle(handover, answer, ReplyState.REFUSED)
+            return
+        async with self.database.begin() as tx:  # the agent reads later what a person has answered in its place
+            snapshot = await ConversationStore(tx).snapshot(ref.thread)
+            if snapshot.exists:
+                entry = (_transcript_key(message_id), Message(Role.ASSISTANT, _note(answer, text)))
+                await TranscriptStore(tx).append(ref.thread, snapshot.turn, 0, [entry])
+        await self._settle(handover, answer, ReplyState.SENT)
+        _log.info("reply_sent", handover=ref.key)
+
+    async def _settle(self, handover: Handover, answer: HandoverAnswer, state: ReplyState) -> None:
+        """Record what became of a reply, and show it under the card; the record counts if Slack refuses that."""
+        async with self.database.begin() as tx:
+            await HandoverAnswerStore(tx).settle(handover.ref, answer.message_id, state)
+        settled = await self._get(handover.ref, answer.message_id)
+        if settled:
+            await self._preview(handover, settled)
+
+    async def _preview(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """Show a reply under the card as it reads and stands now. Where Slack refuses that, the reply goes on: its
+        author has asked for it."""
+        ref, what = handover.ref, f"preview:{answer.message_id}"
+        rendered = blocks.preview(handover, answer, self.hold)
+        try:
+            if parts := await self.posts.parts(ref, what):
+                await self.posts.slack.update(handover.channel, parts[0], rendered.text, rendered.blocks)
+            elif answer.state in (ReplyState.HELD, ReplyState.SENT):
+                await self.posts.post(ref, what, handover.card, (rendered,))
+        except InternalError:
+            raise
+        except Permanent as refused:
+            _log.warning("reply_preview_refused", handover=ref.key, reason=str(refused))
+
+    async def _correct(self, handover: Handover, answer: HandoverAnswer, event_id: str) -> bool:
+        """Have the asker's thread show a sent reply as it reads now. Returns whether it does: an edit that took the
+        prefix away may be meant for colleagues, and changes nothing there."""
+        ref, what = handover.ref, f"answer:{answer.message_id}"
+        words = answer.words(handover.user_id)
+        if not answer.deleted and words.intent is not Intent.REPLY:
+            await self._report(handover, answer, f"unmarked:{event_id}", blocks.NOT_MARKED)
+            return False
+        text = blocks.DELETED if answer.deleted else blocks.with_files(words.text, answer.files)
+        async with self.database.begin() as tx:  # first: the agent reads no old words, also if Slack refuses the change
+            await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), _note(answer, text))
+        rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
+        parts = await self.posts.parts(ref, what)
+        try:
+            await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED)
+        except InternalError:
+            raise
+        except Permanent as refused:
+            await self._report(handover, answer, f"unsaid:{event_id}", f"{refused} {blocks.NOT_CHANGED}")
+            return False
+        return True
+
+    async def _say_closed(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """The key is no answer's, which could be corrected."""
+        if not answer.deleted:
+            notice = formatting.notice(blocks.ALREADY_CLOSED, mentions=(answer.user_id,))
+            await self.posts.post(handover.ref, f"over:{answer.message_id}", handover.card, notice)
+
+    async def _report(self, handover: Handover, answer: HandoverAnswer, what: str, text: str) -> None:
+        """Tell the author under the card why the other thread does not show what they wrote."""
+        _log.warning("reply_not_relayed", handover=handover.ref.key, reason=text)
+        await self.posts.post(handover.ref, what, handover.card, formatting.notice(text, mentions=(answer.user_id,)))
+
+    async def _get(self, ref: ConversationTurn, message_id: str) -> HandoverAnswer | None:
+        async with self.database.begin() as tx:
+            return await HandoverAnswerStore(tx).get(ref, message_id)
+
+
+def _transcript_key(message_id: str) -> str:
+    return f"h:{message_id}"
+
+
+def _note(answer: HandoverAnswer, text: str) -> str:
+    return f"{answer.user_id}, a person of the team, answered: {text}"

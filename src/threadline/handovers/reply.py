@@ -1,0 +1,103 @@
+"""Rules about words under a card: which of them are for the asker, and how a reply goes from held to sent. Pure.
+
+Words under a card are internal. A message is a reply if its author says so: it begins with `reply:` or with a mention
+of the asker. A reply is held for some seconds, in which anybody of the team can undo it, and is posted afterwards.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from threadline.slack.model import FileRef
+
+REPLY_PREFIX = "reply:"
+"""How a message begins that is posted in the asker's thread."""
+
+_BLANK = r"[\s\u200b-\u200f\u2060\ufeff]*"
+_MARK = r"[*_]*"
+"""Bold and italic, in which people set the prefix."""
+_PREFIX = re.compile(rf"{_BLANK}{_MARK}reply{_MARK}{_BLANK}[:\uff1a]{_MARK}{_BLANK}", re.IGNORECASE)
+_TAKE = re.compile(r"(?:(?:i|i'll|i will|let me)\s+)?take(?:\s+(?:it|this|over|it over|this over))?", re.IGNORECASE)
+_AROUND = re.compile(r"^[\s*_~.!:]+|[\s*_~.!:]+$")
+
+
+class ReplyState(StrEnum):
+    """What becomes of a message under a card."""
+
+    INTERNAL = ""
+    """It stays among colleagues."""
+    HELD = "held"
+    """It is shown under the card, and may be undone."""
+    SENDING = "sending"
+    """Its time to undo it is over; it is on its way to the asker's thread."""
+    SENT = "sent"
+    UNDONE = "undone"
+    """Somebody pressed Undo, or its author deleted it or made it internal while it was held."""
+    LATE = "late"
+    """The handover was closed before it was written."""
+    REFUSED = "refused"
+    """Slack did not accept it in the asker's thread."""
+
+
+WAITING = (ReplyState.HELD, ReplyState.SENDING)
+
+
+class Intent(StrEnum):
+    """For whom a message under a card is meant."""
+
+    INTERNAL = "internal"
+    TAKE = "take"
+    REPLY = "reply"
+
+
+@dataclass(frozen=True)
+class Words:
+    """`text`: of a reply, what the asker is to read; otherwise empty."""
+
+    intent: Intent
+    text: str = ""
+
+
+_INTERNAL = Words(Intent.INTERNAL)
+
+
+def read_words(text: str, asker: str, *, has_files: bool = False) -> Words:
+    """Find out for whom a message under a card is meant. `text` is in Slack's own form, `asker` a user's id."""
+    prefix = _PREFIX.match(text)
+    rest = text[prefix.end() :] if prefix else text
+    mention = re.match(rf"{_BLANK}<@{re.escape(asker)}(?:\|[^<>]*)?>[\s,:]*", rest) if asker else None
+    rest = rest[mention.end() :] if mention else rest
+    if prefix or mention:
+        return Words(Intent.REPLY, rest.strip()) if rest.strip() or has_files else _INTERNAL
+    return Words(Intent.TAKE) if _TAKE.fullmatch(_AROUND.sub("", text)) else _INTERNAL
+
+
+def next_state(before: ReplyState, *, is_reply: bool, deleted: bool, late: bool) -> ReplyState:
+    """What a message becomes that is new, edited or deleted. `late`: this happened after the handover was closed.
+
+    What has left the hold stays as it is: the asker's thread is corrected, and nothing is sent again.
+    """
+    if before in (ReplyState.SENDING, ReplyState.SENT, ReplyState.REFUSED):
+        return before
+    if deleted or not is_reply:
+        return ReplyState.UNDONE if before in (ReplyState.HELD, ReplyState.UNDONE) else ReplyState.INTERNAL
+    return ReplyState.LATE if late else ReplyState.HELD
+
+
+@dataclass(frozen=True)
+class HandoverAnswer:
+    """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
+    author withdrew the reply. `is_shown_as_held`: its time to undo it has begun."""
+
+    message_id: str
+    user_id: str
+    text: str
+    files: tuple[FileRef, ...]
+    deleted: bool
+    state: ReplyState
+    undone_by: str
+    is_shown_as_held: bool
+
+    def words(self, asker: str) -> Words:
+        """For whom it is meant, as it reads now."""
+        return read_words(self.text, asker, has_files=bool(self.files))
