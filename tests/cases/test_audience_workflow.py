@@ -62,7 +62,7 @@ async def proposes_a_fix_that_is_refused(scene: CaseScene) -> None:
 
 async def escalates_and_is_resolved(scene: CaseScene) -> None:
     await scene.until_status("escalated")
-    await scene.until_said(f"is now with people. {TOLD}")
+    await scene.until_said(f"I have called the people on call. {TOLD}")
     await scene.until_said("canary-summary", ESCALATIONS)
     await scene.developer("canary-developer: that was it")
     assert await scene.result() == "resolved"
@@ -71,7 +71,7 @@ async def escalates_and_is_resolved(scene: CaseScene) -> None:
 
 async def fails(scene: CaseScene) -> None:
     await scene.until_status("escalated")
-    await scene.until_said("is now with people. They have been called")
+    await scene.until_said("I have called the people on call. They aim to look at it within")
     await scene.until_said("canary-failure", ESCALATIONS)
 
 

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from threadline.cases import blocks
 from threadline.cases.blocks import (
     closing_text,
+    duration_text,
     escalated_text,
     findings_message,
     notice_text,
     question_message,
     unmerged_fix_text,
 )
-from threadline.cases.model import Action, CaseRecord, CaseStatus, NoticeKind, Reason, Severity
+from threadline.cases.model import Action, CaseRecord, CaseStatus, NoticeKind, Reason, Severity, SlaTarget
 from threadline.cases.outcome import TurnPost
 from threadline.slack.formatting import TEXT_LIMIT
 from threadline.slack.model import Thread
@@ -134,4 +135,21 @@ def test_end_shows_the_address_of_a_fix_to_developers_alone(reason: Reason) -> N
 
 
 def test_escalation_is_told_in_the_words_for_the_reporter() -> None:
-    assert "We look into it." in escalated_text("BUG-1", "We look into it.")
+    said = escalated_text("BUG-1", "We look into it.", SlaTarget(900, 14_400))
+    assert "We look into it." in said
+    assert "within 15 minutes" in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (20, "1 minute"),
+        (900, "15 minutes"),
+        (3600, "1 hour"),
+        (5400, "90 minutes"),
+        (86_400, "24 hours"),
+        (432_000, "5 days"),
+    ],
+)
+def test_length_of_time_is_said_in_whole_units(seconds: float, said: str) -> None:
+    assert duration_text(seconds) == said

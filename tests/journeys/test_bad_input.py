@@ -205,7 +205,7 @@ async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> 
             await scene.write_report(CLEAR)
             await scene.until_status(CaseStatus.ESCALATED)
             assert "cannot be used" in (await scene.turns())[-1].failure
-            said = await scene.until_bot_says("is now with people")
+            said = await scene.until_bot_says("I have called the people on call")
             assert "cannot be used" not in message_text(said), "why is for those who run it"
             await scene.until_bot_says("cannot be used", channel=SUMMARIES)
             await scene.reply(REPORTER, "never mind")

@@ -174,6 +174,26 @@ class CaseScene:
             self.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
         )
 
+    async def on_call(self, text: str, number: int = 1) -> str:
+        """A developer writes under an escalation; returns the thread's `ts`."""
+        channel = identity.ESCALATIONS
+        roots = [each for each in self.slack.workspace.channel(channel).messages.values() if not each.thread_ts]
+        root = roots[number - 1].ts
+        posted = self.slack.workspace.post(channel, DEVELOPER, text, thread_ts=root)
+        await self.send(self.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, channel))
+        return root
+
+    def said_under(self, root: str, channel: str = identity.ESCALATIONS) -> list[str]:
+        """What the bot has posted in a thread, oldest first: fallback text with blocks."""
+        posts = self.slack.workspace.channel(channel).messages.values()
+        return [f"{post.text} {post.blocks}" for post in posts if post.bot_id and post.thread_ts == root]
+
+    async def until_said_under(self, root: str, words: str) -> None:
+        async def heard() -> bool:
+            return any(words in each for each in self.said_under(root))
+
+        await self.until(heard, f"the bot says {words!r} under the escalation")
+
     def message(
         self, kind: MessageKind, sender: SenderType, user: str, text: str, ts: str, channel: str = identity.REPORTS
     ) -> IncomingMessage:

@@ -1,6 +1,6 @@
 """What a case says in Slack: findings, the question, and short texts, one function for each occasion. Pure."""
 
-from threadline.cases.model import NoticeKind, Reason, SlaEventKind
+from threadline.cases.model import DAY, HOUR, MINUTE, NoticeKind, Reason, SlaEventKind, SlaTarget
 from threadline.cases.outcome import TurnPost
 from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.privacy.redaction import redact
@@ -14,16 +14,20 @@ _ENDED = {
     Reason.AGENT_RESOLVED: "resolved.",
     Reason.NO_REPLY: "resolved, because nobody has answered for a while.",
     Reason.FIX_MERGED: "resolved: its fix was merged.",
-    Reason.OPERATOR_CANCELLED: "closed by whoever runs this bot.",
-    Reason.OPERATOR_RESOLVED: "resolved by whoever runs this bot.",
+    Reason.OPERATOR_CANCELLED: "closed by the admin.",
+    Reason.OPERATOR_RESOLVED: "resolved by the admin.",
 }
 
 _SLA = {
-    SlaEventKind.ACKNOWLEDGE_REMINDER: "half of the time to acknowledge it has passed.",
-    SlaEventKind.ACKNOWLEDGE_BREACH: "nobody has acknowledged it in time.",
-    SlaEventKind.RESOLVE_REMINDER: "half of the time to resolve it has passed.",
-    SlaEventKind.RESOLVE_BREACH: "it was not resolved in time.",
-    SlaEventKind.DAILY_REMINDER: "it is still open.",
+    SlaEventKind.ACKNOWLEDGE_REMINDER: "half of the time to answer has passed, and nobody has written here yet. "
+    "If you look at it, please say so in this thread.",
+    SlaEventKind.ACKNOWLEDGE_BREACH: "nobody has answered in time. Please take it up now, and say so in this thread.",
+    SlaEventKind.RESOLVE_REMINDER: "half of the time to resolve it has passed. "
+    "Please write in this thread how it is going; I pass it on to the investigation.",
+    SlaEventKind.RESOLVE_BREACH: "it was not resolved in time. "
+    "Please take it up now, and write in this thread what stands in the way.",
+    SlaEventKind.DAILY_REMINDER: "it is still open. I remind you once a day; "
+    "please write in this thread once it is solved.",
 }
 
 SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: your messages are part of the investigation."
@@ -48,6 +52,12 @@ def question_message(bug_id: str, reporter: str, text: str) -> tuple[formatting.
     return formatting.notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
 
 
+def reporter_asked_text(bug_id: str, question: str) -> str:
+    """For people on call whose question needs the reporter first."""
+    quoted = "\n".join(f"> {line}" for line in question.strip().splitlines())
+    return f"I have asked the reporter of **{bug_id}** first:\n\n{quoted}\n\nI will answer here when they have replied."
+
+
 def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
     """The text of a notice. `detail` is a sentence about what failed. Never give it for the reporter's thread: it names
     channels, repositories and settings."""
@@ -55,15 +65,17 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
     return {
         NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this thread. "
         "Write here if you have more to add. Write *never mind* to close the case.",
-        NoticeKind.FORWARDED: ":mag: Your message has been forwarded to the investigation.",
+        NoticeKind.FORWARDED: ":mag: Your message has been forwarded to the investigation. "
+        "The answer follows in this thread.",
         NoticeKind.QUESTION_UNANSWERED: "I have no answer to my question yet, so I am continuing with what I know. "
         "You can still answer here.",
         NoticeKind.REOPENED: f"**{bug_id}** is open again. I am reading your message.",
         NoticeKind.UNDELIVERABLE: f"My findings on **{bug_id}** could not be posted in the developers' channel. "
-        "They are saved. Please tell whoever runs this bot.",
+        "They are saved. Please tell the admin, who can see the reason.",
         NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs a person, but I could not call anyone{because} "
-        "Please tell the developers yourself.",
-        NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because}",
+        "Please tell the developers yourself. The case stays open until they answer.",
+        NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because} "
+        "The fix is saved. Please ask for it here again once that is solved.",
     }[kind]
 
 
@@ -79,13 +91,30 @@ def unmerged_fix_text(url: str = "") -> str:
     return f"A fix was proposed{f' at {url}' if url else ''}; it is left as it is."
 
 
-def escalation_text(why: str) -> str:
-    return f"{why}\n\nAnswer in this thread. Your messages are added to the case."
+def escalation_text(why: str, target: SlaTarget) -> str:
+    """For the people on call: why they are called, and what they are asked to do until when."""
+    return (
+        f"{why}\n\nPlease answer in this thread within {duration_text(target.acknowledge)}, and resolve it within "
+        f"{duration_text(target.resolve)}. Your messages are added to the case, and I answer your questions here."
+    )
 
 
-def escalated_text(bug_id: str, told: str) -> str:
+def escalated_text(bug_id: str, told: str, target: SlaTarget) -> str:
     """An escalation for the reporter; `told` is what the agent wrote for them, if anything."""
-    return f"**{bug_id}** is now with people. {told or 'They have been called and will take it from here.'}"
+    words = [f"**{bug_id}** needs a person, and I have called the people on call.", told]
+    words.append(f"They aim to look at it within {duration_text(target.acknowledge)}, and I post here how it ends.")
+    return " ".join(filter(None, words))
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time in the largest unit that has no remainder: `15 minutes`, `24 hours`, `5 days`."""
+    for unit, name in ((DAY, "day"), (HOUR, "hour")):
+        if seconds > unit and seconds % unit == 0:
+            return f"{seconds / unit:.0f} {name}s"
+    if seconds == HOUR:
+        return "1 hour"
+    minutes = max(1, round(seconds / MINUTE))
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def sla_text(bug_id: str, kind: SlaEventKind) -> str:

@@ -35,6 +35,7 @@ from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.threads.message_table import seconds
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 
@@ -66,6 +67,26 @@ class CaseChannels:
         return Escalation(bug_id, number, self.targets[severity], len(self.tiers), started)
 
 
+@dataclass(frozen=True)
+class AskedIn:
+    """A thread in which people on call wrote. `is_alone`: developers wrote nothing elsewhere."""
+
+    thread: Thread
+    is_alone: bool
+
+
+@dataclass(frozen=True)
+class ClosingPost:
+    """How a case ended, in one of its threads. `is_kept`: the agent reads it later; of what developers read in several
+    threads it reads one."""
+
+    case: CaseRecord
+    thread: Thread
+    key: str
+    words: str
+    is_kept: bool = True
+
+
 @dataclass(eq=False)
 class LiveCasePostActivities(CasePostActivities):
     database: Database
@@ -77,6 +98,12 @@ class LiveCasePostActivities(CasePostActivities):
         if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
             _log.warning("case_problem_reported", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
         key = f"{notice.kind}:{notice.ordinal}"
+        if notice.kind is NoticeKind.FORWARDED and (
+            asked_in := await self._escalation_that_asked(notice.bug_id, notice.ordinal, unread=True)
+        ):
+            await self._notify(case, asked_in.thread, f"{key}:{asked_in.thread.channel}", notice)
+            if asked_in.is_alone:
+                return
         if notice.kind in _FOR_DEVELOPERS and case.summary:
             await self._notify(case, case.summary, key, notice, notice.detail)
             return
@@ -93,6 +120,9 @@ class LiveCasePostActivities(CasePostActivities):
         asked, key = told.outcome.clarification_question, f"turn:{turn.turn}:question"
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
+        if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
+            notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
+            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice)
         self.outbox.add_reactions(_USED, told.used)
 
     async def create_summary_thread(self, bug_id: str) -> None:
@@ -112,6 +142,8 @@ class LiveCasePostActivities(CasePostActivities):
         outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
+        if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
+            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:findings:on-call", rendered)
         self.outbox.add_reactions(_USED, told.used)
         text = told.reporter_text
         if not text or told.action is not Action.POST_FINDINGS:  # an escalation and an end have posts of their own
@@ -121,6 +153,26 @@ class LiveCasePostActivities(CasePostActivities):
             await self._post(told.case, told.case.thread, key, rendered, kind="told", words=text)
         except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
             _log.error("reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error))
+
+    async def _escalation_that_asked(self, bug_id: str, turn: int, *, unread: bool = False) -> AskedIn | None:
+        """The escalation's thread in which people on call wrote what a turn is to answer; None if they wrote nothing,
+        or if they wrote in the summary thread."""
+        async with self.database.begin() as tx:
+            store = CaseStore(tx)
+            asked = await store.asked_by_developers(bug_id, turn, unread=unread)
+            threads = await store.escalation_threads(bug_id) if self.channels.escalations in asked else []
+        if not threads:
+            return None
+        at = asked[self.channels.escalations]
+        before = [each for each in threads if seconds(each.ts) <= seconds(at)]
+        return AskedIn((before or threads)[-1], is_alone=len(asked) == 1)
+
+    async def _post_beside(self, case: CaseRecord, at: Thread, key: str, rendered: tuple[Rendered, ...]) -> None:
+        """Post what stands elsewhere already: if Slack refuses it here, the turn goes on."""
+        try:
+            await self._post(case, at, key, rendered)
+        except Permanent as error:
+            _log.error("on_call_not_notified", case=case.bug_id, key=key, reason=str(error))
 
     async def _open_summary(self, case: CaseRecord) -> Thread:
         if case.summary:
@@ -144,8 +196,9 @@ class LiveCasePostActivities(CasePostActivities):
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
+        target = self.channels.targets[case.severity]
         root = formatting.notice(
-            blocks.escalation_text(told.outcome.summary or told.failure),
+            blocks.escalation_text(told.outcome.summary or told.failure, target),
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
@@ -154,7 +207,7 @@ class LiveCasePostActivities(CasePostActivities):
             await self.outbox.publish(Post(key, channel, case.summary.ts, root))
         else:
             await self.outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
-        words = blocks.escalated_text(case.bug_id, told.reporter_text)
+        words = blocks.escalated_text(case.bug_id, told.reporter_text, target)
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
         return self.channels.escalation(case.bug_id, number, case.severity)
 
@@ -182,31 +235,43 @@ class LiveCasePostActivities(CasePostActivities):
         return bool(await self.outbox.publish(post))
 
     async def post_closing(self, bug_id: str) -> None:
+        refusals: list[Permanent] = []
+        for each in await self._closing_posts(bug_id):
+            rendered, kept = formatting.notice(each.words), each.words if each.is_kept else ""
+            try:
+                await self._post(each.case, each.thread, each.key, rendered, kind="closing", words=kept)
+            except Permanent as error:  # people in the other threads are told all the same
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
+
+    async def _closing_posts(self, bug_id: str) -> list[ClosingPost]:
+        """How the case ended, for each of its threads; nothing if it was reopened meanwhile."""
         async with self.database.begin() as tx:
             store = CaseStore(tx)
             case = await store.get(bug_id)
             if not case.close_reason:
-                return  # reopened meanwhile
+                return []
             fix = await store.pull_request(bug_id)
+            escalations = await store.escalation_threads(bug_id)
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
                 turn = await store.for_post(bug_id, case.turn)
                 why, told = turn.outcome.summary, turn.reporter_text
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
                 why = told = await CaseMessageStore(tx).last_close(bug_id)
-        reason = Reason(case.close_reason)
+        reason, key = Reason(case.close_reason), f"closing:{case.closings}"
         left = (blocks.unmerged_fix_text(), blocks.unmerged_fix_text(fix.url)) if fix else ("", "")
-        refusals: list[Permanent] = []
-        for thread, last, fix_left in ((case.thread, told, left[0]), (case.summary, why, left[1])):
-            if thread:
-                words = blocks.closing_text(bug_id, reason, explanation=last, fix=fix_left)
-                key = f"closing:{case.closings}:{thread.channel}"
-                try:
-                    await self._post(case, thread, key, formatting.notice(words), kind="closing", words=words)
-                except Permanent as error:  # those in the other thread are told all the same
-                    refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        for_reporter = blocks.closing_text(bug_id, reason, explanation=told, fix=left[0])
+        for_developers = blocks.closing_text(bug_id, reason, explanation=why, fix=left[1])
+        posts = [ClosingPost(case, case.thread, f"{key}:{case.thread.channel}", for_reporter)]
+        if case.summary:
+            posts.append(ClosingPost(case, case.summary, f"{key}:{case.summary.channel}", for_developers))
+        beside = (
+            ClosingPost(case, each, f"{key}:{each.channel}:{each.ts}", for_developers, is_kept=False)
+            for each in escalations
+        )
+        return [*posts, *beside]
 
     async def find_missing(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:
         return await CaseLists(tx).missing_answers(ANSWER_GRACE, limit, after, owed=False)

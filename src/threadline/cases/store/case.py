@@ -162,6 +162,22 @@ WHERE c.bug_id = :bug_id
 """)  # noqa: S608 - as above
 
 
+_ESCALATION_THREADS = text("""
+SELECT p.team, p.channel, p.thread_ts FROM threads p JOIN cases c USING (workflow_id)
+WHERE c.bug_id = :bug_id AND p.kind = 'case:escalation' ORDER BY p.thread_ts
+""")
+_ASKED_BY_DEVELOPERS = text("""
+SELECT m.channel, max(m.slack_ts) AS ts FROM bug_conversations m
+WHERE m.bug_id = :bug_id AND m.sender_type = 'developer' AND m.message_type IN ('message', 'close')
+  AND m.redacted_at IS NULL AND (m.turn IS NOT NULL OR :unread) AND coalesce(m.turn, :turn) <= :turn
+  AND coalesce(m.turn, :turn) > coalesce((
+      SELECT max(t.turn) FROM agent_turns t
+      WHERE t.bug_id = :bug_id AND t.turn < :turn AND t.action IS NOT NULL AND t.action <> 'ask_reporter'), 0)
+GROUP BY m.channel
+""")
+"""A turn that asks the reporter has answered no developer: the next one does."""
+
+
 @dataclass(frozen=True)
 class TurnRecord(AnsweredTurn):
     """A turn as it is stored; `diffs` are by repository."""
@@ -458,6 +474,18 @@ class CaseStore(Store):
             reporter_words=row.reporter_words,
             used=tuple((channel, ts) for channel, ts in row.used),
         )
+
+    async def escalation_threads(self, bug_id: str) -> list[Thread]:
+        """The threads in which people were called, oldest first; none where the escalation channel is shared with the
+        summaries."""
+        rows = await self._tx.execute(_ESCALATION_THREADS, {"bug_id": bug_id})
+        return [Thread(row.team, row.channel, row.thread_ts) for row in rows]
+
+    async def asked_by_developers(self, bug_id: str, turn: int, *, unread: bool = False) -> dict[str, str]:
+        """Where developers wrote what a turn is to answer: by channel, the `ts` of their last message. `unread`:
+        messages count as well that no turn has taken yet."""
+        asked = {"bug_id": bug_id, "turn": turn, "unread": unread}
+        return {row.channel: row.ts for row in await self._tx.execute(_ASKED_BY_DEVELOPERS, asked)}
 
     async def get(self, bug_id: str) -> CaseRecord:
         """Raises `Permanent` when there is no such case."""

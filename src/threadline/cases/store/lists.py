@@ -50,9 +50,10 @@ WHERE c.team = :team AND c.bug_id = ANY(:bug_ids) ORDER BY array_position(CAST(:
 """)  # noqa: S608 - all of it is written here
 _CLOSING_UNPOSTED = """
 EXISTS (SELECT FROM threads place
-        WHERE c.status = 'resolved' AND place.workflow_id = c.workflow_id AND place.kind <> 'case:escalation'
+        WHERE c.status = 'resolved' AND place.workflow_id = c.workflow_id
           AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL
-                          AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel))
+                          AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel
+                              || CASE place.kind WHEN 'case:escalation' THEN ':' || place.thread_ts ELSE '' END))
 """
 _IS_CLOSING_UNPOSTED = text(f"SELECT {_CLOSING_UNPOSTED} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - all of it is written here
 _OPEN = text(f"""
