@@ -20,7 +20,7 @@ from threadline_devstack.slack import identity
 
 _CASE_WORD = re.compile(r"\bw\d\d+[a-z]\w*")
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
-_BY_OPERATOR = answers.stopped_text([], by_operator=True).removesuffix(" Nothing was done yet.")
+_BY_OPERATOR = answers.stopped_text([], by_admin=True).removesuffix(" Nothing was done yet.")
 """How the answer of a turn begins that an operator has stopped."""
 _ANSWERING = ("answered", "posted_by_tool")
 _JOURNALLED = (*_ANSWERING, "summarised", "failed")

@@ -110,7 +110,7 @@ HANDOVER = RelayedHandover(Thread(identity.TEAM, identity.GENERAL, ROOT), 1, {"h
 ESCALATED = [_turn(kind="escalated")]
 SPOKEN = {"kind": "posted_by_tool", "agent": "operator", "rfp_id": "rfp_chaos1"}
 STOPPED = [_turn(kind="stopped", answer=answers.stopped_text([]))]
-CANCELLED = [_turn(kind="stopped", answer=answers.stopped_text([], by_operator=True))]
+CANCELLED = [_turn(kind="stopped", answer=answers.stopped_text([], by_admin=True))]
 NOTICE = [(TALK, f"conversation:{TALK}:model_away:1")]
 TERMINATED = Counter([TALK])
 SECOND_TURN: Changes = {

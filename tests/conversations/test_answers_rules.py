@@ -171,7 +171,7 @@ def test_account_of_any_calls_is_visible_and_short(failure: str, executions: lis
 
 def test_longest_account_is_within_the_limit() -> None:
     long = [Execution("1", "tool" * 100, ExecutionStatus.UNKNOWN, "note " * 500)] * 50
-    stopped = answers.stopped_text(long, by_operator=True)
+    stopped = answers.stopped_text(long, by_admin=True)
     for text in (
         answers.summary_text(long),
         answers.stopped_text(long),
@@ -191,8 +191,8 @@ def test_stop_names_who_stopped_and_what_was_done() -> None:
     assert "as you asked" in answers.stopped_text([])
     assert CREATED.note in answers.stopped_text([CREATED])
     for executions in ([], [CREATED]):
-        assert "as you asked" not in answers.stopped_text(executions, by_operator=True)
-    assert CREATED.note in answers.stopped_text([CREATED], by_operator=True)
+        assert "as you asked" not in answers.stopped_text(executions, by_admin=True)
+    assert CREATED.note in answers.stopped_text([CREATED], by_admin=True)
 
 
 def test_failed_changes_are_named_and_reads_are_not() -> None:

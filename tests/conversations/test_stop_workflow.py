@@ -126,8 +126,8 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"
         cancelled = {
-            1: answers.stopped_text([CREATED], by_operator=True),
-            2: answers.stopped_text([], by_operator=True),
+            1: answers.stopped_text([CREATED], by_admin=True),
+            2: answers.stopped_text([], by_admin=True),
         }
         assert await scene.answers() == cancelled, "who was not heard yet is told, too"
         assert list(scene.said) == [1, 2]
@@ -144,7 +144,7 @@ async def test_a_cancelled_run_tells_what_a_tool_has_done_until_then(database: D
     async with conversation(database, calls("create:1"), tools={"create": create}) as scene:
         await scene.say("create one")
         assert await scene.handle.result() == "cancelled"
-        assert await scene.answers() == {1: answers.stopped_text([CREATED], by_operator=True)}
+        assert await scene.answers() == {1: answers.stopped_text([CREATED], by_admin=True)}
 
 
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])

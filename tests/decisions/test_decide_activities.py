@@ -22,7 +22,7 @@ from threadline.conversations.model.conversation import (
     OutcomeKind,
 )
 from threadline.db.engine import Database
-from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
+from threadline.decisions.model import ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.store import HandoverStore
@@ -140,7 +140,7 @@ async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -
     await engine.decided("thanks")
     done = answers.progress_text([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
     said = await engine.settled(OutcomeKind.ESCALATED, text=done, escalate=EscalationReason.RESPONSE_ERROR)
-    assert said.startswith(ERROR_REPLY)
+    assert said.startswith("I could not produce an answer to this.")
     assert "`calendar.book`: done. Booked APT-1." in said
     (row,) = await engine.talk.rows("SELECT next_step, reason, confidence, outcome FROM decisions")
     assert (row["next_step"], row["reason"], row["outcome"]) == (

@@ -153,7 +153,7 @@ def eligible_approvers(new: NewAction, user_id: str, approvers: Collection[str])
     decide it."""
     if not approvers:
         raise Permanent(
-            f"This has {new.risk} risk, and no approvers are set: the administrator must set THREADLINE_APPROVERS. "
+            f"This has {new.risk} risk, and no approvers are set: the admin must set THREADLINE_APPROVERS. "
             "Nothing was proposed."
         )
     requesters = {user_id, *new.co_requesters} if new.risk is Risk.HIGH else set[str]()

@@ -412,8 +412,8 @@ class Turn:
             outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
-        by_operator = conversation.state.cancelled and not conversation.snapshot.stop_due
-        return replace(outcome, text=answers.stopped_text(self._executions, by_operator=by_operator))
+        by_admin = conversation.state.cancelled and not conversation.snapshot.stop_due
+        return replace(outcome, text=answers.stopped_text(self._executions, by_admin=by_admin))
 
     async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
         """Show what was said in the turn to the person who has the thread, or may take it over. Where it is left to

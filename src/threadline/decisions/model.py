@@ -18,8 +18,6 @@ RECENT_MESSAGES = 5
 """Messages of the conversation that a decision is made with."""
 MAX_SENTENCE = 500
 """Characters that are kept of each sentence of the model's."""
-ERROR_REPLY = "I'm experiencing technical difficulties. A team member will assist you."
-"""The answer where none could be made; the design's sentence."""
 
 SOURCE_WEIGHT, SIMPLICITY_WEIGHT, CONTEXT_WEIGHT, TOOLS_WEIGHT = 0.3, 0.2, 0.3, 0.2
 """They sum to 1."""

@@ -88,7 +88,7 @@ _MEANING: dict[ErrorCode, tuple[str, str]] = {
     ErrorCode.OUTCOME_UNKNOWN: ("It is not known whether the change took effect.", "Check before repeating it."),
     ErrorCode.TOOL_EXECUTION_FAILED: (
         "Something went wrong on our side.",
-        "Go on without it, or try again later; the operators can see what happened.",
+        "Go on without it, or try again later; the admin can see what happened.",
     ),
 }
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind
-from threadline.decisions.model import ERROR_REPLY, DecisionRound, DecisionType, EscalationReason, NextStep, Source
+from threadline.decisions.model import DecisionRound, DecisionType, EscalationReason, NextStep, Source
 from threadline.knowledge.model import SECTION
 from threadline.models.model import ToolCall
 from threadline.slack.text import is_blank, split_markdown
@@ -14,10 +14,13 @@ NO_REPLY = "NO_REPLY"
 LIMIT, MIN_LENGTH = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
 NOTHING_TO_SAY = "I could not find an answer to this. Please rephrase it, or ask me what I can do for you."
-GENERIC_FAILURE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
+GENERIC_FAILURE = (
+    "Something went wrong on my side, and I could not finish this. "
+    "Please try again in a few minutes. If it happens again, tell the admin."
+)
 """Of a failure that brought no words of its own."""
 
-_STOPPED_BY_OPERATOR = "Whoever runs this bot has stopped me. Please write again if you still need this."
+_STOPPED_BY_ADMIN = "The admin has stopped me. Please write again if you still need this."
 _NOTHING_DONE = " Nothing was done yet."
 _MORE = "\n\n_This is not the whole answer. Ask me for the details to read all of it._"
 _ROOM = 1_400
@@ -129,9 +132,9 @@ def summary_text(executions: Sequence[Execution]) -> str:
     )
 
 
-def stopped_text(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
-    """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
-    told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
+def stopped_text(executions: Sequence[Execution], *, by_admin: bool = False) -> str:
+    """The end of a turn that a person stopped: one of the thread, or the admin."""
+    told = _STOPPED_BY_ADMIN if by_admin else "I have stopped, as you asked."
     return f"{told} What I did so far:\n\n{_account(executions)}" if executions else f"{told}{_NOTHING_DONE}"
 
 
@@ -191,12 +194,16 @@ def _one_line(text: str, limit: int) -> str:
 
 DEFAULT_QUESTION = "I want to get this right: could you tell me a little more about what you need?"
 """Asked where the model has no question of its own."""
-_PASSED_ON = "I have handed it over to a person, with the conversation so far. The answer will come in this thread."
+_PASSED_ON = (
+    "I have handed it over to a person of the team, with the conversation so far. "
+    "They answer in this thread, and I remind them if nobody takes it."
+)
 _WHY = {
     EscalationReason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
     EscalationReason.SENSITIVE_TOPIC: "This is not for me to decide.",
     EscalationReason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
     EscalationReason.TOOL_FAILURE: "Something that I need for this did not work.",
+    EscalationReason.RESPONSE_ERROR: "I could not produce an answer to this.",
     EscalationReason.DECIDED: "This needs a person.",
 }
 _MARK = re.compile(r"\[(\d{1,2})\]")
@@ -231,8 +238,6 @@ def fit_answer(before: str, answer: str, end: str, *, detail: bool) -> str:
 
 def escalation_text(reason: EscalationReason | None) -> str:
     """Told to who asks when a person takes over."""
-    if reason is EscalationReason.RESPONSE_ERROR:
-        return ERROR_REPLY
     return f"{_WHY.get(reason or EscalationReason.DECIDED, _WHY[EscalationReason.DECIDED])} {_PASSED_ON}"
 
 
