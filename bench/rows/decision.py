@@ -81,7 +81,7 @@ async def _history(ours: Talks) -> list[Row]:
 
 
 async def _relayed(ours: Talks) -> Row:
-    """From a person's words under the card to the thread of who asks, beside one activity after one message."""
+    """From a reply under the card to its preview there, beside one activity after one message."""
     ground = ours.ground
     count = ground.scale.of(20, least=2)
     async with ground.part("least_worker", ground.temporal_address):
@@ -93,7 +93,7 @@ async def _relayed(ours: Talks) -> Row:
 
         mine, bare = await by_turns(ground.scale.rounds, relay, lambda: _started(floor.times(least)))
     times = pair((median(run) * 1000 for run in mine), (median(run) * 1000 for run in bare), "ms")
-    return Row("decision", "a person's words under the card → in the thread, p50", *times, latency.FLOOR)
+    return Row("decision", "a reply under the card → shown there with Undo, p50", *times, latency.FLOOR)
 
 
 async def _started(measured: Awaitable[latency.Times]) -> Sequence[float]:
@@ -116,7 +116,9 @@ async def _claimed(ours: Talks) -> Thread:
 async def _relay(ours: Talks, card: Thread) -> float:
     ts = ours.clock.next()
     id_ = message_id(card.team, card.channel, ts)
-    said = IncomingMessage(id_, MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, ts, card.channel, ts)
+    said = IncomingMessage(
+        id_, MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, f"reply: {ts}", card.channel, ts
+    )
     began = time.time()
     await ours.ground.router.deliver(Route(RouteTarget.CASE_THREAD, card, said))
     async with asyncio.timeout(PATIENCE):

@@ -105,6 +105,7 @@ run_job
 save_investigation_result
 save_investigation_result posted
 select_threads
+send_replies
 finish_turn answered
 finish_turn asked
 finish_turn clarified
@@ -116,6 +117,7 @@ finish_turn stopped
 finish_turn summarised
 show_decision
 show_handover
+show_reply
 signal acknowledged
 signal button_pressed
 signal close_requested
