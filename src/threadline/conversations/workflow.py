@@ -248,7 +248,7 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def stop_requested(self) -> bool:
-        """The turn under way is to end: a person said so, or whoever runs Threadline."""
+        """The turn under way is to end: a person said so, or the admin."""
         return self.snapshot.stop_due or self.state.cancelled
 
     def turn_finished(self, turn: int, finished: FinishedTurn) -> None:

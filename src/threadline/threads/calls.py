@@ -168,13 +168,13 @@ def fault_of(error: FailureError) -> Fault:
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
         if isinstance(cause.cause, ApplicationError) and cause.cause.type == "DecryptionFailed":
-            # The worker lacks the key of its input: only whoever runs the product can give it one.
+            # The worker lacks the key of its input: only the admin can give it one.
             return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)
     return Fault(FaultKind.LOST, "This step was cancelled.")
 
 
 def public_message(error: FailureError) -> str:
-    """Why an activity failed, in words for people; "" where the message is for whoever runs the product."""
+    """Why an activity failed, in words for people; "" where the message is for the admin."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return cause.message if isinstance(cause, ApplicationError) and cause.type == "Permanent" else ""

@@ -59,7 +59,7 @@ class SenderType(StrEnum):
     THIRD_PARTY = "third_party"
     BOT = "bot"
     ADMIN = "operator"
-    """Whoever runs the product, by the command line."""
+    """The admin, by the command line."""
 
 
 MAX_FILES = 50
@@ -100,7 +100,7 @@ def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAG
     `IncomingMessage`; `kind` counts where that does not say what it is.
 
     Temporal drops a signal that does not decode into the handler's types, so nothing on the wire is strict. What cannot
-    be read becomes a `QUARANTINED` message, which is stored and shown to whoever runs the product.
+    be read becomes a `QUARANTINED` message, which is stored and shown to the admin.
     """
     if len(args) == 1 and isinstance(args[0], Mapping):
         raw = args[0]
