@@ -98,15 +98,15 @@ class BrokenBody(Exception):
         self.status = status
 
 
-async def read_body(request: web.Request) -> bytes:
-    """Return the whole body.
+async def read_body(request: web.Request, timeout: float | None = None) -> bytes:
+    """Return the whole body, which has to arrive within `timeout` seconds, by default `BODY_TIMEOUT`.
 
     Raises:
         BrokenBody: the client left, was too slow, or sent something unreadable.
         web.HTTPRequestEntityTooLarge: it is longer than the application takes.
     """
     try:
-        async with asyncio.timeout(BODY_TIMEOUT):
+        async with asyncio.timeout(timeout or BODY_TIMEOUT):
             return await request.read()
     except TimeoutError as error:
         raise BrokenBody("body_too_slow", HTTPStatus.REQUEST_TIMEOUT) from error

@@ -133,6 +133,19 @@ async def test_invalid_body_is_a_bad_request() -> None:
             assert "JSON form of protobuf" in (await answer.json())["message"]
 
 
+@pytest.mark.parametrize("path", ["/decode", "/login"])
+async def test_body_that_does_not_come_is_given_up(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "BODY_TIMEOUT", 0.2)
+    never = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"payloads":'
+        await never.wait()
+
+    async with codec_server() as client:
+        assert (await client.post(path, data=body(), headers=BEARER)).status == 408
+
+
 @pytest.mark.parametrize("host", ["::", "codec.internal"])
 async def test_server_needs_a_token_where_others_reach_it(host: str) -> None:
     with pytest.raises(Permanent, match="THREADLINE_CODEC_TOKEN is not set"):

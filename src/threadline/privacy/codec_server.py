@@ -15,12 +15,16 @@ from aiohttp import web
 from google.protobuf import json_format
 from temporalio.api.common.v1 import Payload, Payloads
 
+from threadline import http_server
 from threadline.errors import Permanent
+from threadline.http_server import BrokenBody, RareLog
 from threadline.privacy.encryption import DecryptionFailed, EncryptionCodec, is_encrypted, key_id_of
 from threadline.privacy.keys import KeyRing
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
+BODY_TIMEOUT = 60.0
+"""Seconds for such a request to arrive."""
 SESSION = 12 * 3600
 """Seconds for which a browser that has shown the token need not show it again."""
 _COOKIE = "threadline_codec"
@@ -31,6 +35,8 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Threadlin
 _FIRST = "Give the token (THREADLINE_CODEC_TOKEN), then reload Temporal's UI: for 12 hours it shows payloads in clear."
 _WRONG = "That is not the token."
 _DONE = "This browser is let in. Reload Temporal's UI."
+
+_DENIED_HINT = "Compare THREADLINE_CODEC_TOKEN and THREADLINE_CODEC_ORIGINS with what Temporal's UI uses."
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -47,6 +53,8 @@ class CodecServer:
         self._codec = codec
         self._token = token.encode()
         self._origins = frozenset(origin.rstrip("/") for origin in origins)
+        self.denied = RareLog("codec_requests_denied", _DENIED_HINT)
+        self.broken = RareLog("requests_broken", "Nothing, unless Temporal's UI shows no payloads.")
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[self._guarded])
@@ -54,7 +62,8 @@ class CodecServer:
         for name, convert in (("decode", self._decrypted), ("encode", self._codec.encode)):
             app.add_routes([web.post(rf"/{{path:(?:.*/)?}}{name}", partial(_converted, convert=convert))])
         app.add_routes([web.get("/login", self._login), web.post("/login", self._login)])
-        app.add_routes([web.get("/healthz", _healthz), web.options(r"/{path:.*}", _healthz)])
+        app.add_routes([web.get("/healthz", http_server.healthz)])
+        app.add_routes([web.options(r"/{path:.*}", http_server.healthz)])
         return app
 
     @web.middleware
@@ -62,15 +71,19 @@ class CodecServer:
         own, origin = request.path == "/login", request.headers.get("Origin")
         # What is no browser names no origin, and has the token to show.
         if not own and origin is not None and origin not in self._origins:
-            _log.warning("codec_origin_refused", origin=origin)
+            self.denied.note("wrong_origin", request.remote)
             return _error(HTTPStatus.FORBIDDEN, "The origin of this page is not in THREADLINE_CODEC_ORIGINS.")
         if request.method == "POST" and not own and not self._is_authorized(request):
-            _log.warning("codec_request_denied", remote=request.remote)
+            self.denied.note("wrong_token", request.remote)
             answer: web.StreamResponse = _error(
                 HTTPStatus.UNAUTHORIZED, "Send the token as `Authorization: Bearer …`, or open /login in this browser."
             )
         else:
-            answer = await handler(request)
+            try:
+                answer = await handler(request)
+            except BrokenBody as broken:
+                self.broken.note(broken.reason, request.remote)
+                return http_server.closing(broken.status)
         if not own and origin:
             answer.headers.update(
                 {
@@ -96,8 +109,9 @@ class CodecServer:
     async def _login(self, request: web.Request) -> web.Response:
         if request.method != "POST":
             return _page(_FIRST)
+        await http_server.read_body(request, BODY_TIMEOUT)
         if not self._is_token(str((await request.post()).get("token", ""))):
-            _log.warning("codec_login_refused", remote=request.remote)
+            self.denied.note("wrong_login", request.remote)
             return _page(_WRONG, HTTPStatus.UNAUTHORIZED)
         answer = _page(_DONE)
         https = request.headers.get("X-Forwarded-Proto", request.scheme) == "https"
@@ -131,16 +145,13 @@ def _bytes(shown: str) -> bytes:
 
 
 async def _converted(request: web.Request, convert: Convert) -> web.Response:
+    await http_server.read_body(request, BODY_TIMEOUT)
     try:
         asked = json_format.Parse(await request.text(), Payloads(), ignore_unknown_fields=True)
     except (json_format.ParseError, UnicodeDecodeError):
         return _error(HTTPStatus.BAD_REQUEST, 'The body is not {"payloads": […]} in the JSON form of protobuf.')
     answer = Payloads(payloads=await convert(asked.payloads))
     return web.json_response(text=json_format.MessageToJson(answer, indent=None))
-
-
-async def _healthz(_: web.Request) -> web.Response:
-    return web.json_response({"alive": True})
 
 
 def _error(status: HTTPStatus, sentence: str) -> web.Response:
@@ -165,19 +176,11 @@ async def serve(
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    runner = web.AppRunner(CodecServer(EncryptionCodec(keys), token, origins).application(), access_log=None)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except (OSError, OverflowError) as error:
-            raise Permanent(
-                f"The codec server cannot listen at {host}:{port}: {error}. Choose another --http."
-            ) from error
-        _log.info("codec_ready", port=runner.addresses[0][1], token_required=bool(token))
+    server = CodecServer(EncryptionCodec(keys), token, origins)
+    async with http_server.listening(server.application(), host, port, server.broken, "--http") as port:
+        _log.info("codec_ready", port=port, token_required=bool(token))
         await stop.wait()
-    finally:
-        await runner.cleanup()
+        server.denied.close()
 
 
 def _is_loopback(host: str) -> bool:
