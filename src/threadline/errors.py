@@ -1,4 +1,5 @@
-"""The kinds of errors: `Permanent` ends an activity, `Transient` is tried again by Temporal."""
+"""The kinds of errors: `Permanent` ends an activity, `Transient` is tried again by Temporal, and `Mendable` waits for
+the admin."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,23 @@ class Permanent(Exception):
 
 class InternalError(Permanent):
     """The program or its schema is wrong. The message is for operators alone: users get a general sentence."""
+
+
+class Mendable(Permanent):
+    """Refused until the admin mends something of the installation: a token, a channel, a disk, a key.
+
+    Code that does not know it treats it as `Permanent`. What must not be lost is tried again until it is mended.
+
+    Args:
+        message: for the admin: what is wrong, and what to do.
+        kind: a stable name of the fault, such as `slack_token`.
+        subject: the part that it concerns, such as a channel; may be empty.
+    """
+
+    def __init__(self, message: str, *, kind: str, subject: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.subject = subject
 
 
 class Transient(Exception):

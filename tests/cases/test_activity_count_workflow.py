@@ -64,7 +64,7 @@ async def test_findings_that_slack_does_not_take_at_once_are_posted_once(start_c
         elif trouble == "answer lost":
             scene.slack.faults.fail_after("chat.postMessage")
         else:
-            scene.slack.workspace.archive(identity.SUMMARIES)
+            scene.slack.faults.refuse("chat.postMessage", "no_text", count=2)
         await scene.reporter("and with three of them")
         await scene.until_status("pending_verification", "investigating", "pending_verification")
         asked = since(before, await activities(scene))

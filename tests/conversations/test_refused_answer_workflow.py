@@ -1,5 +1,7 @@
 """Answers that Slack refuses are kept, keep nobody waiting, and are tried again when there is hope."""
 
+import pytest
+
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.temporal import skipping_time
 from threadline.db.engine import Database
@@ -10,7 +12,7 @@ FIRST, SECOND = ModelReply("First."), ModelReply("Second.")
 
 def refuse(scene: ConversationScene) -> None:
     """Slack refuses the next post for good."""
-    scene.slack.faults.refuse("chat.postMessage", "is_archived")
+    scene.slack.faults.refuse("chat.postMessage", "no_text")
 
 
 async def refused(scene: ConversationScene, text: str, turn: int) -> None:
@@ -63,3 +65,44 @@ async def test_answer_that_is_always_refused_does_not_hide_later_ones(database: 
         refuse(scene)
         await scene.send(scene.message("thanks", addressed=False))
         assert await scene.until_said(2) == "Second."
+
+
+async def denied(scene: ConversationScene, text: str, turn: int, error: str = "invalid_auth") -> None:
+    """Somebody says this while Slack refuses all calls."""
+    scene.slack.faults.denied = error
+    await scene.say(text)
+    await scene.until_settled(turn)
+    await scene.until_idle()
+
+
+@pytest.mark.parametrize("error", ["invalid_auth", "token_expired", "is_archived", "not_in_channel", "missing_scope"])
+async def test_answer_is_posted_within_minutes_once_slack_is_mended(database: Database, error: str) -> None:
+    async with conversation(database, FIRST, server=skipping_time) as scene:
+        await denied(scene, "one", 1, error)
+        await scene.later(hours=1)
+        assert not scene.said
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        await scene.until_said(1)
+        assert scene.said == {1: "First."}
+
+
+async def test_question_is_worked_on_while_an_answer_is_refused_and_order_is_kept(database: Database) -> None:
+    async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
+        await denied(scene, "one", 1)
+        await denied(scene, "two", 2)
+        assert len(scene.asked) == 2
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        await scene.until_said(2)
+        assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
+
+
+async def test_answer_is_still_tried_after_the_run_would_have_ended(database: Database) -> None:
+    async with conversation(database, FIRST, server=skipping_time) as scene:
+        await denied(scene, "one", 1)
+        await scene.later(hours=49)
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        await scene.until_said(1)
+        assert scene.said == {1: "First."}

@@ -10,7 +10,7 @@ from aiohttp import web
 from slack_sdk.errors import SlackRequestError
 
 from tests.support.slack import Serve
-from threadline.errors import NotDone, Permanent, Transient
+from threadline.errors import Mendable, NotDone, Permanent, Transient
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.errors import RATE_LIMIT_PAUSE, translate
 
@@ -48,6 +48,73 @@ async def test_refusal_is_permanent_and_says_what_to_do(
 ) -> None:
     with pytest.raises(Permanent, match=says):
         raise await _fault(serve, session, **_json(error=error, needed="chat:write"))
+
+
+TOKEN, CHANNEL, MESSAGE = ("slack_access", "token"), ("slack_channel", "C1"), None
+REFUSALS = {
+    "access_denied": TOKEN,
+    "accesslimited": TOKEN,
+    "account_inactive": TOKEN,
+    "app_access_restricted": TOKEN,
+    "ekm_access_denied": TOKEN,
+    "enterprise_is_restricted": TOKEN,
+    "invalid_auth": TOKEN,
+    "missing_scope": ("slack_access", "chat:write"),
+    "no_permission": TOKEN,
+    "not_allowed_token_type": TOKEN,
+    "not_authed": TOKEN,
+    "org_login_required": TOKEN,
+    "team_access_not_granted": TOKEN,
+    "team_added_to_org": TOKEN,
+    "team_not_found": TOKEN,
+    "token_expired": TOKEN,
+    "token_revoked": TOKEN,
+    "two_factor_setup_required": TOKEN,
+    "channel_not_found": CHANNEL,
+    "channel_type_not_supported": CHANNEL,
+    "is_archived": CHANNEL,
+    "message_limit_exceeded": CHANNEL,
+    "messages_tab_disabled": CHANNEL,
+    "not_in_channel": CHANNEL,
+    "restricted_action": CHANNEL,
+    "restricted_action_non_threadable_channel": CHANNEL,
+    "restricted_action_read_only_channel": CHANNEL,
+    "restricted_action_thread_locked": CHANNEL,
+    "restricted_action_thread_only_channel": CHANNEL,
+    "as_user_not_supported": MESSAGE,
+    "attachment_payload_limit_exceeded": MESSAGE,
+    "cannot_reply_to_message": MESSAGE,
+    "deprecated_endpoint": MESSAGE,
+    "duplicate_message_not_found": MESSAGE,
+    "invalid_arg_name": MESSAGE,
+    "invalid_arguments": MESSAGE,
+    "invalid_blocks": MESSAGE,
+    "invalid_blocks_format": MESSAGE,
+    "invalid_metadata_format": MESSAGE,
+    "invalid_metadata_schema": MESSAGE,
+    "markdown_text_conflict": MESSAGE,
+    "message_not_found": MESSAGE,
+    "metadata_must_be_sent_from_app": MESSAGE,
+    "metadata_too_large": MESSAGE,
+    "msg_blocks_too_long": MESSAGE,
+    "msg_too_long": MESSAGE,
+    "no_text": MESSAGE,
+    "slack_connect_canvas_sharing_blocked": MESSAGE,
+    "slack_connect_file_link_sharing_blocked": MESSAGE,
+    "thread_not_found": MESSAGE,
+    "too_many_attachments": MESSAGE,
+    "too_many_contact_cards": MESSAGE,
+}
+"""Slack's refusals of `chat.postMessage`, and the fault of the installation that each is, if the admin can mend it."""
+
+
+@pytest.mark.parametrize(("error", "expected"), REFUSALS.items())
+async def test_refusal_that_an_admin_can_mend_is_told_from_one_of_the_message(
+    serve: Serve, session: aiohttp.ClientSession, error: str, expected: tuple[str, str] | None
+) -> None:
+    fault = await _fault(serve, session, **_json(error=error, needed="chat:write"))
+    found = (fault.kind, fault.subject) if isinstance(fault, Mendable) else None
+    assert found == expected
 
 
 @pytest.mark.parametrize(("header", "pause"), [("77", 77.0), ("soon", RATE_LIMIT_PAUSE)])

@@ -35,6 +35,8 @@ class OrderedSlackFaults(SlackFaults):
 
     def __init__(self) -> None:
         self.chance: Chance | None = None
+        self.denied = ""
+        """Slack's name of the error with which every call is refused; empty for none."""
         self._duplicates: deque[int] = deque()
         self._drops = 0
         self._holds = 0
@@ -96,6 +98,8 @@ class OrderedSlackFaults(SlackFaults):
         self.chance = None
 
     def next_call(self, method: str) -> CallFault | None:
+        if self.denied:
+            return CallFault("refused", error=self.denied)
         if waiting := self._calls.get(method):
             return waiting.popleft()
         return self.chance.call(method) if self.chance else None

@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.conversations.contract import ThinkRequest
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
 from threadline.models.model import ToolChoice
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
@@ -87,3 +87,21 @@ async def test_unexpected_error_is_counted_when_it_is_given_up_or_never_would_be
     await fault_of(activity, Transient("It is busy."), 11, interceptor)
     await fault_of(activity, Permanent("It is refused."), 11, interceptor)
     assert len(told) == 12 - counted_from, "an error with words of its own is nobody's fault"
+
+
+@pytest.mark.parametrize(
+    ("activity", "again"), [("report_sla_event", True), ("post_answer", False), ("post_notice", False)]
+)
+async def test_fault_that_the_admin_can_mend_is_reported_and_waited_for(activity: str, again: bool) -> None:
+    told: list[tuple[str, str, str]] = []
+
+    async def report(*fault: str) -> None:
+        told.append((fault[0], fault[1], fault[2]))
+
+    interceptor = ErrorInterceptor(OPTIONS, report=report)
+    error = Mendable("Unarchive it.", kind="slack_channel", subject="C1")
+    for attempt, delay in ((1, 10.0), (2, 20.0), (9, 300.0), (10_000, 300.0)):
+        fault = await fault_of(activity, error, attempt, interceptor)
+        assert (fault.type, fault.details, fault.non_retryable) == ("Mendable", ("slack_channel", "C1"), not again)
+        assert fault.next_retry_delay == (timedelta(seconds=delay) if again else None)
+    assert told == [("slack_channel", "C1", "Unarchive it.")] * 4

@@ -6,11 +6,12 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent
+from threadline.slack import formatting
 from threadline.slack.client import SlackClient
 from threadline.threads.fault_store import SETTLED, FaultStore
 from threadline.threads.faults import InstallationFaults
 from threadline.threads.outbox import Outbox, Post
-from threadline_devstack.slack.identity import ESCALATIONS
+from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
 
 TOKEN = ("slack_refuses", "", "Slack refuses the bot token. Set SLACK_BOT_TOKEN to a valid one and restart.")
 
@@ -115,3 +116,18 @@ async def test_fault_that_ended_before_it_could_be_told_is_told_in_one_message(
         await sweep(database, faults, clock)
     assert len(told(sandbox)) == 1
     assert "This is over" in told(sandbox)[0]
+
+
+async def test_post_that_slack_takes_again_ends_the_fault_of_its_channel(
+    slack: SlackClient, sandbox: FaultySlack, database: Database, clock: Clock
+) -> None:
+    outbox = Outbox(slack, database, clock.rising)
+    faults = InstallationFaults(database, outbox, ESCALATIONS, clock)
+    for kind, subject in (("slack_access", "token"), ("slack_channel", "C1"), ("slack_channel", GENERAL)):
+        await faults.report(kind, subject, "Slack refuses it.")
+    await outbox.publish(Post("a", GENERAL, None, formatting.notice("hello")))
+    assert await open_kinds(database) == [("slack_channel", "C1")]
+    other = Outbox(slack, database, clock.rising)  # another worker reads the faults that it did not report
+    await other.recovery.refresh()
+    await other.recovery.works("slack_channel")
+    assert await open_kinds(database) == []

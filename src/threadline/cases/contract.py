@@ -27,7 +27,15 @@ from threadline.cases.model import (
     sla_workflow_id,
 )
 from threadline.slack.model import Thread
-from threadline.threads.activity_options import POST, READ_SLACK, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import (
+    POST,
+    POST_UNTIL_MENDED,
+    READ_SLACK,
+    STORE,
+    ActivityOptions,
+    activity_options,
+    retry_policy,
+)
 from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MESSAGE, IncomingMessage, MessageKind
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -235,7 +243,7 @@ class CasePostActivities(ABC):
     async def post_closing(self, bug_id: str) -> None:
         """Say in both threads how the case ended and how to reopen it."""
 
-    @activity_options(POST)
+    @activity_options(POST_UNTIL_MENDED)
     @abstractmethod
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         """Record and post what is due; False when the case needs no clock any more."""

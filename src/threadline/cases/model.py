@@ -95,6 +95,7 @@ class Reason(StrEnum):
     QUESTION_ASKED = "question_asked"
     QUESTION_UNANSWERED = "question_unanswered"
     FINDINGS_POSTED = "findings_posted"
+    FINDINGS_REFUSED = "findings_refused"
     FIX_PROPOSED = "fix_proposed"
     FIX_MERGED = "fix_merged"
     ESCALATED = "escalated"
@@ -282,6 +283,23 @@ def describe_state(case: CaseSnapshot, trouble: str) -> str:
     return f"**{case.bug_id}** ({case.severity}) {case.title}\n\n{what}"
 
 
+@dataclass(frozen=True)
+class UnpostedTurn:
+    """A settled turn whose action is still to be done, because Slack refused its posts."""
+
+    turn: int
+    action: Action
+
+
+@dataclass(frozen=True)
+class UnsaidNotice:
+    """The parts of a notice; see `Notice` in `cases/contract.py`."""
+
+    kind: NoticeKind
+    ordinal: int
+    detail: str
+
+
 @dataclass
 class BugState:
     """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""
@@ -299,6 +317,10 @@ class BugState:
     """The last escalation that a developer has answered."""
     cancelled: bool = False
     """Somebody cancelled the workflow in Temporal: it stores what it has, closes the case and ends."""
+    unposted: list[UnpostedTurn] = field(default_factory=list)
+    """Turns whose findings Slack refuses until the admin mends something, before the last turn, in order."""
+    unsaid: list[UnsaidNotice] = field(default_factory=list)
+    """Notices that are refused in the same way."""
 
 
 @dataclass(frozen=True)

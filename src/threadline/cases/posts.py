@@ -30,7 +30,7 @@ from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists, MissingAnswer
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
-from threadline.errors import Permanent
+from threadline.errors import Mendable, Permanent
 from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
@@ -151,6 +151,8 @@ class LiveCasePostActivities(CasePostActivities):
         rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
         try:
             await self._post(told.case, told.case.thread, key, rendered, kind="told", words=text)
+        except Mendable:
+            raise  # tried again: the reporter may be told later
         except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
             _log.error("reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error))
 
@@ -242,8 +244,8 @@ class LiveCasePostActivities(CasePostActivities):
                 await self._post(each.case, each.thread, each.key, rendered, kind="closing", words=kept)
             except Permanent as error:  # people in the other threads are told all the same
                 refusals.append(error)
-        if refusals:
-            raise refusals[0]
+        if refusals:  # one that can be mended first: then this is tried again
+            raise min(refusals, key=lambda each: not isinstance(each, Mendable))
 
     async def _closing_posts(self, bug_id: str) -> list[ClosingPost]:
         """How the case ended, for each of its threads; nothing if it was reopened meanwhile."""

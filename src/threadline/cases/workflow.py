@@ -31,16 +31,38 @@ from threadline.cases.model import (
     NoticeKind,
     Reason,
     Settled,
+    UnpostedTurn,
+    UnsaidNotice,
     WorkflowState,
     describe_state,
     session_id,
     shown_state,
 )
 from threadline.cases.sla import signal_clock, start_clock
+from threadline.slack.model import CHANNEL_FAULT
 from threadline.threads.activity_options import COSMETIC
-from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, fault_of, pause, run_unless
+from threadline.threads.calls import (
+    BackgroundTasks,
+    Interrupted,
+    NotMended,
+    attempt,
+    attempt_unless_mendable,
+    call,
+    fault_of,
+    pause,
+    run_unless,
+)
 from threadline.threads.inbox import Inbox
-from threadline.threads.model import Fault, IncomingMessage, MessageKind, RetryBudget, SenderType, format_utc
+from threadline.threads.model import (
+    Fault,
+    FaultKind,
+    IncomingMessage,
+    MessageKind,
+    RetryBudget,
+    SenderType,
+    format_utc,
+    mending_delay,
+)
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
@@ -65,7 +87,10 @@ class BugInvestigationWorkflow(ThreadHandler):
         self._closing_unposted = False
         self._sla_signal: asyncio.Task[None] | None = None
         self._trouble = ""
-        """Why the last attempt at this turn failed."""
+        """Why the last attempt at this turn failed, or its posts were refused."""
+        self._post_again_at = 0.0
+        """When the posts that Slack refused are tried again; 0 while none was."""
+        self._refusals = 0
         self._shown: tuple[Any, ...] = ()
 
     @workflow.signal(
@@ -140,20 +165,38 @@ class BugInvestigationWorkflow(ThreadHandler):
     def next_step(self) -> Step | None:
         """The source design's loop, decided from the snapshot alone, so that a new run decides the same."""
         case, state = self.case, self.state
-        closing_unposted, self._closing_unposted = self._closing_unposted, False
-        if self.ended:
+        if case.ended:
             state.cancelled = False  # cancelled when there was nothing left to close
-            return self._post_closing() if closing_unposted else None
+            return self._closing_step()
+        self._closing_unposted = False
         if self._closing:
             return self._close(Reason.REPORTER_CLOSED if case.close_requested else Reason.OPERATOR_CANCELLED)
-        undecided = case.status is CaseStatus.INVESTIGATING and bool(case.last_action) and not case.unanswered
-        if undecided and state.acted_turn < case.turn:
+        if self._post_again_at:
+            if self._post_again_at <= workflow.now().timestamp():
+                return self._post_again()
+        elif self._undecided and state.acted_turn < case.turn:
             return self._resume_action()  # a close was taken back, or an earlier run was terminated before the action
         if self._turn_due:
             return self._investigate()
-        if undecided:
+        if self._undecided and not self._post_again_at:
             return self._resume_action()  # resolving was put off for a message that wanted no turn
         return self._timeout_step()
+
+    @property
+    def _undecided(self) -> bool:
+        """The action of the last settled turn is still to be done."""
+        case = self.case
+        return case.status is CaseStatus.INVESTIGATING and bool(case.last_action) and not case.unanswered
+
+    def _closing_step(self) -> Step | None:
+        """Post how the case ended, if that is not done, and not before it may succeed."""
+        if not self._closing_unposted:
+            return None
+        if self._post_again_at <= workflow.now().timestamp():
+            return self._post_closing()
+        if not (self.inbox or self.thread_run.timer.is_set):
+            self.thread_run.timer.set(self._post_again_at, "until Slack may take the last post")
+        return None
 
     @property
     def _turn_due(self) -> bool:
@@ -167,11 +210,13 @@ class BugInvestigationWorkflow(ThreadHandler):
         timer = self.thread_run.timer
         if self.inbox:
             return None  # nobody was silent while something is unread
-        if not timer.is_set:  # to the end of the wait, or to the next look at an open pull request
+        if not timer.is_set:  # to the end of the wait, or to the next look at an open pull request, or the next try
             at = self.case.wait_until
             if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
                 poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
                 at = min(at, poll) if at else poll
+            if self._post_again_at:
+                at = min(at, self._post_again_at) if at else self._post_again_at
             if at:
                 timer.set(at, f"until {format_utc(at)}")
         elif timer.fired:
@@ -182,7 +227,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     @property
     def ended(self) -> bool:
-        return self.case.ended
+        return self.case.ended and not self._closing_unposted
 
     @property
     def blocks_continue_as_new(self) -> bool:
@@ -198,6 +243,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- one turn of the agent ---------------------------------------------------------------------------------------
 
     async def _investigate(self) -> None:
+        self._put_action_off()
         announced = await self._start_turn()
         settled = await self._run_turn(self.case.turn + 1, announced.done)
         await announced  # "I am looking into it" is posted before what was found
@@ -233,7 +279,8 @@ class BugInvestigationWorkflow(ThreadHandler):
             if self._closing:
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
-            then = self._after_findings() if may_post() and not self._closing else None
+            posts = may_post() and not (self._closing or self.state.unposted or self.state.unsaid)
+            then = self._after_findings() if posts else None
             settled = await self._settle(contract.SettleRequest(bug_id, number, post_then=then))
             delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
             self._trouble = fault.message if fault and not settled.action else ""
@@ -276,12 +323,23 @@ class BugInvestigationWorkflow(ThreadHandler):
             self.state.acted_turn = self.case.turn
 
     async def _act(self, settled: Settled) -> None:
-        """Do what the last settled turn asked for. Safe to repeat: a post has a key, and a status is taken once."""
+        """Do what the last settled turn asked for. Safe to repeat: a post has a key, and a status is taken once. While
+        Slack refuses a post for a reason that the admin can mend, the case waits, and reads what people write."""
+        try:
+            await self._do_action(settled)
+        except NotMended as refused:
+            self._wait_until_mended(str(refused))
+
+    async def _do_action(self, settled: Settled) -> None:
         turn = TurnRef(self.case.bug_id, self.case.turn)
+        unsaid = await self._say_unsaid()
         if settled.action is Action.ASK_REPORTER:
+            if unsaid:
+                raise NotMended(unsaid)  # the question is for the same channel, and comes after it
             await self._ask_reporter(turn)
         else:
-            await self._post_findings(turn)
+            await self._post_earlier_turns()
+            posted = await self._post_findings(turn)
             if settled.has_fix and not self._closing:
                 await self._open_pull_request(turn)
             if self._closing:
@@ -292,29 +350,84 @@ class BugInvestigationWorkflow(ThreadHandler):
                 if not self.inbox and not self.case.has_unread:
                     await self._close(Reason.AGENT_RESOLVED)
             else:
-                await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else Reason.FINDINGS_POSTED)
+                reason = Reason.FINDINGS_POSTED if posted else Reason.FINDINGS_REFUSED
+                await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else reason)
         self.state.acted_turn = turn.turn
+
+    # -- posts that Slack refuses until the admin mends something ----------------------------------------------------
+
+    def _wait_until_mended(self, why: str) -> None:
+        self._refusals += 1
+        self._post_again_at = workflow.now().timestamp() + mending_delay(self._refusals)
+        self._trouble = f"Slack refuses its posts; they are tried again until it takes them. {why}"
+        self._show()
+
+    def _put_action_off(self) -> None:
+        """Keep the refused findings of a turn for later, since the next turn begins before they are posted. A question
+        is not kept: the next turn may ask it again."""
+        case, state = self.case, self.state
+        if not (self._undecided and state.acted_turn < case.turn):
+            return
+        if case.last_action != Action.ASK_REPORTER:
+            state.unposted.append(UnpostedTurn(case.turn, Action(case.last_action)))
+        state.acted_turn = case.turn
+
+    async def _post_again(self) -> None:
+        """Try the refused posts again, in their order. A notice that is still refused does not hold up the findings,
+        which may be for another channel."""
+        self._post_again_at = 0.0
+        self._trouble = ""
+        if self._undecided:
+            await self._resume_action()
+        else:
+            await self._say_unsaid()
+        if not self._post_again_at:
+            self._refusals = 0
+
+    async def _say_unsaid(self) -> str:
+        """Post the notices that were refused; returns why one still is."""
+        for unsaid in list(self.state.unsaid):
+            notice = contract.Notice(self.case.bug_id, unsaid.kind, unsaid.ordinal, unsaid.detail)
+            try:
+                await attempt_unless_mendable(CasePostActivities.post_notice, notice, summary=f"notice: {unsaid.kind}")
+            except NotMended as refused:
+                self._wait_until_mended(str(refused))
+                return str(refused)
+            self.state.unsaid.remove(unsaid)
+        return ""
+
+    async def _post_earlier_turns(self) -> None:
+        for owed in list(self.state.unposted):
+            turn = TurnRef(self.case.bug_id, owed.turn)
+            await self._post_findings(turn)
+            if owed.action is Action.ESCALATE:
+                await self._call_people(turn)
+            self.state.unposted.remove(owed)
 
     async def _ask_reporter(self, turn: TurnRef) -> None:
         if self._reporter_wrote():
             return  # it may be the answer: the next turn reads it first
-        if await attempt(CasePostActivities.post_clarification_question, turn, summary="ask the reporter"):
-            await self._post_findings(turn)  # the reporter's thread cannot be written to
-            await self._await_developers(Reason.FINDINGS_POSTED)
+        ask = CasePostActivities.post_clarification_question
+        if await attempt_unless_mendable(ask, turn, summary="ask the reporter"):
+            posted = await self._post_findings(turn)  # the reporter's thread cannot be written to
+            await self._await_developers(Reason.FINDINGS_POSTED if posted else Reason.FINDINGS_REFUSED)
             return
         if not self._closing:
             timeout = self.state.limits.reporter_timeout
             await self._set_status(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
 
-    async def _post_findings(self, turn: TurnRef) -> None:
+    async def _post_findings(self, turn: TurnRef) -> bool:
+        """Returns whether Slack took them. Raises `NotMended` when it may take them later."""
         trouble = ""
         if not self.case.has_summary_thread:
-            trouble = await attempt(
-                CasePostActivities.create_summary_thread, turn.bug_id, summary="open the summary thread"
-            )
-        trouble = trouble or await attempt(CasePostActivities.post_investigation_results, turn, summary="post findings")
+            open_thread = CasePostActivities.create_summary_thread
+            trouble = await attempt_unless_mendable(open_thread, turn.bug_id, summary="open the summary thread")
+        if not trouble:
+            post = CasePostActivities.post_investigation_results
+            trouble = await attempt_unless_mendable(post, turn, summary="post findings")
         if trouble:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
+        return not trouble
 
     async def _open_pull_request(self, turn: TurnRef) -> None:
         """A code host that is away is waited for, but not by a reporter who wants the case closed."""
@@ -327,17 +440,26 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).message)
 
     async def _escalate(self, turn: TurnRef) -> None:
+        await self._call_people(turn)
+        await self._set_status(CaseStatus.ESCALATED, Reason.ESCALATED)
+
+    async def _call_people(self, turn: TurnRef) -> None:
+        """Raises `NotMended` when people can be called later."""
         try:
             escalation = await call(CasePostActivities.escalate_to_humans, turn, summary="call on-call")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault_of(error).message)
+            fault = fault_of(error)
+            elsewhere = fault.cause == CHANNEL_FAULT and fault.subject != self.state.thread.channel
+            if fault.kind is not FaultKind.MENDABLE or (elsewhere and not self._refusals):
+                await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault.message)
+            if fault.kind is FaultKind.MENDABLE:
+                raise NotMended(fault.message) from error
         else:
             before = min(self.state.sla_clock or escalation.number - 1, escalation.number - 1)
             await start_clock(replace(escalation, started=workflow.now().timestamp()), before)
             self.state.sla_clock = escalation.number
-        await self._set_status(CaseStatus.ESCALATED, Reason.ESCALATED)
 
     async def _await_developers(self, reason: Reason) -> None:
         await self._set_status(CaseStatus.PENDING_VERIFICATION, reason, self.state.limits.developer_timeout)
@@ -374,13 +496,26 @@ class BugInvestigationWorkflow(ThreadHandler):
         if self.case.status is CaseStatus.RESOLVED:
             self.state.cancelled = False
             self.state.acted_turn = self.case.turn  # the last action is dropped, or was done
+            self.state.unposted.clear()
+            self.state.unsaid.clear()
+            self._post_again_at = 0.0
             await self._post_closing()
 
     async def _post_closing(self) -> None:
         """Tell people how the case ended, and remove what it needed."""
         if self._sla_clock:
             await signal_clock(self.case.bug_id, self._sla_clock, "resolved")
-        await attempt(CasePostActivities.post_closing, self.case.bug_id, summary="post how it ended")
+        try:
+            await attempt_unless_mendable(
+                CasePostActivities.post_closing, self.case.bug_id, summary="post how it ended"
+            )
+        except NotMended as refused:
+            self._closing_unposted = True
+            self._wait_until_mended(str(refused))
+            return
+        self._closing_unposted = False
+        self._post_again_at = 0.0
+        self._refusals = 0
         self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
 
     def _reporter_wrote(self) -> bool:
@@ -401,8 +536,13 @@ class BugInvestigationWorkflow(ThreadHandler):
         self._update(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
+        """Post a notice, now or once Slack takes it again."""
         notice = contract.Notice(self.case.bug_id, kind, ordinal, detail)
-        await attempt(CasePostActivities.post_notice, notice, summary=f"notice: {kind}")
+        try:
+            await attempt_unless_mendable(CasePostActivities.post_notice, notice, summary=f"notice: {kind}")
+        except NotMended as refused:
+            self.state.unsaid.append(UnsaidNotice(kind, ordinal, detail))
+            self._wait_until_mended(str(refused))
 
     @property
     def _sla_clock(self) -> int:

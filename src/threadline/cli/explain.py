@@ -152,6 +152,8 @@ def _end(told: "Explanation") -> None:
         return
     said = f"{told.ended.posted_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.posted_at else "not in Slack yet"
     output.print_line(f"said ({said}): {_short(told.ended.answer)}")
+    for fault in told.faults:
+        output.print_line(f"waits for the admin: {_short(fault)}")
 
 
 def _head(title: str) -> None:

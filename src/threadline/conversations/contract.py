@@ -140,6 +140,8 @@ class FinishedTurn:
     summary: str = ""
     posted: bool = False
     post_error: str = ""
+    waits_until_mended: bool = False
+    """With `post_error`: Slack may take the answer once the admin has mended something."""
     """Why Slack refuses the answer for good."""
     handover: bool = False
     """The turn waits for a person: the answer is to be posted once that has begun."""

@@ -17,6 +17,7 @@ from threadline.operator.prompt import BOT_NAME, OperatorProfile
 from threadline.slack.client import SlackClient
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
+from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
@@ -46,7 +47,7 @@ class DecisionDeps:
 class ConversationDeps:
     """Without a `model`, every turn that needs one says so. `operator_slack`: where the operator's context in Slack
     comes from, bounded by `operator_tokens`. `clock`: seconds since 1970. `sensitive_words`: beside those of
-    `decisions.model.sensitive_topics`."""
+    `decisions.model.sensitive_topics`. `report_fault` tells the admin (`InstallationFaults.report`)."""
 
     database: Database
     slack: SlackClient
@@ -66,6 +67,7 @@ class ConversationDeps:
     bot_name: str = BOT_NAME
     job_types: Mapping[str, str] = field(default_factory=dict)
     sensitive_words: Sequence[str] = ()
+    report_fault: ReportFault = log_fault
 
     @cached_property
     def operator_profile(self) -> OperatorProfile:

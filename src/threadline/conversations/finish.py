@@ -33,7 +33,7 @@ from threadline.conversations.store.turns import SettledTurn, StoredTurn, TurnPl
 from threadline.db.engine import Transaction, savepoint
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
-from threadline.errors import InternalError, Permanent, Transient
+from threadline.errors import InternalError, Mendable, Permanent, Transient
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
 from threadline.operator import enforcement as spoken
@@ -130,13 +130,16 @@ async def _end_turn(
 
 
 async def _post(deps: ConversationDeps, settled: _Settled, finished: FinishedTurn, attempt: int) -> FinishedTurn:
-    """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
+    """Post the answer. The workflow goes on with one that Slack refuses, or that cannot be rendered."""
     turn, claim = settled.answer.turn, settled.claim
     remember = partial(_remember, deps, turn) if settled.has_fact_to_remember else None
     try:
         snapshot = await publish_answer(deps, settled.answer, claim=claim, afterwards=remember)
     except Transient:
         raise
+    except Mendable as error:
+        await deps.report_fault(error.kind, error.subject, str(error))
+        return replace(finished, post_error=str(error), waits_until_mended=True)
     except Exception as error:
         expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
         if not expected and attempt < MAX_UNEXPECTED:

@@ -65,7 +65,9 @@ from threadline.slack.text import is_blank
 from threadline.threads.calls import (
     BackgroundTasks,
     Interrupted,
+    NotMended,
     attempt,
+    attempt_unless_mendable,
     call,
     fault_of,
     pause,
@@ -73,7 +75,7 @@ from threadline.threads.calls import (
     run_unless,
 )
 from threadline.threads.inbox import Inbox
-from threadline.threads.model import FaultKind, format_utc
+from threadline.threads.model import FaultKind, format_utc, mending_delay
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 DEFAULT_MAX_STEPS = 5
@@ -109,6 +111,9 @@ class ConversationWorkflow(ThreadHandler):
         """When the database last answered: silence counts from then."""
         self._unpostable: list[int] = []
         """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
+        self._post_again_at = 0.0
+        """When an answer is tried again that Slack refuses until the admin mends something."""
+        self._refusals = 0
         self._last_turn_begun = False
         """The last turn of a cancelled run has begun."""
 
@@ -140,7 +145,7 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def ended(self) -> bool:
-        if self._unposted_turn or self._turn_due:
+        if self.unposted_turn or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
         return self.state.cancelled or not self.snapshot.exists or silent
@@ -186,7 +191,8 @@ class ConversationWorkflow(ThreadHandler):
 
     def next_step(self) -> Step | None:
         """What is to be done now; decided from the snapshot alone, so that a new run decides the same."""
-        if turn := self._unposted_turn:
+        turn = self.unposted_turn
+        if turn and self._post_again_at <= workflow.now().timestamp():
             return self.post_answer(turn)
         if self._turn_due:
             self._last_turn_begun = self.state.cancelled
@@ -196,11 +202,14 @@ class ConversationWorkflow(ThreadHandler):
         if timer.fired:
             timer.clear()
         if not (timer.is_set or self.inbox or self.ended):
-            timer.set(self._silence_ends, f"quiet until {format_utc(self._silence_ends)}")
+            if turn:
+                timer.set(self._post_again_at, "until Slack may take the answer")
+            else:
+                timer.set(self._silence_ends, f"quiet until {format_utc(self._silence_ends)}")
         return None
 
     @property
-    def _unposted_turn(self) -> int:
+    def unposted_turn(self) -> int:
         """The first turn whose answer is still to be posted and may be; 0 for none."""
         snapshot, unpostable = self.snapshot, self._unpostable
         return next((turn for turn in snapshot.unposted_turns if turn not in unpostable), 0)
@@ -254,21 +263,33 @@ class ConversationWorkflow(ThreadHandler):
     def turn_finished(self, turn: int, finished: FinishedTurn) -> None:
         """Take over what became of a turn."""
         self.state.last = finished.summary or self.state.last
-        if finished.post_error:
+        if finished.waits_until_mended:
+            self._wait_until_mended()
+        elif finished.post_error:
             self._unpostable.append(turn)
         elif finished.posted:
             self._unpostable = []
         self.update(finished.snapshot)
 
     async def post_answer(self, turn: int) -> None:
-        """Post a settled turn's answer that is not posted yet."""
+        """Post a settled turn's answer that is not posted yet. Refused until the admin mends something, it is tried
+        again for as long as it takes, and later answers wait for it; messages are answered meanwhile."""
         self.show_activity(f"posting the answer of turn {turn}")
         asked, words = ConversationTurn(self.state.thread, turn), f"answer turn {turn}"
-        if await attempt(ConversationActivities.post_answer, asked, summary=words, on_result=self.update):
-            self._unpostable.append(turn)
+        try:
+            post = ConversationActivities.post_answer
+            refused = await attempt_unless_mendable(post, asked, summary=words, on_result=self.update)
+        except NotMended:
+            self._wait_until_mended()
         else:
-            self._unpostable = []
+            self._post_again_at = 0.0
+            self._refusals = 0
+            self._unpostable = [*self._unpostable, turn] if refused else []
         self.show_activity("")
+
+    def _wait_until_mended(self) -> None:
+        self._refusals += 1
+        self._post_again_at = workflow.now().timestamp() + mending_delay(self._refusals)
 
     @property
     def _silence_ends(self) -> float:
@@ -340,8 +361,8 @@ class Turn:
             await _start_child(APPROVAL_WORKFLOW, ApprovalRun(team, action_id), identity, summary)
         if self._away_notice:
             await self._away_notice
-        if self._posts_later:
-            await self._conversation.post_answer(self._number)
+        if self._posts_later and self._conversation.unposted_turn in (0, self._number):
+            await self._conversation.post_answer(self._number)  # else an earlier answer comes first
         if self._begun.ends is None:  # what later steps took up, and what a stop has ended
             await self._relay(self._begun, left_to_person=finished.left_to_person)
         self._conversation.show_activity("")
@@ -376,8 +397,8 @@ class Turn:
             changed_something=changed_something(outcome.executions),
             escalate=reason,
             status_shown=self._addressed,
-            # That the model is away is said before the answer; nobody who is asked for waits for it.
-            post=self._away_notice is None or self._away_notice.done(),
+            # An earlier answer, and that the model is away, is posted before this answer.
+            post=(self._away_notice is None or self._away_notice.done()) and not self._conversation.unposted_turn,
         )
 
     def _take_over(self, finished: FinishedTurn, request: FinishRequest) -> None:

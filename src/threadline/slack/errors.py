@@ -7,7 +7,8 @@ from typing import Any
 import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from threadline.errors import NotDone, Permanent, Transient
+from threadline.errors import Mendable, NotDone, Permanent, Transient
+from threadline.slack.model import ACCESS, ACCESS_FAULT, CHANNEL_FAULT
 
 RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""
@@ -26,7 +27,25 @@ TOKEN_REFUSED = frozenset(
 """What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
+ACCESS_REFUSED = TOKEN_REFUSED | {
+    *("access_denied", "accesslimited", "app_access_restricted", "ekm_access_denied"),
+    *("enterprise_is_restricted", "missing_scope", "no_permission", "org_login_required"),
+    *("team_access_not_granted", "team_added_to_org", "team_not_found", "two_factor_setup_required"),
+}
+"""The app as a whole may not do this; an admin of Slack or of Threadline can mend it."""
+CHANNEL_REFUSED = frozenset(
+    {
+        *("channel_not_found", "channel_type_not_supported", "is_archived", "message_limit_exceeded"),
+        *("messages_tab_disabled", "not_in_channel", "restricted_action"),
+        *("restricted_action_non_threadable_channel", "restricted_action_read_only_channel"),
+        *("restricted_action_thread_locked", "restricted_action_thread_only_channel"),
+    }
+)
+"""The app may not post in one channel; an admin of Slack or of Threadline can mend it. All other refusals concern the
+message itself: https://docs.slack.dev/reference/methods/chat.postMessage"""
+_ADMIN_OF_SLACK = "Slack does not let the app do this in {where} ({name}): ask an admin of the workspace to allow it."
 _ADVICE = {
+    **dict.fromkeys(ACCESS_REFUSED | CHANNEL_REFUSED, _ADMIN_OF_SLACK),
     **dict.fromkeys(TOKEN_REFUSED - {"not_allowed_token_type"}, _REINSTALL),
     **dict.fromkeys(_UNSHOWABLE, _NO_BLOCKS),
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
@@ -61,9 +80,9 @@ async def translated(where: str) -> AsyncIterator[None]:
 
 
 def translate(exc: Exception, where: str) -> Permanent | Transient:
-    """Pick a side for an error of the SDK or the connection. It is `Permanent` for what Slack refused for good,
-    `NotDone` when it did nothing but may do it later, and a plain `Transient` when nobody knows what it did. The names
-    are those of https://docs.slack.dev/reference/methods."""
+    """Return the error to raise for one of the SDK or the connection: `Permanent` for what Slack refused for good,
+    `Mendable` for what it refuses until an admin mends it, `NotDone` when it did nothing but may do it later, and a
+    plain `Transient` when it may have done it. The names are those of https://docs.slack.dev/reference/methods."""
     if isinstance(exc, SlackApiError):
         return _answered(exc, where)
     if isinstance(exc, (SlackClientError, aiohttp.InvalidURL)):
@@ -94,8 +113,16 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     if name:
         needed = _data(exc).get("needed") or "that this call needs"
         unknown = "Slack refused the call for {where}: {name}. Its reference page says what that means."
-        side = BlocksRefused if name in _UNSHOWABLE else Permanent
-        return side(_ADVICE.get(name, unknown).format(where=where, name=name, needed=needed))
+        said = _ADVICE.get(name, unknown).format(where=where, name=name, needed=needed)
+        if name in ACCESS_REFUSED:
+            subject = str(_data(exc).get("needed") or name) if name == "missing_scope" else ACCESS
+            return Mendable(said, kind=ACCESS_FAULT, subject=subject)
+        if name in CHANNEL_REFUSED:
+            return Mendable(said, kind=CHANNEL_FAULT, subject=where.removeprefix("channel "))
+        return BlocksRefused(said) if name in _UNSHOWABLE else Permanent(said)
+    if status in (401, 403):
+        said = _REINSTALL.format(name=f"HTTP {status}")
+        return Mendable(said, kind=ACCESS_FAULT, subject=ACCESS)
     if status < 300:
         return Transient(f"Slack's answer for {where} could not be read.")
     return Permanent(

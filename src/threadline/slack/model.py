@@ -5,6 +5,11 @@ from enum import StrEnum
 
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
+ACCESS_FAULT = "slack_access"
+CHANNEL_FAULT = "slack_channel"
+"""Kinds of faults of the installation: Slack refuses the app, or refuses it one channel, which is the subject."""
+ACCESS = "token"
+"""The subject of an access fault. That of a missing scope is the scope."""
 MAX_NAME = 200
 """Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined. A
 workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB."""

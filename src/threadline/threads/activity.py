@@ -12,17 +12,25 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.errors import ClaimLost, Mendable, Permanent, Transient
 from threadline.privacy.redaction import redact
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions, should_alert
-from threadline.threads.model import turn_id
+from threadline.threads.model import mending_delay, turn_id
 
 Result = TypeVar("Result")
+
+ReportFault = Callable[[str, str, str], Awaitable[None]]
+"""Gets the kind, the subject and the text of a fault of the installation. Never raises."""
 
 LONG_WAIT = 60.0
 """Seconds."""
 _log = structlog.get_logger(__name__)
+
+
+async def log_fault(kind: str, subject: str, text: str) -> None:
+    """A `ReportFault` where there is no admin's channel."""
+    _log.error("installation_fault", kind=kind, subject=subject, reason=text)
 
 
 class ErrorInterceptor(Interceptor):
@@ -31,13 +39,17 @@ class ErrorInterceptor(Interceptor):
 
     `from None`: the SDK would send the causes along, and with them words that are meant for the log alone. `options`
     are by activity (`options_by_name`): a worker runs the live methods, which lack them. `record` is told of each
-    activity whose unforeseen errors are at the end of its tries (`FailureAlerts.record`).
+    activity whose unforeseen errors are at the end of its tries (`FailureAlerts.record`), and `report` of each
+    `Mendable` error (`InstallationFaults.report`).
     """
 
     def __init__(
-        self, options: Mapping[str, ActivityOptions], record: Callable[[str], Awaitable[None]] | None = None
+        self,
+        options: Mapping[str, ActivityOptions],
+        record: Callable[[str], Awaitable[None]] | None = None,
+        report: ReportFault | None = None,
     ) -> None:
-        self.options, self.record = options, record
+        self.options, self.record, self.report = options, record, report
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
         return _ErrorTranslation(next, self)
@@ -46,7 +58,7 @@ class ErrorInterceptor(Interceptor):
 class _ErrorTranslation(ActivityInboundInterceptor):
     def __init__(self, next: ActivityInboundInterceptor, given: ErrorInterceptor) -> None:  # noqa: A002 - Temporal's name
         super().__init__(next)
-        self._options, self._record = given.options, given.record
+        self._options, self._record, self._report = given.options, given.record, given.report
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
         info = activity.info()
@@ -56,6 +68,8 @@ class _ErrorTranslation(ActivityInboundInterceptor):
             async with heartbeating(info.heartbeat_timeout):
                 try:
                     return await super().execute_activity(input)
+                except Mendable as error:
+                    raise await self._mendable(error, info) from None
                 except (Transient, ClaimLost, Permanent) as error:
                     raise self._translated(error, self._options.get(info.activity_type)) from None
                 except ApplicationError:
@@ -79,6 +93,23 @@ class _ErrorTranslation(ActivityInboundInterceptor):
             return ApplicationError(said, type="ClaimLost", non_retryable=True)
         _log.error("activity_permanent_error", reason=str(error))
         return ApplicationError(said, type="Permanent", non_retryable=options is None or not options.never_gives_up)
+
+    async def _mendable(self, error: Mendable, info: activity.Info) -> ApplicationError:
+        """Tell the admin. The workflow waits, or Temporal tries the activity again after a while."""
+        options = self._options.get(info.activity_type)
+        _log.warning("activity_mendable_error", kind=error.kind, subject=error.subject, reason=str(error))
+        if self._report:
+            await self._report(error.kind, error.subject, redact(str(error)))
+        again = options is not None and (options.waits_until_mended or options.never_gives_up)
+        delay = timedelta(seconds=mending_delay(info.attempt))
+        return ApplicationError(
+            redact(str(error)),
+            error.kind,
+            error.subject,
+            type="Mendable",
+            non_retryable=not again,
+            next_retry_delay=delay if again else None,
+        )
 
     async def _unexpected(self, error: Exception, info: activity.Info) -> ApplicationError:
         """An error that nobody foresaw; called where it is handled, so that the log has its traceback."""

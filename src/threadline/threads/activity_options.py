@@ -9,7 +9,7 @@ A live class subclasses the contract. Options that one feature uses alone stand 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -33,7 +33,8 @@ class ActivityOptions:
     """Seconds throughout. `heartbeat`: a worker that sends none for so long is lost, and the next attempt begins.
     `never_gives_up`: tried again even after an error that looks permanent, for steps that store: an accepted message
     has nowhere else to go, and they go on once a person has mended the database. `long_wait_in_workflow`: a
-    `retry_after` over a minute ends the attempt, so that the workflow waits, and says so. `ends_itself`: once it is
+    `retry_after` over a minute ends the attempt, so that the workflow waits, and says so.
+    `waits_until_mended`: tried again after a `Mendable` error, else that ends the activity. `ends_itself`: once it is
     cancelled, the workflow waits for what the activity has done until it heard of that, with its next heartbeat."""
 
     start_to_close: float
@@ -43,6 +44,7 @@ class ActivityOptions:
     heartbeat: float | None = None
     never_gives_up: bool = False
     long_wait_in_workflow: bool = False
+    waits_until_mended: bool = False
     ends_itself: bool = False
 
     def as_kwargs(self) -> dict[str, Any]:
@@ -78,6 +80,8 @@ STORE = ActivityOptions(start_to_close=30, retry=retry_policy(0.2, 30), never_gi
 POST = ActivityOptions(start_to_close=30, heartbeat=HEARTBEAT, retry=retry_policy(1, 60))
 """Longer than one HTTP call to Slack (10 s), shorter than the wait before anybody sends again (45 s)."""
 READ_SLACK = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30), schedule_to_close=600)
+POST_UNTIL_MENDED = replace(POST, waits_until_mended=True)
+"""For posts that nothing else waits for: a refused token or an archived channel is waited for without end."""
 COSMETIC = ActivityOptions(start_to_close=20, retry=retry_policy(5, 20, attempts=2), schedule_to_close=60)
 SCAN = ActivityOptions(start_to_close=600, heartbeat=30, retry=retry_policy(1, 60))
 """Reads many pages at Slack's pace. What was done is kept, so a lost worker costs no more than the heartbeat."""

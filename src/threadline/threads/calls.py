@@ -81,6 +81,33 @@ async def attempt(
     return ""
 
 
+class NotMended(Exception):
+    """An activity was refused until the admin mends something; the message is for the admin."""
+
+
+async def attempt_unless_mendable(
+    method: Callable[[Any, Argument], Awaitable[Result]],
+    argument: Argument,
+    *,
+    summary: str = "",
+    on_result: Callable[[Result], None] | None = None,
+) -> str:
+    """Run an activity as `attempt` does, but raise `NotMended` when only the admin's mending can let it succeed."""
+    try:
+        result = await call(method, argument, summary=summary)
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        fault = fault_of(error)
+        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": fault.message})
+        if fault.kind is FaultKind.MENDABLE:
+            raise NotMended(fault.message) from error
+        return fault.message
+    if on_result:
+        on_result(result)
+    return ""
+
+
 async def call_until_done(
     method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str = ""
 ) -> Result:
@@ -167,6 +194,9 @@ def fault_of(error: FailureError) -> Fault:
         if cause.type == "Transient":
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
+        if cause.type == "Mendable":
+            kind, subject = (*map(str, cause.details), "", "")[:2]
+            return Fault(FaultKind.MENDABLE, cause.message, cause=kind, subject=subject)
         if isinstance(cause.cause, ApplicationError) and cause.cause.type == "DecryptionFailed":
             # The worker lacks the key of its input: only the admin can give it one.
             return Fault(FaultKind.TRANSIENT, cause.cause.message)

@@ -45,6 +45,7 @@ class InstallationFaults:
         """Record that the fault is there, and tell the admin unless that was done. Never raises: the caller has
         something more important to do, and the sweep tells it later."""
         _log.error("installation_fault", kind=kind, subject=subject, reason=text)
+        self._outbox.recovery.note(kind, subject)
         try:
             async with self._database.begin() as tx:
                 await FaultStore(tx).report(kind, subject, text, self._clock())

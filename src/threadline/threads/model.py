@@ -24,6 +24,8 @@ MAX_SEEN_PRESSES = 500
 MAX_PRESS_EVENTS = 2_000
 """Events in the history of one run that waits for presses: somebody who presses again and again does not fill it."""
 FIRST_DELAY, LONGEST_DELAY, GIVE_UP_AFTER = 10.0, 600.0, 3600.0
+FIRST_MENDING_DELAY, LONGEST_MENDING_DELAY = 10.0, 300.0
+"""Seconds between two tries of what only the admin can mend; each wait is twice the one before."""
 MAX_LOST_WORKERS = 10
 """After this many lost workers the turn itself is the likely cause (it uses up the memory, say): people look at it."""
 _WORKFLOW_ID = re.compile(r"[a-z]+(:[^:]+){2}:[0-9]+\.[0-9]+(:[0-9]+)?")
@@ -276,6 +278,8 @@ class FaultKind(StrEnum):
     """A deploy or a crashed machine: no fault of the turn, so it does not count towards `GIVE_UP_AFTER`."""
     TRANSIENT = "transient"
     PERMANENT = "permanent"
+    MENDABLE = "mendable"
+    """A fault of the installation, which only the admin can mend: it is waited for without end."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,15 @@ class Fault:
     kind: FaultKind
     message: str
     retry_after: float = 0.0
+    cause: str = ""
+    """For a fault of the installation, its kind and its subject."""
+    subject: str = ""
+
+
+def mending_delay(attempt: int) -> float:
+    """Seconds to wait after a `Mendable` error of this attempt, from 1."""
+    doublings = min(max(attempt - 1, 0), 10)
+    return min(FIRST_MENDING_DELAY * 2.0**doublings, LONGEST_MENDING_DELAY)
 
 
 @dataclass
@@ -293,6 +306,7 @@ class RetryBudget:
 
     lost: int = 0
     transient: int = 0
+    mendable: int = 0
     first_transient: float | None = None
 
     def next_delay(self, fault: Fault, now: float) -> float | None:
@@ -302,6 +316,9 @@ class RetryBudget:
             return 1.0 if self.lost <= MAX_LOST_WORKERS else None
         if fault.kind is FaultKind.PERMANENT:
             return None
+        if fault.kind is FaultKind.MENDABLE:
+            self.mendable += 1
+            return mending_delay(self.mendable)
         self.first_transient = now if self.first_transient is None else self.first_transient
         if now - self.first_transient >= GIVE_UP_AFTER:
             return None

@@ -27,8 +27,10 @@ from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
+from threadline.slack.model import ACCESS, ACCESS_FAULT, CHANNEL_FAULT
 from threadline.threads.activity import run_to_end
 from threadline.threads.model import ThreadOwner
+from threadline.threads.recovery import Recovery
 from threadline.threads.store import PostClaim, PostStore, ThreadStore, ValidIf
 
 CLAIM_GOOD_FOR = 5.0
@@ -46,6 +48,8 @@ REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
 MAX_REACTION_TASKS = 20
 """Calls of `add_reactions` that are under way; one more is left out, so that posts find connections to Slack."""
 
+_SCOPES = {True: "chat:write", False: "files:write"}
+"""The scope that a message needs, and that of a file."""
 ClaimAnew = Callable[[], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
@@ -91,6 +95,7 @@ class Outbox:
         self._slack = slack
         self._database = database
         self._clock = clock
+        self.recovery = Recovery(database)
         self._reacting = set[asyncio.Task[None]]()
 
     async def claim(self, tx: Transaction, post: Post, before: PostClaim | None = None) -> PostClaim:
@@ -165,6 +170,8 @@ class Outbox:
                 await PostStore(tx).release(post.key, claim.claimed_at)
             raise
         await self._record(post, sent)
+        await self.recovery.works(CHANNEL_FAULT, post.channel)
+        await self.recovery.works(ACCESS_FAULT, ACCESS, _SCOPES[bool(post.rendered)])
         return sent
 
     def _check(self, post: Post, claim: PostClaim) -> None:

@@ -98,6 +98,7 @@ from threadline.threads.comparison import ThreadSource
 from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.outbox import Outbox
+from threadline.threads.recovery import REFRESH_INTERVAL
 from threadline.threads.removed_store import RemovedStore
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
@@ -375,6 +376,7 @@ async def open_conversations(
             bot_name=deps.identity.name or "threadline",
             job_types=types,
             sensitive_words=settings.decision.sensitive_words,
+            report_fault=deps.faults.report,
         )
         approvals = LiveApprovalActivities(
             database,
@@ -567,6 +569,7 @@ async def run_worker(queue: str, stop: asyncio.Event, health_address: tuple[str,
             deps = await opened.enter_async_context(connect_core(core, client))
             parts = await opened.enter_async_context(open_core(core, deps))
             await opened.enter_async_context(prune_periodically(deps.database, parts.prunes))
+            await opened.enter_async_context(repeating(deps.outbox.recovery.refresh, REFRESH_INTERVAL))
             workers.append(_core_worker(deps, parts, core))
             health.probes["database"] = database_answers(deps.database)
             health.probes["core_polls"] = polls(client, CORE_QUEUE, _WORKFLOW)
@@ -586,7 +589,7 @@ def _core_worker(deps: CoreDeps, parts: CoreParts, settings: CoreSettings) -> Wo
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
         activities=activities_of(*parts.activities),
-        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), deps.alerts.record)],
+        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), deps.alerts.record, deps.faults.report)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,

@@ -136,10 +136,10 @@ WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' 
                WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''
-                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :idle_timeout)))
+                 AND t.settled_at > now() - interval '30 days' - make_interval(secs => :idle_timeout)))
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
-"""An answer that Slack refuses is tried again for a day after the silence in which the run that kept it ends."""
+"""An answer that Slack refuses is tried again for thirty days after the silence in which the run that kept it ends."""
 _OLD = text("""
 SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
 ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED

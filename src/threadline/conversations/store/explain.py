@@ -24,6 +24,7 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.slack.text import Permalink, parse_permalink
+from threadline.threads.fault_store import FaultStore
 from threadline.threads.model import turn_id
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
@@ -142,6 +143,8 @@ class Explanation:
     result: Stored | None
     ended: SettledTurn | None
     withheld: bool
+    faults: Sequence[str] = ()
+    """Faults of the installation that last, where the answer is not posted."""
 
 
 async def explain_turn(database: Database, address: str, *, ui: str, namespace: str) -> Explanation | CaseMessage:
@@ -212,6 +215,7 @@ async def read_turn(tx: Transaction, thread: Thread, turn: int, workflows: str =
         result=result,
         ended=ended and replace(ended, answer=shown(ended.answer)),
         withheld=hide,
+        faults=[each.text for each in await FaultStore(tx).open()] if ended and not ended.posted_at else (),
     )
 
 

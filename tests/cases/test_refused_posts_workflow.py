@@ -1,0 +1,126 @@
+"""Posts of a case that Slack refuses until an admin mends something: the case waits, and its status says so."""
+
+import pytest
+
+from tests.support.case_scene import CaseScene, StartCase, outcome
+from tests.support.temporal import skipping_time
+from threadline.cases.model import Action
+from threadline.threads.model import MessageKind
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
+
+ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+
+
+def archive(scene: CaseScene, channel: str, *, archived: bool = True) -> None:
+    scene.slack.workspace.channel(channel).is_archived = archived
+
+
+async def until_refused(scene: CaseScene, turn: int = 1) -> None:
+    """Wait until the turn is settled, and its posts were refused."""
+
+    async def settled() -> bool:
+        try:
+            return (await scene.case()).turn >= turn
+        except Exception:  # noqa: BLE001 - there is no case yet
+            return False
+
+    await scene.until(settled, f"turn {turn} is settled")
+    await scene.until_quiet()
+
+
+@pytest.mark.parametrize(
+    "error", ["invalid_auth", "token_revoked", "missing_scope", "not_in_channel", "ekm_access_denied"]
+)
+async def test_findings_that_slack_refuses_are_posted_once_when_it_takes_them(
+    start_case: StartCase, error: str
+) -> None:
+    async with start_case(outcome(POST), server=skipping_time) as scene:
+        scene.slack.faults.denied = error
+        await scene.report()
+        await until_refused(scene)
+        await scene.later(minutes=30)
+        await scene.until_quiet()
+        assert await scene.statuses() == ["new", "investigating"]
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        await scene.until_status("investigating", "pending_verification")
+        assert scene.times_said("found it", SUMMARIES) == 1
+        assert [said.split("**")[0] for said in scene.said(REPORTS)][:1] == ["Thank you, this is "]
+        assert (await scene.transitions())[-1].reason == "findings_posted"
+        assert len(scene.agent.requests) == 1
+
+
+async def test_close_does_not_wait_for_refused_findings(start_case: StartCase) -> None:
+    async with start_case(outcome(POST), server=skipping_time) as scene:
+        archive(scene, SUMMARIES)
+        await scene.report()
+        await until_refused(scene)
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        await scene.until_status("investigating", "resolved")
+        assert await scene.result() == "resolved"
+        assert sum(said.startswith("**BUG-1** is") for said in scene.said()) == 1
+
+
+async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(start_case: StartCase) -> None:
+    first, second = outcome(POST, summary="The first cause."), outcome(POST, summary="The second cause.")
+    async with start_case(first, second, server=skipping_time) as scene:
+        archive(scene, SUMMARIES)
+        await scene.report()
+        await until_refused(scene)
+        await scene.reporter("it also happens on Mondays")
+        await until_refused(scene, 2)
+        archive(scene, SUMMARIES, archived=False)
+        await scene.later(minutes=6)
+        await scene.until_status("investigating", "pending_verification")
+        said = " ".join(scene.said(SUMMARIES))
+        assert 0 < said.index("The first cause.") < said.index("The second cause.")
+        assert scene.times_said("The first cause.", SUMMARIES) == 1
+
+
+async def test_question_waits_until_it_can_be_asked(start_case: StartCase) -> None:
+    async with start_case(outcome(ASK), server=skipping_time) as scene:
+        archive(scene, REPORTS)
+        await scene.report()
+        await until_refused(scene)
+        assert await scene.statuses() == ["new", "investigating"]
+        archive(scene, REPORTS, archived=False)
+        await scene.later(minutes=6)
+        await scene.until_status("investigating", "awaiting_reporter")
+        assert "Thank you" in scene.said()[0]
+
+
+async def test_people_are_called_once_their_channel_works(start_case: StartCase) -> None:
+    async with start_case(outcome(ESCALATE), server=skipping_time) as scene:
+        archive(scene, ESCALATIONS)
+        await scene.report()
+        await scene.until_said("could not call anyone")
+        await until_refused(scene)
+        assert await scene.statuses() == ["new", "investigating"]
+        archive(scene, ESCALATIONS, archived=False)
+        await scene.later(minutes=6)
+        await scene.until_status("investigating", "escalated")
+        assert scene.times_said("needs a person", ESCALATIONS) == 1
+        assert scene.times_said("could not call anyone") == 1
+
+
+async def test_end_that_slack_refuses_is_told_later(start_case: StartCase) -> None:
+    async with start_case(outcome(RESOLVE), server=skipping_time) as scene:
+        scene.slack.faults.denied = "invalid_auth"
+        await scene.report()
+        await until_refused(scene)
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        await scene.until_status("investigating", "resolved")
+        await scene.later(minutes=20)
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        assert await scene.result() == "resolved"
+        assert [said.startswith("**BUG-1** is") for said in scene.said()] == [True]
+
+
+async def test_findings_that_slack_never_takes_are_not_said_to_be_posted(start_case: StartCase) -> None:
+    async with start_case(outcome(POST)) as scene:
+        scene.slack.faults.refuse("chat.postMessage", "no_text", count=3)
+        await scene.report()
+        await scene.until_status("investigating", "pending_verification")
+        await scene.until_said("could not be posted in the developers' channel")
+        assert (await scene.transitions())[-1].reason == "findings_refused"
