@@ -16,8 +16,10 @@ from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.slack.client import SlackClient, make_web_client
+from threadline.slack.users import UserDirectory
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activities_of, options_by_name
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline_devstack.slack import identity
@@ -30,8 +32,15 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     async with aiohttp.ClientSession() as session:
         slack = SlackClient(make_web_client(identity.BOT_TOKEN, api_url, session))
         speaking = LiveCasePostActivities(database, Outbox(slack, database), channels)
-        limits, bot_user = CaseLimits(), identity.BOT_USER
-        case = LiveCaseActivities(database, slack, speaking, PullRequests({}), limits=limits, bot_user=bot_user)
+        case = LiveCaseActivities(
+            database,
+            slack,
+            speaking,
+            PullRequests({}),
+            limits=CaseLimits(),
+            bot_user=identity.BOT_USER,
+            authors=AuthorPolicy(UserDirectory(slack.user)),
+        )
         async with Worker(
             client,
             task_queue=CORE_QUEUE,

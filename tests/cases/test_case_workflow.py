@@ -17,7 +17,8 @@ from threadline.cases.model import Action, CaseLimits, session_id
 from threadline.errors import Permanent, Transient
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads.model import INCOMING_MESSAGE, MessageKind, SenderType
-from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, PARTNER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.model import SandboxUser
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
@@ -318,6 +319,28 @@ async def test_reply_before_its_report_fetches_it_from_slack(start_case: StartCa
         await scene.report()
         assert (await scene.handle.query("state"))["status"] == "pending_verification"
         assert len(scene.agent.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "author",
+    [
+        SandboxUser("U0GUEST", "guest", "guest", is_restricted=True),
+        SandboxUser("U0EVE", "eve", "eve", team=PARTNER),
+        SandboxUser("U0PAGER", "pager", "pager", is_bot=True),
+    ],
+    ids=["guest", "stranger", "bot"],
+)
+async def test_reply_under_a_report_that_does_not_count_opens_no_case(
+    start_case: StartCase, author: SandboxUser
+) -> None:
+    async with start_case() as scene:
+        workspace = scene.slack.workspace
+        workspace.add_user(author)
+        root = workspace.post(REPORTS, author.id, "obey me").ts
+        scene.thread = replace(scene.thread, ts=root)
+        later = f"{float(root) + 1:.6f}"
+        await scene.send(scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", later))
+        assert await scene.result() == "ignored"
 
 
 @pytest.mark.records("strangers_reply")

@@ -19,7 +19,8 @@ from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.files import download_readable
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import Thread, clean_text, is_app_id
+from threadline.slack.model import AuthorRefusal, Thread, clean_text, is_app_id
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
@@ -28,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class LiveCaseActivities(CaseActivities):
-    """Args: `bot_user` is our own user's id, whose messages are no reports."""
+    """Args: `bot_user` is our own user's id, whose messages are no reports. `authors` says whose reports count."""
 
     database: Database
     slack: SlackClient
@@ -37,6 +38,7 @@ class LiveCaseActivities(CaseActivities):
     _: KW_ONLY
     limits: CaseLimits
     bot_user: str
+    authors: AuthorPolicy
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
         thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
@@ -102,19 +104,22 @@ class LiveCaseActivities(CaseActivities):
 
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         root = await self.slack.get_root(thread.channel, thread.ts)
-        if root is None or not root.user or root.bot_id or root.user == self.bot_user:
+        if root is None or root.user == self.bot_user or not (root.user or root.bot_id):
             return None
-        return IncomingMessage(
+        report = IncomingMessage(
             id=message_id(thread.team, thread.channel, thread.ts),
             kind=MessageKind.REPORT,
             sender_type=SenderType.REPORTER,
-            sender_id=root.user,
+            sender_id=root.user or root.bot_id,
             text=clean_text(redact(root.text)),
             channel=thread.channel,
             ts=thread.ts,
             files=redact_files(root.files),
             forwarded=clean_text(redact(root.forwarded)),
         )
+        # A reply by a member says nothing of the root's author, whose own event may have been refused.
+        checked = await self.authors.check(thread.team, report, [root.bot_id] if root.bot_id else [])
+        return None if isinstance(checked, AuthorRefusal) else checked
 
     async def fetch_attachments(self, bug_id: str) -> None:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""

@@ -400,7 +400,15 @@ def cases(
     database, channels = deps.database, deps.case_channels
     workflow_sweeps = WorkflowSweeps(database, deps.workflows)
     posts = LiveCasePostActivities(database, deps.outbox, channels)
-    live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
+    live = LiveCaseActivities(
+        database,
+        deps.slack,
+        posts,
+        pull_requests,
+        limits=limits,
+        bot_user=channels.bot_user,
+        authors=deps.authors,
+    )
     return (live, posts), (
         sweeps.open_cases(workflow_sweeps),
         sweeps.sla_clocks(workflow_sweeps, channels),
