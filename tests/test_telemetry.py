@@ -4,9 +4,11 @@ import json
 import logging
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 import structlog
+from temporalio.runtime import TelemetryConfig, TelemetryFilter
 
 from threadline import telemetry
 
@@ -42,6 +44,41 @@ def test_no_part_of_a_log_line_holds_a_secret(capsys: pytest.CaptureFixture[str]
     assert entries[0]["bot_token"] == "[redacted: secret]"
     assert "RuntimeError" in entries[0]["exception"]
     assert (entries[2]["event"], entries[2]["count"]) == ("plain", 3)
+
+
+@dataclass
+class CoreEntry:
+    """As Temporal's core hands its entries over."""
+
+    target: str
+    fields: dict[str, object]
+
+
+def test_entry_of_temporals_core_is_one_of_ours_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    telemetry.configure_logging("INFO")
+    entry = CoreEntry("temporalio_client::retry", {"attempt": 3, "error": f"refused {TOKEN}", "level": "none of ours"})
+    logging.getLogger("temporalio.core").warning("a call failed", extra={"temporal_log": entry})
+
+    told = json.loads(capsys.readouterr().out)
+
+    assert (told["event"], told["level"], told["logger"]) == ("a call failed", "warning", "temporalio.core")
+    assert (told["target"], told["attempt"]) == ("temporalio_client::retry", 3)
+    assert told["error"] == f"refused {MARK}"
+    assert "temporal_log" not in told
+
+
+@pytest.mark.parametrize(
+    ("level", "core"), [("DEBUG", "INFO"), ("INFO", "WARN"), ("WARNING", "WARN"), ("ERROR", "ERROR")]
+)
+def test_level_of_the_log_is_that_of_temporals_core(level: str, core: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[TelemetryConfig]()
+    monkeypatch.setattr(telemetry, "Runtime", lambda telemetry: made.append(telemetry))
+    telemetry.temporal_runtime(level)
+    [config] = made
+    assert config.logging
+    assert isinstance(config.logging.filter, TelemetryFilter)
+    assert config.logging.filter.core_level == core
+    assert config.logging.forwarding
 
 
 def test_rules_for_secrets_are_loaded_before_the_first_record() -> None:

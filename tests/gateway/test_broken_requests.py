@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import structlog
 from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
@@ -156,3 +157,52 @@ async def test_body_that_drips_is_given_up_by_its_whole_time(process: Process, i
             await asyncio.sleep(0.05)
     assert b" 408 " in answer.result()
     writer.close()
+
+
+def signed(secret: str, seconds_ago: int = 0) -> bytes:
+    now = str(int(time.time()) - seconds_ago)
+    signature = SignatureVerifier(secret).generate_signature(timestamp=now, body="{}")
+    headers = f"X-Slack-Request-Timestamp: {now}\r\nX-Slack-Signature: {signature}\r\nConnection: close\r\n"
+    return HEAD + f"{headers}Content-Length: 2\r\n\r\n{{}}".encode()
+
+
+async def test_wrong_signatures_are_logged_once_an_interval_by_reason(process: Process) -> None:
+    requests = [signed("another"), signed(SECRET, seconds_ago=3600), HEAD + b"Content-Length: 2\r\n\r\n{}"]
+    assert await asyncio.gather(*(status(process.port, each) for each in requests * 100)) == [401] * 300
+
+    def lines() -> list[dict[str, Any]]:
+        return [entry for entry in process.log if entry["event"] == "signatures_refused"]
+
+    [first] = lines()
+    assert (first["level"], first["count"], first["remotes"]) == ("warning", 1, ["127.0.0.1"])
+    assert "SLACK_SIGNING_SECRET" in first["next"]
+
+    process.stop.set()
+    await process.task
+    [_, rest] = lines()
+    reasons = {name: first["reasons"].get(name, 0) + rest["reasons"].get(name, 0) for name in rest["reasons"]}
+    assert reasons == {"wrong_secret": 100, "stale_timestamp": 100, "not_signed": 100}
+    assert rest["count"] == 299
+
+
+async def test_rare_log_tells_the_first_at_once_and_the_rest_together() -> None:
+    told = list[tuple[int, dict[str, int]]]()
+
+    def notice(_: Any, __: str, entry: Any) -> Any:
+        told.append((entry["count"], entry["reasons"]))
+        raise structlog.DropEvent
+
+    with structlog.testing.capture_logs([notice]):
+        log = http_server.RareLog("refused", "Nothing.", interval=0.2)
+        for reason in ("a", "b", "b"):
+            log.note(reason, "127.0.0.1")
+        assert told == [(1, {"a": 1})]
+        async with asyncio.timeout(10):
+            while len(told) < 2:  # noqa: ASYNC110 - a timer calls
+                await asyncio.sleep(0.02)
+        assert told[1] == (2, {"b": 2})
+        await asyncio.sleep(0.5)
+        log.note("c", None)
+        assert told[2:] == [(1, {"c": 1})]
+        log.close()
+        assert len(told) == 3

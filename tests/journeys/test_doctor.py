@@ -7,14 +7,24 @@ import sys
 
 import psycopg
 import pytest
+from aiohttp import ClientSession
 
 from threadline_devstack.slack.identity import BOT_USER, SUMMARIES
 from threadline_devstack.stack import Stack
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
-LOOKED_AT = ("database", "agents' database", "temporal", "workers", "slack", "channels", "sweep", "repositories",
+LOOKED_AT = ("database", "agents' database", "temporal", "workers", "reported problems", "payload keys", "faults",
+             "unposted", "slack", "channels", "sweep", "repositories",
              "model", "conversations' model", "tools", "history", "clocks", "programs", "workspaces")  # fmt: skip
+
+ADD_LATE_POST = """
+INSERT INTO posts (key, channel, claimed_at) VALUES ('late', 'C0LATE', extract(epoch FROM now()) - 400)
+"""
+ADD_FAULT = """
+INSERT INTO installation_faults (kind, subject, text, first_seen, last_seen, told_open)
+VALUES ('disk_full', '', 'The disk is full: make room.', now(), now(), true)
+"""
 
 
 async def doctor(stack: Stack) -> tuple[int, str]:
@@ -35,6 +45,34 @@ async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> 
     for name in LOOKED_AT:
         assert f"ok   {name}:" in told
     assert "s of Slack's" in told, "its clock was looked at, too"
+    assert told.count("the key is accepted") == 2
+
+
+async def test_workers_of_a_running_stack_are_ready(stack: Stack) -> None:
+    told = {}
+    async with ClientSession() as http:
+        for name, url in stack.health_urls.items():
+            async with http.get(f"{url}/readyz") as answer:
+                assert answer.status == 200, await answer.text()
+                told[name] = await answer.json()
+    assert told == {
+        "core": {"database": True, "core_polls": True, "taking_work": True},
+        "agents": {"agents_database": True, "agents_polls": True, "taking_work": True},
+    }
+
+
+async def test_doctor_fails_for_what_fails_quietly(stack: Stack) -> None:
+    _as_owner(stack, ADD_LATE_POST)
+    _as_owner(stack, ADD_FAULT)
+    try:
+        code, told = await doctor(stack)
+    finally:
+        _as_owner(stack, "DELETE FROM posts WHERE key = 'late'")
+        _as_owner(stack, "DELETE FROM installation_faults WHERE kind = 'disk_full'")
+    assert code == 1
+    assert "the post 'late' in C0LATE" in told
+    assert "The disk is full: make room." in told
+    assert set(re.findall(r"FAIL ([^:]+):", told)) == {"unposted", "faults"}, told
 
 
 async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> None:
