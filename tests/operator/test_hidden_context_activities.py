@@ -1,0 +1,79 @@
+"""A prompt holds no record that whoever asks may not see: not in the context, and not from an earlier turn."""
+
+from dataclasses import replace
+
+from tests.operator.test_preparation_activities import QUESTION, fill
+from tests.support.conversation_store import THREAD
+from threadline.conversations.call_input import without_hidden
+from threadline.conversations.operator_context import context_request
+from threadline.conversations.prompt import tool_message
+from threadline.conversations.store.transcript import Transcript, TranscriptEntry
+from threadline.db.engine import Database
+from threadline.models.model import Message, Role, ToolCall
+from threadline.operator.context import read_records
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.roles import RecordKind
+from threadline.wiring.toolsets import TOOLS
+
+REGISTRY = ToolRegistry(TOOLS)
+
+
+async def shown(database: Database, rfp_id: str, *hidden: RecordKind) -> dict[str, str]:
+    """The layers of the records, each as its pieces or why it is missing."""
+    async with database.begin() as tx:
+        request = await context_request(tx, THREAD, "U1", f"{QUESTION} Who of the team?", rfp_id)
+        records = await read_records(tx, replace(request, hidden=frozenset(hidden)))
+    made = {name: make() for name, make in records.layers.items()}
+    return {name: "\n".join(layer.pieces) or f"missing: {layer.missing}" for name, layer in made.items()}
+
+
+async def test_operator_is_not_told_of_rfps_that_the_person_may_not_see(database: Database) -> None:
+    await fill(database, 2)
+    for rfp_id in ("rfp_abc123", ""):
+        open_to_all = await shown(database, rfp_id)
+        assert any("rfp_" in told for told in open_to_all.values())
+        told = await shown(database, rfp_id, RecordKind.RFPS)
+        hidden = {"rfp_state", "journal", "events", "other_threads", "related_rfps", "memories"}
+        assert {told[name] for name in hidden} == {"missing: whoever asks may not see this"}
+        assert "rfp_" not in told["team"]
+
+
+async def test_operator_is_not_told_of_the_team_where_it_is_hidden(database: Database) -> None:
+    await fill(database, 2)
+    told = await shown(database, "rfp_abc123", RecordKind.TEAM)
+    assert told["team"].startswith("missing")
+    assert not told["rfp_state"].startswith("missing")
+
+
+def entry(position: int, message: Message) -> TranscriptEntry:
+    return TranscriptEntry(position, str(position), 1, 1, message)
+
+
+PAST = Transcript(
+    "They spoke of the day rate of 900.",
+    2,
+    (
+        entry(
+            3,
+            Message(
+                Role.ASSISTANT, calls=(ToolCall("c1", "estimates_listRoles"), ToolCall("c2", "jira.get", '{"key": 1}'))
+            ),
+        ),
+        entry(4, tool_message("c1", "the day rate is 900")),
+        entry(5, tool_message("c2", "the ticket is open")),
+        entry(6, Message(Role.ASSISTANT, "Here you are.")),
+    ),
+)
+
+
+def test_result_that_somebody_else_asked_for_is_not_shown_to_people_without_the_role() -> None:
+    kept = without_hidden(REGISTRY, PAST, frozenset({RecordKind.RATES}))
+    said = [each.message.content for each in kept.messages]
+    assert "900" not in str(kept)
+    assert "may not see it" in said[1]
+    assert said[2:] == ["the ticket is open", "Here you are."]
+    assert [each.message.call_id for each in kept.messages] == [each.message.call_id for each in PAST.messages]
+
+
+def test_past_stays_whole_where_nothing_is_hidden() -> None:
+    assert without_hidden(REGISTRY, PAST, frozenset()) is PAST
