@@ -151,6 +151,27 @@ MUTANTS: list[Mutant] = [
         ("tests/forge/test_pull_requests.py::test_binary_data_is_refused_before_git_reads_it",),
     ),
     Mutant(
+        "policy: a call of high risk is made, whoever asks for it",
+        "threadline/tools/policy.py",
+        "    PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.HIGH})),\n",
+        "",
+        ("tests/approvals/test_policy_activities.py::test_direct_call_of_high_risk_waits_and_the_model_is_told",),
+    ),
+    Mutant(
+        "policy: an approved call is made though its record has changed since",
+        "threadline/tools/runner.py",
+        "return None if assessed.changes == context.approved_changes else _record_changed(assessed)",
+        "return None",
+        ("tests/approvals/test_policy_activities.py::test_approved_call_is_refused_when_the_record_has_changed_since",),
+    ),
+    Mutant(
+        "roles: one of several who ask has the role, and all of them get the record",
+        "threadline/tools/roles.py",
+        "        return not missing\n",
+        "        return missing != set(users)\n",
+        ("tests/tools/test_roles_rules.py::test_everybody_who_asks_needs_the_role",),
+    ),
+    Mutant(
         "approvals: who was an approver then and is none any more decides",
         "threadline/approvals/model.py",
         "        if press.user_id in approvers_now:\n",

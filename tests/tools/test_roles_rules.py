@@ -83,6 +83,25 @@ async def test_slack_is_asked_once_in_five_minutes_and_its_last_answer_lasts_an_
     }
 
 
+async def test_group_that_cannot_be_read_is_told_to_the_admin_until_it_can() -> None:
+    slack, told = Slack({"S1": frozenset({"U1"})}), list[str]()
+
+    class Faults:
+        async def report(self, kind: str, subject: str, text: str) -> None:
+            told.append(f"{kind} {subject}: {text}")
+
+        async def resolve(self, kind: str, subject: str = "") -> None:
+            told.append(f"{subject} is over")
+
+    groups = UserGroups(slack._fetch, lambda: slack.now, Faults())
+    slack.fault = Permanent("The scope is missing.")
+    with pytest.raises(Permanent):
+        await groups.members("S1")
+    slack.fault = None
+    assert await groups.members("S1") == frozenset({"U1"})
+    assert told == ["user group S1: Nobody counts as one of S1 now. The scope is missing.", "S1 is over"]
+
+
 FILE = """
 [groups]
 sales = ["S0SALES", "U0ANA"]

@@ -1,8 +1,8 @@
 """UserGroups: the members of Slack's user groups, asked for once in five minutes."""
 
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 import structlog
 
@@ -16,6 +16,18 @@ STALE_SECONDS = 3600.0
 _log = structlog.get_logger(__name__)
 
 
+class GroupFaults(Protocol):
+    """Tells the admin, once, of a group that cannot be read, and of its end."""
+
+    def report(self, kind: str, subject: str, text: str) -> Awaitable[None]: ...
+
+    def resolve(self, kind: str, subject: str = "") -> Awaitable[None]: ...
+
+
+FAULT = "user group"
+"""The kind of fault by which a group cannot be read for good."""
+
+
 class UserGroups:
     """The process's cache of `usergroups.users.list`. `fetch`: `SlackClient.user_group`. `clock`: rising seconds."""
 
@@ -23,7 +35,9 @@ class UserGroups:
         self,
         fetch: Callable[[str], Coroutine[Any, Any, frozenset[str]]],
         clock: Callable[[], float] = time.monotonic,
+        faults: GroupFaults | None = None,
     ) -> None:
+        self._faults = faults
         self._fetch = fetch
         self._clock = clock
         self._cache: dict[str, tuple[frozenset[str], float]] = {}
@@ -51,7 +65,12 @@ class UserGroups:
                 return known[0]
             raise
         except Permanent as fault:
+            self._cache.pop(group_id, None)
             _log.error("user_group_unreadable", group=group_id, reason=str(fault))
+            if self._faults:
+                await self._faults.report(FAULT, group_id, f"Nobody counts as one of {group_id} now. {fault}")
             raise
+        if self._faults and known is None:
+            await self._faults.resolve(FAULT, group_id)
         self._cache[group_id] = members, self._clock()
         return members

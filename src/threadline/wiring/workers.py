@@ -279,7 +279,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     access, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, database, deps.outbox)
     services = Services().with_service(ChannelAdmission, access).with_service(JobRunner, runner)
     rules, roles = load_access(given.access)
-    directory = RoleDirectory(roles, UserGroups(deps.slack.user_group))
+    directory = RoleDirectory(roles, UserGroups(deps.slack.user_group, faults=deps.faults))
     services = services.with_service(CallRules, rules).with_service(RoleDirectory, directory)
     reminder = given.decision.handover_reminder
     on_call = deps.case_channels.on_call(0)
