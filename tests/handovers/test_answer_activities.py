@@ -171,6 +171,15 @@ async def test_reply_is_held_until_its_seconds_are_over(waiting: HandoverScene) 
     assert len(answers(waiting)) == 1
 
 
+async def test_reply_that_is_not_shown_yet_sets_no_timer(waiting: HandoverScene) -> None:
+    """Otherwise the workflow would ask again and again until its preview is posted."""
+    await received(waiting, written(waiting, "We pay it back."))
+    assert (await waiting.send_replies()).send_in is None
+    assert answers(waiting) == []
+    await waiting.show_replies()
+    assert (await waiting.pressed()).send_in == 0
+
+
 async def test_undone_reply_never_reaches_the_asker(waiting: HandoverScene) -> None:
     said = written(waiting, "We pay nothing.")
     await shown(waiting, said)

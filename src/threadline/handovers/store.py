@@ -165,7 +165,8 @@ RETURNING a.message_id, a.said_at
 """A reply waits for those before it, so that their order stays."""
 
 _SEND_IN = text("""
-SELECT CASE WHEN reply_state = 'sending' THEN 0 ELSE greatest(0, extract(epoch FROM send_at - now())) END
+SELECT CASE WHEN reply_state = 'sending' THEN 0
+            WHEN send_at IS NOT NULL THEN greatest(0, extract(epoch FROM send_at - now())) END
 FROM handover_answers
 WHERE conversation_id = :id AND turn = :turn AND reply_state IN ('held', 'sending')
 ORDER BY said_at, message_id LIMIT 1
