@@ -132,7 +132,7 @@ class ScriptedActivities(LiveAgentActivities):
 @asynccontextmanager
 async def scripted_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
-) -> AsyncIterator[ScriptedActivities]:
+) -> AsyncIterator[tuple[ScriptedActivities, Database]]:
     """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
     url, pool_size = settings.agent_database_url.get_secret_value(), 2 * settings.agent_slots + 2
@@ -140,7 +140,7 @@ async def scripted_activities(
         workspaces = Workspaces(root, repository.repo)
         # Removes the workspace of a run that is terminated before its cleanup.
         async with sweep_periodically(workspaces, AgentStore(database).open_cases, agent_worker.SWEEP):
-            yield ScriptedActivities(database, workspaces, root, repository.home)
+            yield ScriptedActivities(database, workspaces, root, repository.home), database
 
 
 def _outcome(request: TurnRequest, claim: TurnClaim, random: Random) -> TurnOutcome:
