@@ -33,6 +33,10 @@ class Mendable(Permanent):
         self.subject = subject
 
 
+INVESTIGATION = "investigation"
+"""The kind of the faults that keep investigations from running; each subject is one cause."""
+
+
 class Transient(Exception):
     """Trying again may help. `retry_after` is the least number of seconds to wait, where the other side named one."""
 

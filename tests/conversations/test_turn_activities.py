@@ -194,18 +194,18 @@ async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene)
     assert (await talk.think(attempt=5)).reply.text
 
 
-async def test_refused_key_names_the_setting_and_alerts_operators_once(
+async def test_refused_key_is_told_plainly_and_the_admin_hears_of_it_once(
     make_talk: Make,
 ) -> None:
     talk = make_talk(key="sk-proj-wrong-0123456789abcdefghijkl")
     await talk.said("any news there")
     for _ in range(5):
-        with pytest.raises(Permanent, match="check OPENAI_API_KEY") as raised:
+        with pytest.raises(Permanent, match="cannot be used right now") as raised:
             await talk.think()
         assert "sk-proj" not in str(raised.value)
         assert "http" not in str(raised.value)
     [alert] = talk.posted(ESCALATIONS)
-    assert "model" in alert.text
+    assert "check OPENAI_API_KEY" in alert.text
 
 
 async def test_tool_that_keeps_failing_alerts_operators_once_without_details(

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge import git as git_module
-from threadline.forge.git import Git
+from threadline.forge.git import DiskUnusable, Git
 from threadline.forge.remotes import Remote, repositories_by_name
 
 SECRET = "ghp_verysecretverysecret"
@@ -91,7 +91,7 @@ async def test_full_disk_is_transient(place: Path) -> None:
     git = Git()
     blob = await git.run("hash-object", "-w", "--stdin", git_dir=place, stdin=b"x" * 100_000)
     tree = await git.run("mktree", git_dir=place, stdin=f"100644 blob {blob.text}\tbig\n".encode())
-    with pytest.raises(Transient, match="No space left on device"):
+    with pytest.raises(DiskUnusable, match="free some space"):
         await git.run("archive", "--output=/dev/full", tree.text, git_dir=place)
 
 
@@ -166,7 +166,7 @@ async def test_missing_git_is_permanent(tmp_path: Path, monkeypatch: pytest.Monk
 
 _FETCHING = """
 import asyncio, pathlib, sys
-from threadline.forge.git import Git
+from threadline.forge.git import DiskUnusable, Git
 from threadline.forge.remotes import Remote, repositories_by_name
 where, url = pathlib.Path(sys.argv[1]), sys.argv[2]
 asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url)))

@@ -17,7 +17,7 @@ from claude_agent_sdk import (
 
 from tests.investigator.investigator_scene import MemorySessions
 from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, parse_outcome
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
 from threadline.investigator.stream import (
     SessionNotFound,
     SessionUsage,
@@ -59,7 +59,14 @@ def _result(**fields: Any) -> ResultMessage:
             SessionNotFound,
         ),
         ({"api_error_status": 400}, "unknown", Permanent),
-        ({"api_error_status": None}, "authentication_failed", Permanent),
+        ({"api_error_status": 400, "result": "Your credit balance is too low"}, "invalid_request", Mendable),
+        ({"api_error_status": 401}, "unknown", Mendable),
+        ({"api_error_status": 402}, "unknown", Mendable),
+        ({"api_error_status": 403}, "unknown", Mendable),
+        ({"api_error_status": None}, "authentication_failed", Mendable),
+        ({"api_error_status": None}, "billing_error", Mendable),
+        ({"api_error_status": 404}, "model_not_found", Mendable),
+        ({"api_error_status": None}, "max_output_tokens", Permanent),
         ({"api_error_status": 408}, "server_error", Transient),
         ({"api_error_status": 429}, "rate_limit", Transient),
         ({"api_error_status": 500}, "server_error", Transient),
@@ -71,8 +78,9 @@ def _result(**fields: Any) -> ResultMessage:
 def test_failed_result_is_permanent_or_transient(
     fields: dict[str, Any], reply: str | None, kind: type[Exception]
 ) -> None:
-    with pytest.raises(kind):
+    with pytest.raises(kind) as raised:
         raise_for_result(_result(**fields), _monitor(reply))
+    assert isinstance(raised.value, Mendable) == (kind is Mendable)
     raise_for_result(_result(is_error=False), _monitor(reply))
 
 
@@ -83,7 +91,7 @@ def test_failed_result_is_permanent_or_transient(
         (ProcessError("x", exit_code=143), Transient),
         (ProcessError("x", exit_code=1), Permanent),
         (ProcessError("No conversation found with session ID", exit_code=1), SessionNotFound),
-        (CLINotFoundError(), Permanent),
+        (CLINotFoundError(), Mendable),
         (CLIConnectionError("Failed to start Claude Code: argument list too long"), Permanent),
         (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), Transient),
         (CLIJSONDecodeError("{", ValueError())  , Permanent),

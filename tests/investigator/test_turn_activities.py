@@ -13,7 +13,7 @@ from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseLimits, CaseStatus
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.errors import ClaimLost, Mendable, Permanent, Transient
 from threadline.investigator.runner import TurnInput
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspace, Workspaces
@@ -122,7 +122,7 @@ async def test_attempt_whose_changes_cannot_be_read_is_charged(
 
     monkeypatch.setattr(Workspace, "diff", full)
     await _open(turns, said(5, "Please fix it", by=SenderType.DEVELOPER))
-    with pytest.raises(Transient, match="free some space"):
+    with pytest.raises(Mendable, match="free some space"):
         await turns.run()
     assert await _cost(turns) == pytest.approx(0.01)
 
@@ -217,13 +217,14 @@ class _Unwritable(Workspaces):
     ],
     ids=["full", "read-only", "no folder"],
 )
-async def test_turn_on_an_unwritable_disk_is_tried_again_with_advice(
+async def test_turn_on_an_unwritable_disk_waits_for_the_admin(
     turns: TurnScene, monkeypatch: pytest.MonkeyPatch, number: int, todo: str
 ) -> None:
     await _open(turns)
     monkeypatch.setattr(turns.activities, "_workspaces", _Unwritable(turns.root, number))
-    with pytest.raises(Transient, match=todo):
+    with pytest.raises(Mendable, match=todo) as raised:
         await turns.run()
+    assert (raised.value.kind, raised.value.subject) == ("investigation", "disk")
     monkeypatch.undo()
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
 

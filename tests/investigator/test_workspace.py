@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.git_repository import GitRepository
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
+from threadline.forge.git import DiskUnusable, Git, _failure
 from threadline.forge.pull_requests import FixRequest, PullRequests
 from threadline.investigator import workspace as workspace_module
 from threadline.investigator.store import AttachedFile
@@ -278,8 +279,25 @@ async def test_invalid_case_id_reaches_no_file(workspaces: Workspaces) -> None:
 
 async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path / "work", [str(tmp_path / "missing.git")])
-    with pytest.raises(Permanent, match=r"missing from .*missing\.git: .*THREADLINE_REPO"):
+    with pytest.raises(Mendable, match=r"repository missing cannot be fetched: .*THREADLINE_REPO") as raised:
         await base_of(workspaces, "BUG-1")
+    assert str(tmp_path) not in str(raised.value)
+    assert raised.value.subject == "repository missing"
+
+
+async def test_repository_that_cannot_be_reached_is_waited_for(tmp_path: Path) -> None:
+    workspaces = Workspaces(tmp_path / "work", ["http://127.0.0.1:1/acme/shop.git"])
+    with pytest.raises(Mendable, match="repository shop cannot be fetched"):
+        await base_of(workspaces, "BUG-1")
+
+
+async def test_full_disk_at_git_init_is_no_fault_of_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: object) -> None:
+        raise _failure("git init failed", "could not set 'core.repositoryformatversion' to '0'")
+
+    monkeypatch.setattr(Git, "init", full)
+    with pytest.raises(DiskUnusable):
+        await base_of(Workspaces(tmp_path / "work", [str(tmp_path / "shop.git")]), "BUG-1")
 
 
 @pytest.mark.parametrize(

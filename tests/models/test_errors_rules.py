@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import APIConnectionError, APIStatusError
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
 from threadline.models.errors import ContextTooLong, InvalidResponse, translate
 
 
@@ -22,17 +22,17 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
 @pytest.mark.parametrize(
     ("failure", "kind", "says"),
     [
-        (refusal(401), Permanent, "OPENAI_API_KEY"),
-        (refusal(403), Permanent, "rights of OPENAI_API_KEY"),
-        (refusal(404), Permanent, "OPENAI_BASE_URL"),
-        (refusal(404, "model_not_found"), Permanent, "THREADLINE_OPENAI_MODEL"),
-        (refusal(400, text="The model `x` does not exist"), Permanent, "check THREADLINE_OPENAI_MODEL"),
+        (refusal(401), Mendable, "OPENAI_API_KEY"),
+        (refusal(403), Mendable, "rights of OPENAI_API_KEY"),
+        (refusal(404), Mendable, "OPENAI_BASE_URL"),
+        (refusal(404, "model_not_found"), Mendable, "THREADLINE_OPENAI_MODEL"),
+        (refusal(400, text="The model `x` does not exist"), Mendable, "check THREADLINE_OPENAI_MODEL"),
         (refusal(400), Permanent, "THREADLINE_OPENAI_API"),
         (refusal(400, "context_length_exceeded"), ContextTooLong, "longer"),
         (refusal(400, text="This model's maximum context length is 8192 tokens"), ContextTooLong, "longer"),
         (refusal(413), ContextTooLong, "longer"),
-        (refusal(429, "insufficient_quota"), Permanent, "billing"),
-        (refusal(402), Permanent, "billing"),
+        (refusal(429, "insufficient_quota"), Mendable, "billing"),
+        (refusal(402), Mendable, "billing"),
         (refusal(429), Transient, "rate limit"),
         (refusal(408), Transient, "408"),
         (refusal(409), Transient, "409"),
@@ -40,7 +40,7 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
         (InvalidResponse("rate_limit_exceeded"), Transient, "rate limit"),
         (InvalidResponse("server_error"), Transient, "broke off"),
         (InvalidResponse("invalid_prompt"), Permanent, "invalid"),
-        (InvalidResponse("insufficient_quota"), Permanent, "billing"),
+        (InvalidResponse("insufficient_quota"), Mendable, "billing"),
         (InvalidResponse("bio_policy"), Permanent, "refused to answer"),
         (InvalidResponse("context_length_exceeded"), ContextTooLong, "longer"),
     ],

@@ -46,6 +46,7 @@ from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services, ToolContext
@@ -275,6 +276,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 SlackContext(users, History(client), AuthorPolicy(users)),
                 budget=budget or ContextBudget(),
                 bot_name="polaris",
+                report_fault=InstallationFaults(database, outbox, ESCALATIONS).report,
             )
             thread = Thread(TEAM, GENERAL, root.ts)
             return ConversationActivityScene(database, model, slack, thread, LiveConversationActivities(deps), client)

@@ -13,17 +13,20 @@ from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore, Flushed
 from threadline.db.engine import Database
-from threadline.errors import IllegalTransition, Permanent, Transient
+from threadline.errors import INVESTIGATION, IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.files import download_readable
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import AuthorRefusal, Thread, clean_text, is_app_id
+from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
+from threadline.tools.public_text import public_sentence
 
+_INTERNAL = "The investigation failed because of an internal error. The worker's log has the details."
 _log = structlog.get_logger(__name__)
 
 
@@ -39,6 +42,7 @@ class LiveCaseActivities(CaseActivities):
     limits: CaseLimits
     bot_user: str
     authors: AuthorPolicy
+    report_fault: ReportFault = log_fault
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
         thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
@@ -72,8 +76,13 @@ class LiveCaseActivities(CaseActivities):
         return snapshot
 
     async def save_investigation_result(self, request: contract.SettleRequest) -> Settled:
+        failure = request.failure and public_sentence(request.failure, _INTERNAL)
         async with self.database.begin() as tx:
-            settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
+            settled = await CaseStore(tx).settle(request.bug_id, request.turn, failure)
+        if request.fault:
+            await self.report_fault(request.fault.cause, request.fault.subject, request.fault.message)
+        elif settled.action and not failure:
+            await self.posts.outbox.recovery.works(INVESTIGATION)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.case.close_requested and activity.info().attempt == 1

@@ -74,6 +74,8 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
         "They are saved. Please tell the admin, who can see the reason.",
         NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs a person, but I could not call anyone{because} "
         "Please tell the developers yourself. The case stays open until they answer.",
+        NoticeKind.WAITS_FOR_MENDING: f"I cannot work on **{bug_id}** right now, because something on my side has to "
+        "be repaired. The admin has been told. I go on by myself as soon as it works again.",
         NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because} "
         "The fix is saved. Please ask for it here again once that is solved.",
     }[kind]

@@ -36,7 +36,14 @@ from threadline.threads.activity_options import (
     activity_options,
     retry_policy,
 )
-from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MESSAGE, IncomingMessage, MessageKind
+from threadline.threads.model import (
+    AGENTS_QUEUE,
+    CLOSE_REQUESTED,
+    INCOMING_MESSAGE,
+    Fault,
+    IncomingMessage,
+    MessageKind,
+)
 from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
@@ -124,6 +131,8 @@ class SettleRequest:
     turn: int
     failure: str = ""
     post_then: StatusChange | None = None
+    fault: Fault | None = None
+    """A fault of the installation that ended the attempt: the admin is told."""
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,7 @@ class NoticeKind(StrEnum):
     UNDELIVERABLE = "undeliverable"
     NOBODY_CALLED = "nobody_called"
     FIX_REFUSED = "fix_refused"
+    WAITS_FOR_MENDING = "waits_for_mending"
 
 
 @dataclass(frozen=True)

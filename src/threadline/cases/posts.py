@@ -38,6 +38,7 @@ from threadline.slack.model import Thread
 from threadline.threads.message_table import seconds
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
+from threadline.tools.public_text import public_sentence
 
 ANSWER_GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
@@ -45,6 +46,7 @@ _USED = "white_check_mark"
 """On each message that the agent has read."""
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
+_INTERNAL = "an internal error occurred; the worker's log has the details."
 _log = structlog.get_logger(__name__)
 
 
@@ -97,6 +99,7 @@ class LiveCasePostActivities(CasePostActivities):
         case = await self._case(notice.bug_id)
         if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
             _log.warning("case_problem_reported", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
+            notice = replace(notice, detail=public_sentence(notice.detail, _INTERNAL))
         key = f"{notice.kind}:{notice.ordinal}"
         if notice.kind is NoticeKind.FORWARDED and (
             asked_in := await self._escalation_that_asked(notice.bug_id, notice.ordinal, unread=True)

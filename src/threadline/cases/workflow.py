@@ -279,9 +279,10 @@ class BugInvestigationWorkflow(ThreadHandler):
             if self._closing:
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
+            broken = fault if fault and fault.kind is FaultKind.MENDABLE else None
             posts = may_post() and not (self._closing or self.state.unposted or self.state.unsaid)
             then = self._after_findings() if posts else None
-            settled = await self._settle(contract.SettleRequest(bug_id, number, post_then=then))
+            settled = await self._settle(contract.SettleRequest(bug_id, number, post_then=then, fault=broken))
             delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
             self._trouble = fault.message if fault and not settled.action else ""
             self._show()
@@ -289,6 +290,8 @@ class BugInvestigationWorkflow(ThreadHandler):
                 settled = await self._settle(contract.SettleRequest(bug_id, number, failure=fault.message))
             if delay is None or settled.action or self._closing:
                 return settled
+            if broken and budget.mendable == 1:
+                await self._notice(NoticeKind.WAITS_FOR_MENDING, number)
             await pause(delay, lambda: self._closing, "wait before the next attempt")
 
     async def _attempt_turn(self, number: int) -> Fault | None:

@@ -25,8 +25,8 @@ from threadline.conversations.routing import has_content
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import TurnMessage
 from threadline.conversations.store.transcript import TranscriptStore
-from threadline.errors import Permanent
-from threadline.models.errors import ContextTooLong
+from threadline.errors import Mendable, Permanent
+from threadline.models.errors import MODEL_FAULT, ContextTooLong
 from threadline.models.model import Completion, Message, ModelReply, Prompt
 from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
@@ -80,14 +80,19 @@ async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCal
         raise Permanent(blocks.NO_MODEL)
     try:
         try:
-            return await deps.model.ask(_prompt(deps, request, question), attempt=attempt)
+            answer = await deps.model.ask(_prompt(deps, request, question), attempt=attempt)
         except ContextTooLong:
-            return await deps.model.ask(_shorter_prompt(deps, request, question), attempt=attempt)
+            answer = await deps.model.ask(_shorter_prompt(deps, request, question), attempt=attempt)
     except ContextTooLong as error:
         raise Permanent(blocks.TOO_LONG) from error
+    except Mendable as error:
+        await deps.report_fault(error.kind, error.subject, str(error))
+        raise Permanent(blocks.MODEL_NEEDS_ADMIN) from error
     except Permanent as error:
         await deps.alerts.record("model")
         raise Permanent(blocks.no_answer_text(str(error))) from error
+    await deps.outbox.recovery.works(MODEL_FAULT)
+    return answer
 
 
 def _prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, *, tight: bool = False) -> Prompt:

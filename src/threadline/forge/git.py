@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from threadline.errors import Permanent, Transient
 from threadline.forge.remotes import Remote
 
@@ -55,11 +57,25 @@ _PASSING = re.compile(
     r"could not resolve host|name resolution|timed out|connection (?:refused|reset|closed)|failed to connect"
     r"|remote end hung up|early eof|rpc failed|ssl_(?:error|connect)|tls connection|returned error: (?:429|5\d\d)"
     r"|network is unreachable|no route to host|unable to create '.*\.lock'"
-    r"|no space left on device|disk quota exceeded"
     r"|cannot lock ref|stale info|incorrect old value|reference already exists",
     re.IGNORECASE,
 )
+_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|read-only file system|input/output error|file write error"
+    r"|could not set '|could not lock config file|could not write config|cannot mkdir|unable to write"
+    r"|too many open files|cannot allocate memory|out of memory",
+    re.IGNORECASE,
+)
+"""The machine's disk or memory is in the way, whatever is in the repository."""
+_log = structlog.get_logger(__name__)
 _USER_INFO = re.compile(r"://[^/@\s]+@")
+
+
+class DiskUnusable(Transient):
+    """Git cannot write on this machine: its disk is full, or cannot be used."""
+
+    def __init__(self) -> None:
+        super().__init__("The disk under the repositories is full or cannot be used: free some space there.")
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,7 @@ class Git:
             raise Permanent(sentence.replace("{reason}", f"git printed more than {MAX_OUTPUT} bytes"))
         if code not in accept:
             reason = _reason(stderr, remote) or f"exit code {code}"
-            raise (Transient if _PASSING.search(reason) else Permanent)(sentence.replace("{reason}", reason))
+            raise _failure(sentence.replace("{reason}", reason), reason)
         return Output(code, stdout)
 
     async def _execute(
@@ -156,6 +172,13 @@ class Git:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             raise
+
+
+def _failure(sentence: str, reason: str) -> Permanent | Transient:
+    if _DISK.search(reason):
+        _log.warning("git_disk_unusable", reason=reason)
+        return DiskUnusable()
+    return (Transient if _PASSING.search(reason) else Permanent)(sentence)
 
 
 def _tie(path: str | None) -> Sequence[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import structlog
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import INVESTIGATION, Mendable, Permanent, Transient
 from threadline.forge import locks
-from threadline.forge.git import NETWORK_SECONDS, Git, Output
+from threadline.forge.git import NETWORK_SECONDS, DiskUnusable, Git, Output
 from threadline.forge.remotes import Remote
 
 _log = structlog.get_logger(__name__)
@@ -91,12 +91,22 @@ class Mirrors:
         for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
             lock.unlink(missing_ok=True)
         refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
-        await self._git.run(
-            *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
-            git_dir=mirror,
-            remote=remote,
-            failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
-        )
+        try:
+            await self._git.run(
+                *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
+                git_dir=mirror,
+                remote=remote,
+                failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
+            )
+        except DiskUnusable:
+            raise
+        except (Permanent, Transient) as error:
+            _log.warning("repository_not_fetched", repository=name, reason=str(error))
+            said = (
+                f"The repository {name} cannot be fetched: check its address in THREADLINE_REPO, and that the agents' "
+                "worker may reach and read it. The worker's log has git's own words."
+            )
+            raise Mendable(said, kind=INVESTIGATION, subject=f"repository {name}") from error
         # Keeps every object: a case may have started from a commit that no branch leads to any more.
         try:
             await self._git.run(

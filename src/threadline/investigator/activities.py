@@ -12,7 +12,8 @@ import structlog
 from threadline.cases.contract import AgentActivities, TurnRequest
 from threadline.cases.model import Action, TurnEnded
 from threadline.db.engine import Database
-from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.errors import INVESTIGATION, ClaimLost, Mendable, Permanent, Transient
+from threadline.forge.git import DiskUnusable
 from threadline.investigator.runner import Investigator, TurnInput
 from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.store import AgentStore, AttachedFile, CaseReader, TurnClaim, TurnOutcome
@@ -28,6 +29,7 @@ COST_WAIT = 10.0
 """Seconds for which Postgres may be away before the cost of a failed attempt is lost; well below `LEASE`."""
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FREE_SPACE = "The disk under the agent's workspaces is full: free some space there."
 _DISK_UNUSABLE = (
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO, errno.ESTALE),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
@@ -65,7 +67,7 @@ class LiveAgentActivities(AgentActivities):
         _log.info(
             "turn_claimed", case=claim.bug_id, turn=claim.turn, attempt=claim.attempt, messages=len(claim.entries)
         )
-        with disk_errors_are_transient():
+        with disk_errors_are_mendable():
             attached = await self._store.attachments(claim.bug_id)
             if any(file.content is None and not file.error for file in attached):
                 # Its message was stored after the workflow looked what to fetch, and before the turn took its batch.
@@ -142,20 +144,26 @@ class LiveAgentActivities(AgentActivities):
 
 
 @contextlib.contextmanager
-def disk_errors_are_transient() -> Iterator[None]:
-    """Otherwise each case of the hour in which a disk is full would be escalated at its first attempt."""
+def disk_errors_are_mendable() -> Iterator[None]:
+    """Otherwise each case of the time in which a disk is full would be escalated at its first attempt."""
     try:
         yield
+    except DiskUnusable as error:
+        raise _disk_fault(_FREE_SPACE) from error
     except OSError as error:
         if error.errno in _DISK_FULL:
-            todo = "The disk under the agent's workspaces is full: free some space there"
+            todo = _FREE_SPACE
         elif error.errno in _DISK_UNUSABLE:
             todo = (
-                f"The agent's workspaces cannot be used ({error.strerror}): check THREADLINE_WORKSPACES on its machine"
+                f"The agent's workspaces cannot be used ({error.strerror}): check THREADLINE_WORKSPACES on its machine."
             )
         else:
             raise
-        raise Transient(f"{todo}; the turn is tried again until then.") from error
+        raise _disk_fault(todo) from error
+
+
+def _disk_fault(todo: str) -> Mendable:
+    return Mendable(todo, kind=INVESTIGATION, subject="disk")
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:

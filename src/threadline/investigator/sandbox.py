@@ -15,7 +15,7 @@ from pathlib import Path
 
 import claude_agent_sdk
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import INVESTIGATION, Mendable, Transient
 from threadline.forge import locks
 from threadline.investigator import sandbox_exec
 
@@ -79,9 +79,8 @@ def find_cli() -> Path:
     bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
     found = bundled if bundled.is_file() else shutil.which("claude")
     if found is None:
-        raise Permanent(
-            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or put it on PATH."
-        )
+        said = "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or put it on PATH."
+        raise Mendable(said, kind=INVESTIGATION, subject="cli")
     return Path(found)
 
 

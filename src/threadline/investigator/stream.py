@@ -11,6 +11,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     ClaudeSDKError,
     CLIConnectionError,
+    CLINotFoundError,
     Message,
     ProcessError,
     ResultMessage,
@@ -20,7 +21,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import INVESTIGATION, Mendable, Permanent, Transient
 from threadline.investigator.fences import MessagePart, parts_in
 
 READING_TOOL = "mcp__bug__get_bug_conversations"
@@ -35,12 +36,18 @@ _LIMITS = {
     "error_max_budget_usd": "The agent used up its budget for one turn: look at the case, or raise the budget.",
     "error_max_structured_output_retries": "The agent did not answer in the required form: look at the case yourself.",
 }
-_REFUSALS = {
-    "authentication_failed": "The model's API refused the key: check the API key and what it may use.",
-    "model_not_found": "The model's API does not know the model: check its name.",
-    "billing_error": "The model's API refused the request because of billing: check the account.",
-    "max_output_tokens": "The model's answer exceeded its length limit: look at the case yourself.",
+_KEY_REFUSED = ("model key", "The model's API refused the key: check the API key and what it may use.")
+_NO_CREDIT = ("model credit", "The model's API refused the request because of billing: check the account.")
+_MENDABLE = {
+    "authentication_failed": _KEY_REFUSED,
+    "oauth_org_not_allowed": _KEY_REFUSED,
+    "model_not_found": ("model name", "The model's API does not know the model: check its name."),
+    "billing_error": _NO_CREDIT,
 }
+"""Kinds of API errors that the admin can mend: the subject of the fault, and what the admin is told."""
+_MENDABLE_STATUS = {401: _KEY_REFUSED, 402: _NO_CREDIT, 403: _KEY_REFUSED}
+_NO_CREDIT_WORDS = re.compile(r"credit balance is too low|insufficient (?:credit|quota)", re.IGNORECASE)
+_TOO_LONG = "The model's answer exceeded its length limit: look at the case yourself."
 
 
 @dataclass
@@ -163,14 +170,24 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
     said = " ".join([*(result.errors or []), result.result or ""]).strip()
     if _is_unknown_session(said):
         raise SessionNotFound
-    if monitor.last_error in _REFUSALS:
-        raise Permanent(_REFUSALS[monitor.last_error])
+    refusal = _mendable(result.api_error_status, monitor.last_error, said)
+    if refusal:
+        subject, advice = refusal
+        raise Mendable(advice, kind=INVESTIGATION, subject=subject)
+    if monitor.last_error == "max_output_tokens":
+        raise Permanent(_TOO_LONG)
     if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
         raise Transient(
             f"The model's API did not answer{status}: the turn is tried again.", retry_after=monitor.retry_after
         )
     raise Permanent(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
+
+
+def _mendable(status: int | None, reason: str, said: str) -> tuple[str, str] | None:
+    if _NO_CREDIT_WORDS.search(said):
+        return _NO_CREDIT
+    return _MENDABLE.get(reason) or _MENDABLE_STATUS.get(status or 0)
 
 
 def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
@@ -187,12 +204,19 @@ def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
     if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
         return Transient("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
-        return Permanent(f"The agent could not be run; check its settings. It said: {detail}")
+        return _unusable_cli(error, detail)
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
         return Transient("The agent's earlier session could not be loaded: the turn is tried again.")
     if type(error) is Exception:  # what the SDK raises when its own protocol with the CLI breaks
         return Transient(f"The agent's process broke its protocol: {detail}")
     return None
+
+
+def _unusable_cli(error: ClaudeSDKError, detail: str) -> Permanent:
+    if isinstance(error, CLINotFoundError):
+        said = "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform."
+        return Mendable(said, kind=INVESTIGATION, subject="cli")
+    return Permanent(f"The agent could not be run; check its settings. It said: {detail}")
 
 
 def _is_transient(status: int | None, reason: str) -> bool:

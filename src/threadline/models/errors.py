@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, OpenAIError
 
-from threadline.errors import Permanent, Transient, parse_retry_after
+from threadline.errors import Mendable, Permanent, Transient, parse_retry_after
 
 MOST_DOUBLINGS = 10
 """Attempts whose wait still doubles: nobody makes more, and the power of a huge number would not be one."""
@@ -39,6 +39,10 @@ _LONG = (
     "The conversation is longer than the model can read: shorten it, or name a model with a larger window in "
     "THREADLINE_OPENAI_MODEL."
 )
+
+
+MODEL_FAULT = "model"
+"""The kind of the faults of the conversations' model."""
 
 
 class ContextTooLong(Permanent):
@@ -81,7 +85,7 @@ def translate(error: Exception, attempt: int) -> Permanent | Transient:
         case InvalidResponse():
             return _told(error.code, attempt)
         case _:
-            return Permanent(_KEY)
+            return Mendable(_KEY, kind=MODEL_FAULT, subject="key")
 
 
 def is_endpoint_missing(error: APIStatusError) -> bool:
@@ -97,7 +101,7 @@ def is_reasoning_missing(error: APIStatusError) -> bool:
 def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
     status, pause = error.status_code, parse_retry_after(error.response.headers, datetime.now(UTC))
     if status == 402 or error.code == "insufficient_quota":
-        return Permanent(_QUOTA)
+        return Mendable(_QUOTA, kind=MODEL_FAULT, subject="credit")
     if status == 429:
         return _limited(attempt, pause)
     if status in (408, 409, 425) or status >= 500:
@@ -106,10 +110,12 @@ def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
     if error.code == "context_length_exceeded" or status == 413 or told_too_long:
         return ContextTooLong(_LONG)
     if status in (401, 403):
-        return Permanent(_KEY if status == 401 else _POWERS)
+        return Mendable(_KEY if status == 401 else _POWERS, kind=MODEL_FAULT, subject="key")
     if _is_model_unknown(error):
-        return Permanent(_MODEL)
-    return Permanent(_ADDRESS if status in (404, 405) else _INVALID)
+        return Mendable(_MODEL, kind=MODEL_FAULT, subject="name")
+    if status in (404, 405):
+        return Mendable(_ADDRESS, kind=MODEL_FAULT, subject="address")
+    return Permanent(_INVALID)
 
 
 def _told(code: str, attempt: int) -> Permanent | Transient:
@@ -119,7 +125,7 @@ def _told(code: str, attempt: int) -> Permanent | Transient:
     if code in ("rate_limit_exceeded", "rate_limit_error"):
         return _limited(attempt, None)
     if code == "insufficient_quota":
-        return Permanent(_QUOTA)
+        return Mendable(_QUOTA, kind=MODEL_FAULT, subject="credit")
     if code == "context_length_exceeded":
         return ContextTooLong(_LONG)
     if code.startswith("invalid_"):

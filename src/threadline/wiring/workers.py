@@ -408,6 +408,7 @@ def cases(
         limits=limits,
         bot_user=channels.bot_user,
         authors=deps.authors,
+        report_fault=deps.faults.report,
     )
     return (live, posts), (
         sweeps.open_cases(workflow_sweeps),
