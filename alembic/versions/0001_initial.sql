@@ -624,6 +624,16 @@ CREATE TABLE installation_faults (
 );
 CREATE UNIQUE INDEX installation_faults_open_idx ON installation_faults (kind, subject) WHERE resolved_at IS NULL;
 
+-- Where the data has lived: the first row is the installation, and each further row is a restore from a backup.
+-- lost_since is the last moment that the restored database knows. Times are seconds since 1970.
+CREATE TABLE installation_places (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    database_id text NOT NULL,
+    temporal_id text NOT NULL,
+    noticed_at double precision NOT NULL,
+    lost_since double precision
+);
+
 CREATE TABLE quarantine (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,

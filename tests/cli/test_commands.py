@@ -48,6 +48,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("explain C1/1700000000.000100", "DATABASE_URL"),
         ("knowledge list", "DATABASE_URL"),
         ("db upgrade", "DATABASE_URL"),
+        ("db restored", "DATABASE_URL"),
     ],
 )
 def test_missing_variable_is_named_in_one_sentence(command: str, variable: str, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ NOT_READING = {
     "doctor": "asks Temporal, Slack and each other service whether they answer",
     "replay": "reads histories from Temporal, and replays them with its worker",
     "db upgrade": "changes the schema",
+    "db restored": "records that the database was restored",
     "cases resolve": "signals a workflow",
     "knowledge ingest": "writes documents",
     "knowledge remove": "deletes a document",

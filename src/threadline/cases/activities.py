@@ -46,9 +46,11 @@ class LiveCaseActivities(CaseActivities):
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
         thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
+        number = await self._number_before_restore(thread) if request.first and batch else 0
         async with self.database.begin() as tx:
             if batch:
-                flushed = await CaseMessageStore(tx).flush(thread, batch, start_turn=request.start_turn)
+                store = CaseMessageStore(tx)
+                flushed = await store.flush(thread, batch, start_turn=request.start_turn, number=number)
             else:
                 flushed = Flushed(await CaseStore(tx).snapshot_of(thread))
             case = flushed.case
@@ -60,6 +62,11 @@ class LiveCaseActivities(CaseActivities):
         received = [(each.channel, each.ts) for each in batch if _is_acknowledged(case, each)]
         self.posts.outbox.add_reactions("+1" if case.ended else "eyes", received)
         return contract.StoredCase(case, self.limits if request.first else None, unposted)
+
+    async def _number_before_restore(self, thread: Thread) -> int:
+        """The number that the thread's case had, where a restored database does not know it."""
+        bug_id = await self.posts.outbox.lost.case_number(thread)
+        return int(bug_id.removeprefix("BUG-")) if bug_id else 0
 
     async def update_status(self, change: contract.StatusChange) -> CaseSnapshot:
         """A step that the status no longer allows is not taken: the snapshot says where the case is."""

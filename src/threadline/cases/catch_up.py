@@ -2,14 +2,20 @@
 
 from collections.abc import Sequence
 
-from threadline.cases.store.case import CaseStore, open_threads_query
+from threadline.cases.contract import case_start
+from threadline.cases.model import CLOSING
+from threadline.cases.store.case import ACTOR, CaseStore, open_threads_query
 from threadline.cases.store.messages import MESSAGES
 from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
+from threadline.slack.model import Thread
+from threadline.threads.basis import LostPost
 from threadline.threads.catch_up_store import CatchUpThread
-from threadline.threads.comparison import ThreadSource
+from threadline.threads.comparison import MissedEvent, ThreadSource
 from threadline.threads.contract import LookScope
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, message_id
+
+CLOSED_BEFORE_RESTORE = "It was closed before the database was restored from a backup."
 
 
 class CaseThreads(ThreadSource):
@@ -27,6 +33,21 @@ class CaseThreads(ThreadSource):
     def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
         """All messages. Under a deleted root that no case owns, nobody knows whose thread it is: none."""
         return list(shown) if author_id or thread.owner else []
+
+    def lost_end(self, thread: Thread, post: LostPost) -> MissedEvent | None:
+        """The closing post in the report's thread ends the case again, as an admin would."""
+        if (post.kind, post.subject) != (CLOSING, thread.key):
+            return None
+        close = IncomingMessage(
+            id=f"restored:{message_id(thread.team, thread.channel, post.ts)}",
+            kind=MessageKind.CLOSE,
+            sender_type=SenderType.ADMIN,
+            sender_id=ACTOR,
+            text=CLOSED_BEFORE_RESTORE,
+            channel=thread.channel,
+            ts=post.ts,
+        )
+        return MissedEvent(close.id, (post.ts, ""), {}, case_start(thread, close))
 
     async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> str:
         return await CaseStore(tx).bug_id(owner.thread)

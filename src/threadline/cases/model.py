@@ -18,6 +18,8 @@ _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
 REPORT, SUMMARY, ESCALATION = "case:report", "case:summary", "case:escalation"
 """What a case's threads are: where it was reported, the developers' thread, and where people were called."""
+CLOSING = "closing"
+"""The kind of the posts that tell how a case ended."""
 
 
 def case_owner(report: Thread, kind: str) -> ThreadOwner:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidationInfo, Validato
 
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseRecord, Severity
+from threadline.threads.basis import Basis
 
 _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
@@ -90,7 +91,8 @@ class AnsweredTurn:
 @dataclass(frozen=True)
 class TurnPost(AnsweredTurn):
     """What a turn's posts are made of. `fix_url`: of the case's pull request; `reporter_words`: all that the reporter
-    has written, with the names of what they attached; `used`: (channel, ts) of what the turn has read and is there."""
+    has written, with the names of what they attached; `used`: (channel, ts) of what the turn has read and is there;
+    `asked` and `read`: as in `Basis`, the `ts` of what the turn was about and of what was read until it ended."""
 
     case: CaseRecord
     turn: int
@@ -99,6 +101,12 @@ class TurnPost(AnsweredTurn):
     fix_url: str | None
     reporter_words: str
     used: tuple[tuple[str, str], ...]
+    asked: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+    def basis(self, kind: str) -> Basis:
+        """What a post of the turn rests on."""
+        return Basis(kind, self.case.thread.key, self.asked, self.read)
 
     @property
     def reporter_text(self) -> str:

@@ -13,6 +13,7 @@ import structlog
 from threadline.cases import blocks
 from threadline.cases.contract import CasePostActivities, Escalation, Notice, SlaNotice, TurnRef
 from threadline.cases.model import (
+    CLOSING,
     DEFAULT_TARGETS,
     ESCALATION,
     SUMMARY,
@@ -35,6 +36,7 @@ from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.threads.basis import Basis
 from threadline.threads.message_table import seconds
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
@@ -44,6 +46,8 @@ ANSWER_GRACE = 900.0
 """Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
 _USED = "white_check_mark"
 """On each message that the agent has read."""
+_REPEATABLE = frozenset({NoticeKind.FORWARDED, NoticeKind.REOPENED, NoticeKind.QUESTION_UNANSWERED})
+"""Notices that a restored case comes to again."""
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _INTERNAL = "an internal error occurred; the worker's log has the details."
@@ -86,6 +90,7 @@ class ClosingPost:
     thread: Thread
     key: str
     words: str
+    basis: Basis
     is_kept: bool = True
 
 
@@ -116,16 +121,28 @@ class LiveCasePostActivities(CasePostActivities):
         await self._notify(case, case.thread, key, notice)
 
     async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
-        await self._post(case, where, key, formatting.notice(blocks.notice_text(notice.kind, notice.bug_id, detail)))
+        rendered = formatting.notice(blocks.notice_text(notice.kind, notice.bug_id, detail))
+        await self._post(case, where, key, rendered, await self._notice_basis(case, key, notice.kind))
+
+    async def _notice_basis(self, case: CaseRecord, key: str, kind: NoticeKind) -> Basis | None:
+        """By what a notice is recognised after a restore. A notice that something failed is sent again."""
+        if kind is NoticeKind.INTAKE:
+            return Basis.of_thread(key, case.thread)
+        if kind not in _REPEATABLE:
+            return None
+        async with self.database.begin() as tx:
+            return await CaseMessageStore(tx).basis(case, key)
 
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
         asked, key = told.outcome.clarification_question, f"turn:{turn.turn}:question"
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
-        await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
+        basis = told.basis("question")
+        await self._post(told.case, told.case.thread, key, rendered, basis, kind="question", words=asked)
         if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
             notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
-            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice)
+            beside = told.basis("asked")
+            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice, beside)
         self.outbox.add_reactions(_USED, told.used)
 
     async def create_summary_thread(self, bug_id: str) -> None:
@@ -144,16 +161,18 @@ class LiveCasePostActivities(CasePostActivities):
             )
         outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
-        await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
+        key, basis = f"turn:{turn.turn}:findings", told.basis("findings")
+        await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
         if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
-            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:findings:on-call", rendered)
+            await self._post_beside(told.case, asked_in.thread, f"{key}:on-call", rendered, basis)
         self.outbox.add_reactions(_USED, told.used)
         text = told.reporter_text
         if not text or told.action is not Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             return
         rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
         try:
-            await self._post(told.case, told.case.thread, key, rendered, kind="told", words=text)
+            basis = told.basis("told")
+            await self._post(told.case, told.case.thread, key, rendered, basis, kind="told", words=text)
         except Mendable:
             raise  # tried again: the reporter may be told later
         except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
@@ -172,10 +191,12 @@ class LiveCasePostActivities(CasePostActivities):
         before = [each for each in threads if seconds(each.ts) <= seconds(at)]
         return AskedIn((before or threads)[-1], is_alone=len(asked) == 1)
 
-    async def _post_beside(self, case: CaseRecord, at: Thread, key: str, rendered: tuple[Rendered, ...]) -> None:
+    async def _post_beside(
+        self, case: CaseRecord, at: Thread, key: str, rendered: tuple[Rendered, ...], basis: Basis
+    ) -> None:
         """Post what stands elsewhere already: if Slack refuses it here, the turn goes on."""
         try:
-            await self._post(case, at, key, rendered)
+            await self._post(case, at, key, rendered, basis)
         except Permanent as error:
             _log.error("on_call_not_notified", case=case.bug_id, key=key, reason=str(error))
 
@@ -184,19 +205,22 @@ class LiveCasePostActivities(CasePostActivities):
             return case.summary
         rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
         opens, channel = case_owner(case.thread, SUMMARY), self.channels.summaries
-        ts = await self.outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
+        basis = Basis.of_thread("summary", case.thread)
+        ts = await self.outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens, basis=basis))
         return Thread(case.thread.team, channel, ts)
 
     async def post_pull_request(self, case: CaseRecord, turn: int, fix: OpenedPullRequest) -> None:
         """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
         async with self.database.begin() as tx:
-            closed = (await CaseStore(tx).get(case.bug_id)).status is CaseStatus.RESOLVED
+            told = await CaseStore(tx).for_post(case.bug_id, turn)
+        closed = told.case.status is CaseStatus.RESOLVED
         said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
         if case.summary:
             text = blocks.late_pull_request_text if closed else blocks.pull_request_text
             said.insert(0, (case.summary, text(case.bug_id, fix)))
         for thread, words in said:
-            await self._post(case, thread, f"turn:{turn}:fix:{thread.channel}", formatting.notice(words))
+            key = f"turn:{turn}:fix:{thread.channel}"
+            await self._post(case, thread, key, formatting.notice(words), told.basis("fix"))
 
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
@@ -209,11 +233,12 @@ class LiveCasePostActivities(CasePostActivities):
         )
         key, channel = f"{case.bug_id}:escalation:{number}", self.channels.escalations
         if case.summary and case.summary.channel == channel:  # the channel is shared: no thread of its own
-            await self.outbox.publish(Post(key, channel, case.summary.ts, root))
+            post = Post(key, channel, case.summary.ts, root)
         else:
-            await self.outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
-        words = blocks.escalated_text(case.bug_id, told.reporter_text, target)
-        await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
+            post = Post(key, channel, None, root, case_owner(case.thread, ESCALATION))
+        await self.outbox.publish(replace(post, basis=told.basis("escalation")))
+        words = formatting.notice(blocks.escalated_text(case.bug_id, told.reporter_text, target))
+        await self._post(case, case.thread, f"escalation:{number}:told", words, told.basis("escalated"))
         return self.channels.escalation(case.bug_id, number, case.severity)
 
     async def report_sla_event(self, notice: SlaNotice) -> bool:
@@ -236,15 +261,17 @@ class LiveCasePostActivities(CasePostActivities):
         mentions = tuple(self.channels.on_call(notice.tier))
         rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
+        # Its root tells which escalation it is: the restored case may have another one under this number.
+        basis = Basis(f"sla:{notice.ordinal}:{notice.kind}", case.thread.key, (root,), (root,))
         post = Post(key, self.channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
-        return bool(await self.outbox.publish(post))
+        return bool(await self.outbox.publish(replace(post, basis=basis)))
 
     async def post_closing(self, bug_id: str) -> None:
         refusals: list[Permanent] = []
         for each in await self._closing_posts(bug_id):
             rendered, kept = formatting.notice(each.words), each.words if each.is_kept else ""
             try:
-                await self._post(each.case, each.thread, each.key, rendered, kind="closing", words=kept)
+                await self._post(each.case, each.thread, each.key, rendered, each.basis, kind="closing", words=kept)
             except Permanent as error:  # people in the other threads are told all the same
                 refusals.append(error)
         if refusals:  # one that can be mended first: then this is tried again
@@ -258,6 +285,7 @@ class LiveCasePostActivities(CasePostActivities):
             if not case.close_reason:
                 return []
             fix = await store.pull_request(bug_id)
+            basis = await store.basis(case, CLOSING)
             escalations = await store.escalation_threads(bug_id)
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
@@ -269,11 +297,11 @@ class LiveCasePostActivities(CasePostActivities):
         left = (blocks.unmerged_fix_text(), blocks.unmerged_fix_text(fix.url)) if fix else ("", "")
         for_reporter = blocks.closing_text(bug_id, reason, explanation=told, fix=left[0])
         for_developers = blocks.closing_text(bug_id, reason, explanation=why, fix=left[1])
-        posts = [ClosingPost(case, case.thread, f"{key}:{case.thread.channel}", for_reporter)]
+        posts = [ClosingPost(case, case.thread, f"{key}:{case.thread.channel}", for_reporter, basis)]
         if case.summary:
-            posts.append(ClosingPost(case, case.summary, f"{key}:{case.summary.channel}", for_developers))
+            posts.append(ClosingPost(case, case.summary, f"{key}:{case.summary.channel}", for_developers, basis))
         beside = (
-            ClosingPost(case, each, f"{key}:{each.channel}:{each.ts}", for_developers, is_kept=False)
+            ClosingPost(case, each, f"{key}:{each.channel}:{each.ts}", for_developers, basis, is_kept=False)
             for each in escalations
         )
         return [*posts, *beside]
@@ -301,6 +329,7 @@ class LiveCasePostActivities(CasePostActivities):
         at: Thread,
         key: str,
         rendered: tuple[Rendered, ...],
+        basis: Basis | None = None,
         kind: str = "notice",
         words: str = "",
     ) -> None:
@@ -310,5 +339,5 @@ class LiveCasePostActivities(CasePostActivities):
             await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(at, ts=ts))
 
         post = Post(f"{case.bug_id}:{key}", at.channel, at.ts, rendered, on_posted=record if words else None)
-        await self.outbox.publish(post)
+        await self.outbox.publish(replace(post, basis=basis))
         _log.info("message_posted", case=case.bug_id, key=post.key)

@@ -1,5 +1,6 @@
 """The processes (`gateway`, `worker`, `codec`), and what is run beside them: `db upgrade`, `doctor`, `replay`."""
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -79,6 +80,21 @@ def upgrade() -> None:
 
     migrate.upgrade(DatabaseSettings.load().url.get_secret_value())
     typer.echo("The database has the newest schema.")
+
+
+@db.command()
+@process.run_async
+async def restored() -> None:
+    """Record that the database was restored from a backup: posts are then looked for in Slack before they are sent.
+    Run it before the workers are started. Most restores are noticed without it; a snapshot of the disk is not."""
+    from threadline.cases.store.case import CaseStore
+    from threadline.cli.connections import transaction
+    from threadline.threads.installation_store import InstallationStore
+
+    async with transaction() as tx:
+        await InstallationStore(tx).record_restore(time.time())
+        await CaseStore(tx).skip_numbers()
+    typer.echo("The restore is recorded. Start the workers now.")
 
 
 @process.run_async

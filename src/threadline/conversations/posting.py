@@ -17,6 +17,7 @@ from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.threads.basis import Basis
 from threadline.threads.outbox import Post
 from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
@@ -47,11 +48,12 @@ async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer; `shown` are the record groups of its tools."""
+    """A settled turn's answer; `shown` are the record groups of its tools, `asked` the `ts` of what it answers."""
 
     turn: ConversationTurn
     settled: SettledTurn
     shown: Sequence[Any]
+    asked: tuple[str, ...] = ()
 
     @property
     def is_due(self) -> bool:
@@ -73,7 +75,13 @@ class TurnAnswer:
 
     def post(self, parts: tuple[Rendered, ...] = ()) -> Post:
         thread = self.turn.thread
-        return Post(self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key)
+        basis = None if has_buttons(parts) else Basis("answer", thread.key, self.asked, self.asked)
+        return Post(self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key, basis=basis)
+
+
+def has_buttons(parts: Sequence[Rendered]) -> bool:
+    """Whether people may press something: buttons of a turn that a restored database does not know do nothing."""
+    return any(block.get("type") == "actions" for part in parts for block in part.blocks)
 
 
 async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | None:
@@ -83,8 +91,10 @@ async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | N
 
 
 async def answer_with_records(tx: Transaction, turn: ConversationTurn, settled: SettledTurn) -> TurnAnswer:
-    shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn) if settled.answer else ()
-    return TurnAnswer(turn, settled, shown)
+    if not settled.answer:
+        return TurnAnswer(turn, settled, ())
+    shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn)
+    return TurnAnswer(turn, settled, shown, await TurnStore(tx).asked(turn.thread, turn.turn))
 
 
 async def publish_answer(

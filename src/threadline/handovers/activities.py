@@ -51,6 +51,7 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.slack.text import is_blank
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.basis import Basis
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.message_table import StoredMessage, redact_message, seconds
@@ -272,7 +273,12 @@ class LiveHandoverActivities(HandoverActivities):
 
         opens = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
         card = await self._card(handover)
-        post = Post(post_key(ref, CARD), channel, None, (card,), opens, on_posted=record, correlation_id=ref.key)
+        async with self.database.begin() as tx:
+            asked = await TurnStore(tx).asked(ref.thread, ref.turn)
+        basis = Basis(f"{CARD}:{ref.turn}", ref.thread.key, asked, asked)  # its buttons name the turn
+        post = Post(
+            post_key(ref, CARD), channel, None, (card,), opens, on_posted=record, correlation_id=ref.key, basis=basis
+        )
         await self.outbox.publish(post)
         posted = await self._get(ref)
         if posted is None:

@@ -10,6 +10,7 @@ from threadline.slack import formatting
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.threads.basis import Basis
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 
@@ -25,7 +26,14 @@ class HandoverPosts:
     async def post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
         """Post in a thread, once for each `what`."""
         key = post_key(ref, what)
-        post = Post(key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key)
+        post = Post(
+            key,
+            place.channel,
+            place.ts,
+            tuple(rendered),
+            correlation_id=ref.key,
+            basis=_basis(ref, what),
+        )
         await self.outbox.publish(post)
 
     async def parts(self, ref: ConversationTurn, what: str) -> list[str]:
@@ -48,3 +56,12 @@ class HandoverPosts:
             now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
             await self.slack.update(place.channel, ts, now.text, now.blocks)
         await self.post(ref, what, place, rendered)
+
+
+def _basis(ref: ConversationTurn, what: str) -> Basis | None:
+    """The facts by which the reply of a person is recognised after a restore: the message that it shows. A reply from
+    the modal is no message; it is sent again."""
+    if not what.startswith("answer:") or what.startswith("answer:modal:"):
+        return None
+    answered = (what.rpartition(":")[2],)
+    return Basis(f"handover:{what}", ref.thread.key, answered, answered)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -39,6 +39,7 @@ from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread, clean_text
 from threadline.slack.store import UserStore
+from threadline.threads.basis import Basis
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.outbox import Outbox, Post
 from threadline.tools.roles import RecordKind, RoleDirectory
@@ -168,7 +169,8 @@ class LiveJobActivities(JobActivities):
     async def _say(self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
         """Post in a channel, or else in the job's thread; returns the `ts`."""
         place, thread_ts = (channel, None) if channel else (job.channel, job.thread_ts)
-        return await self.outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
+        post = Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered)
+        return await self.outbox.publish(replace(post, basis=None if job.schedule.cron else _basis(job, kind)))
 
     async def _digest(self, job: AgentJob, given: StatusDigest) -> str:
         await self._check_rfps(job)
@@ -221,6 +223,12 @@ class LiveJobActivities(JobActivities):
 
     def _today(self, job: AgentJob) -> date:
         return datetime.fromtimestamp(self.clock(), ZoneInfo(job.schedule.time_zone)).date()
+
+
+def _basis(job: AgentJob, kind: str) -> Basis:
+    """A job that runs once says each thing once: it is told from others by the moment at which it was created."""
+    created = (f"{job.created_at.timestamp():.6f}",)
+    return Basis(f"job:{kind}", job.job_id, created, created)
 
 
 def _line(rfp: Rfp, today: date) -> str:

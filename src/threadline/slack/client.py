@@ -155,9 +155,35 @@ class SlackClient:
                 if error_name(exc) not in _NOTHING_TO_DO:
                     raise
 
-    async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
-        """The `ts` of our post with this key; None when there is none. `thread_ts`: the thread it would be in; None for
-        a message in the channel itself. `oldest`: seconds since 1970; every page from there on is read."""
+    async def find_post(
+        self,
+        channel: str,
+        thread_ts: str | None,
+        key: str,
+        oldest: float,
+        *,
+        is_other: Callable[[str, Mapping[str, Any]], bool] = lambda ts, payload: False,
+    ) -> str | None:
+        """The `ts` of our post with this key; None when there is none. See `own_posts` for the place.
+
+        Args:
+            is_other: whether a post with this key, told by its `ts` and what it carries, is another one.
+        """
+        async with aclosing(self.own_posts(channel, thread_ts, oldest)) as found:
+            async for ts, payload in found:
+                if payload.get("key") == key and not is_other(ts, payload):
+                    return ts
+        return None
+
+    async def own_posts(
+        self, channel: str, thread_ts: str | None, oldest: float
+    ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
+        """Our posts in a place: `ts` and what each carries. Every page is read.
+
+        Args:
+            thread_ts: the thread; None for the messages in the channel itself.
+            oldest: seconds since 1970.
+        """
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
@@ -165,9 +191,8 @@ class SlackClient:
         async with aclosing(pages(fetch, f"channel {channel}", **window)) as found:
             async for page in found:
                 for message in page.get("messages") or ():
-                    if _payload(message).get("key") == key:
-                        return str(message["ts"])
-        return None
+                    if payload := post_payload(message):
+                        yield str(message["ts"]), payload
 
     async def get_root(self, channel: str, ts: str) -> SlackMessage | None:
         """The message at `ts` of the channel itself, which shows no replies; None when it is gone."""
@@ -284,7 +309,8 @@ def next_cursor(page: Mapping[str, Any]) -> str | None:
     return (page.get("response_metadata") or {}).get("next_cursor") or None
 
 
-def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def post_payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a post of ours carries, of Slack's JSON of a message; empty for any other message."""
     metadata = message.get("metadata") or {}
     return (metadata.get("event_payload") or {}) if metadata.get("event_type") == POST_EVENT else {}
 
@@ -298,5 +324,5 @@ def message_of(raw: Mapping[str, Any]) -> SlackMessage:
         bot_id=str(raw.get("bot_id") or ""),
         files=files_of(raw),
         forwarded=forwarded_of(raw),
-        payload=_payload(raw),
+        payload=post_payload(raw),
     )

@@ -31,6 +31,7 @@ from threadline.threads.deletions import DeletionFinder
 from threadline.threads.faults import InstallationFaults
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
+from threadline.threads.restored_ends import RestoredEnds
 
 DEEP_INTERVAL = 86_400.0
 """Seconds: so often every active thread is compared, also when no gateway was away."""
@@ -66,6 +67,7 @@ class LiveCatchUpActivities(CatchUpActivities):
         allowed_apps: ids of bots and apps whose messages count.
         settle_time: seconds for which fresh messages are left to ordinary delivery.
         faults: tells the admin of messages that Slack has forgotten.
+        restored: looks for what a restored database does not know; None where ends of threads are not looked for.
     """
 
     database: Database
@@ -80,6 +82,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     conversation_channels: Collection[str] | None = ()
     settle_time: float = contract.SETTLE_TIME
     allowed_apps: frozenset[str] = frozenset()
+    restored: RestoredEnds | None = None
 
     def __post_init__(self) -> None:
         self._deletions = DeletionFinder(self.database, self.history, self.faults, self.team)
@@ -236,6 +239,8 @@ class LiveCatchUpActivities(CatchUpActivities):
                 stored = await source.find_messages(tx, thread, ids)
         parent = author_id or self.bot_user_id
         missing = [event for each in shown if (event := missing_event(source, thread, each, stored, parent, end))]
+        if self.restored:
+            missing += await self.restored.find(source, thread, in_time)
         gone = await self._deletions.find(thread, said, whole, plan.began)
         missing += [deleted_event(thread.team, each, thread.thread_ts, parent) for each in gone.deleted]
         missing += [absent_event(thread.team, each, thread.thread_ts, parent) for each in gone.inferred]
@@ -275,7 +280,10 @@ class LiveCatchUpActivities(CatchUpActivities):
             if event.id in unstored:
                 _log.error("message_not_stored", message=event.id, hint="Run `threadline doctor`.")
                 continue
-            handled = await self.handle(event.body)
+            if event.start and self.restored:
+                handled = await self.restored.signal(event.start)
+            else:
+                handled = await self.handle(event.body)
             if not (handled.signalled or handled.refused):
                 continue
             if handled.signalled:

@@ -10,8 +10,9 @@ from typing import Any
 from threadline.db.engine import Query, Transaction
 from threadline.privacy.redaction import redact
 from threadline.slack.history import RawMessage
-from threadline.slack.model import clean_text
+from threadline.slack.model import Thread, clean_text
 from threadline.slack.text import forwarded_of, mentions_in, text_of, with_forwarded, written_words
+from threadline.threads.basis import LostPost
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import MessageTable, StoredMessage
@@ -24,6 +25,18 @@ from threadline.threads.model import (
     edit_id,
     message_id,
 )
+from threadline.threads.workflow_client import WorkflowStart
+
+
+@dataclass(frozen=True)
+class MissedEvent:
+    """`id` is the id that the message will be stored under, `at` what it is ordered by. `start`: signalled in place of
+    the event, for what Slack delivers as none."""
+
+    id: str
+    at: tuple[str, str]
+    body: Mapping[str, Any]
+    start: WorkflowStart | None = None
 
 
 class ThreadSource(ABC):
@@ -59,6 +72,10 @@ class ThreadSource(ABC):
             return False
         return _as_stored(forwarded_of(message)).startswith(_as_stored(stored.forwarded))
 
+    def lost_end(self, thread: Thread, post: LostPost) -> MissedEvent | None:
+        """The end of what was talked about in a thread, where a post of the bot's tells it; asked after a restore."""
+        return None
+
     @abstractmethod
     async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> object | None:
         """By what `table` knows a thread's owner; None or empty when nothing is stored of it."""
@@ -80,15 +97,6 @@ class ThreadSource(ABC):
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
         return await self.table.stored_ids(tx, ids)
-
-
-@dataclass(frozen=True)
-class MissedEvent:
-    """`id` is the id that the message will be stored under, `at` what it is ordered by."""
-
-    id: str
-    at: tuple[str, str]
-    body: Mapping[str, Any]
 
 
 def missing_event(

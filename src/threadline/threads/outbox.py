@@ -8,6 +8,9 @@ have arrived. A claim is good for one call, and a further call claims anew. So t
 `CLAIM_GOOD_FOR` (5 s) of its claim, ends within `CALL_TIMEOUT` (10 s), and Slack may store it 30 s later, before
 anybody sends again after `RESEND_AFTER` (45 s); outside a thread two minutes later, before `RESEND_ROOT_AFTER` (135 s).
 
+After the database was restored from a backup (`threads/installation_store.py`), claims are lost, so Slack is searched
+before the first send as well: `threads/basis.py` says which post counts as this one.
+
 A message is still posted twice when Slack stores it later than that after the call was given up, when somebody deletes
 it before the search, or when an attempt freezes for as long in the very moment of its call.
 """
@@ -29,6 +32,8 @@ from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import ACCESS, ACCESS_FAULT, CHANNEL_FAULT
 from threadline.threads.activity import run_to_end
+from threadline.threads.basis import Basis
+from threadline.threads.lost_posts import LostPosts
 from threadline.threads.model import ThreadOwner
 from threadline.threads.recovery import Recovery
 from threadline.threads.store import PostClaim, PostStore, ThreadStore, ValidIf
@@ -70,6 +75,8 @@ class Post:
             the `ts` is kept, and the next attempt calls it again, so it must be safe to repeat.
         correlation_id: of the turn that posts it.
         claim: on the first part, see `Outbox.claim`; without it, `publish` claims.
+        basis: what it rests on, by which it is recognised after a restore; without it, it is sent again then.
+        part: which message of a post it is, and of how many.
     """
 
     key: str
@@ -81,6 +88,13 @@ class Post:
     on_posted: Callable[[Transaction, str], Awaitable[None]] | None = None
     correlation_id: str = ""
     claim: PostClaim | None = None
+    basis: Basis | None = None
+    part: tuple[int, int] = (1, 1)
+
+    @property
+    def base_key(self) -> str:
+        """The key of the first part."""
+        return self.key if self.part[0] == 1 else self.key.rpartition("#")[0]
 
 
 def rising_clock() -> float:
@@ -89,9 +103,17 @@ def rising_clock() -> float:
 
 
 class Outbox:
-    """Posts each message once; used wherever a retry must not post twice. `clock`: rising seconds."""
+    """Posts each message once; used wherever a retry must not post twice. `clock`: rising seconds. `lost`: finds what a
+    restored database does not know."""
 
-    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = rising_clock) -> None:
+    def __init__(
+        self,
+        slack: SlackClient,
+        database: Database,
+        clock: Callable[[], float] = rising_clock,
+        lost: LostPosts | None = None,
+    ) -> None:
+        self.lost = lost or LostPosts(slack)
         self._slack = slack
         self._database = database
         self._clock = clock
@@ -114,10 +136,12 @@ class Outbox:
         `Permanent` when Slack refuses the message."""
         first = ""
         for number, rendered in enumerate(post.rendered, start=1):
-            part = replace(post, thread_ts=post.thread_ts or first or None)
+            part = replace(post, thread_ts=post.thread_ts or first or None, part=(number, len(post.rendered)))
             if number > 1:
                 part = replace(part, key=f"{post.key}#{number}", opens=None, on_posted=None, claim=None)
             find = partial(self._slack.find_post, part.channel, part.thread_ts, part.key)
+            if part.basis and self.lost.active_window:
+                find = partial(find, is_other=partial(self.lost.is_other, part.basis))
             ts = await self.once(part, partial(self._send, part, rendered), find)
             first = first or ts
             if not ts:
@@ -164,7 +188,10 @@ class Outbox:
 
         try:
             self._check(post, claim)
-            sent = await send(claim_anew)
+            sent = await self._find_lost(post)
+            if not sent:
+                self._check(post, claim)  # the search may have taken long; the next attempt knows what it found
+                sent = await send(claim_anew)
         except (Permanent, NotDone):
             async with self._database.begin() as tx:
                 await PostStore(tx).release(post.key, claim.claimed_at)
@@ -173,6 +200,13 @@ class Outbox:
         await self.recovery.works(CHANNEL_FAULT, post.channel)
         await self.recovery.works(ACCESS_FAULT, ACCESS, _SCOPES[bool(post.rendered)])
         return sent
+
+    async def _find_lost(self, post: Post) -> str:
+        """Search for what was sent before the database was restored."""
+        if post.basis is None:
+            return ""
+        with before_a_change():
+            return await self.lost.find(post.basis, post.base_key, post.channel, post.thread_ts, post.part[0])
 
     def _check(self, post: Post, claim: PostClaim) -> None:
         if claim.state != "ours" or self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
@@ -201,6 +235,8 @@ class Outbox:
             payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
         if part.correlation_id:
             payload["correlation_id"] = part.correlation_id
+        if part.basis:
+            payload |= part.basis.metadata(*part.part)
         metadata = {"event_type": POST_EVENT, "event_payload": payload}
         try:
             return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)

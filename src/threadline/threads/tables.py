@@ -95,6 +95,15 @@ installation_faults = Table(
     *(required(name, Boolean()) for name in ("told_open", "told_over")),
 )
 
+installation_places = Table(
+    "installation_places",
+    metadata,
+    identity(),
+    *(required(name, TEXT) for name in ("database_id", "temporal_id")),
+    required("noticed_at", Double()),
+    Column("lost_since", Double()),
+)
+
 thread_bindings = Table(
     "thread_bindings",
     metadata,

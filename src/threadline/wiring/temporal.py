@@ -11,7 +11,11 @@ import structlog
 from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeTaskQueueRequest,
+    DescribeTaskQueueResponse,
+)
 from temporalio.client import (
     Client,
     Schedule,
@@ -139,6 +143,16 @@ async def _connect(retry_config: RetryConfig | None, tries: int, runtime: Runtim
                 raise Permanent(f"{where}: start it, or set TEMPORAL_ADDRESS ({error})") from error
             await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
     raise AssertionError("unreachable")
+
+
+async def namespace_id(client: Client) -> str:
+    """The id that Temporal gave to the namespace when it was made; empty where Temporal does not tell."""
+    try:
+        found = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    except RPCError as error:
+        _log.warning("namespace_not_described", reason=error.message)
+        return ""
+    return found.namespace_info.id
 
 
 async def check_search_attributes(client: Client) -> str:

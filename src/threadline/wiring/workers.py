@@ -96,10 +96,13 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.faults import InstallationFaults
-from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
+from threadline.threads.installation_store import InstallationStore, RestoreWindow
+from threadline.threads.lost_posts import LostPosts
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, format_utc
 from threadline.threads.outbox import Outbox
 from threadline.threads.recovery import REFRESH_INTERVAL
 from threadline.threads.removed_store import RemovedStore
+from threadline.threads.restored_ends import RestoredEnds
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep, WorkflowSweeps
 from threadline.threads.workflow_client import WorkflowClient
@@ -118,6 +121,7 @@ from threadline.wiring.temporal import (
     WORKFLOWS,
     check_search_attributes,
     ensure_schedule,
+    namespace_id,
     temporal_client,
     workflow_runner,
 )
@@ -241,6 +245,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     async with Database(stored, pool_size=20, application="threadline-core") as database:
         await _store_services(database, settings.case.services)
+        window = await _restore_window(database, await namespace_id(client))
         async with open_web_client(settings.slack.bot_token.get_secret_value(), settings.slack.api_url) as web:
             slack = SlackClient(web)
             identity = await identify(web)
@@ -254,7 +259,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 History(slack),
                 users,
                 authors,
-                Outbox(slack, database),
+                Outbox(slack, database, lost=LostPosts(slack, window)),
                 EventRouter(routing_config(settings.channels, identity), client, ThreadLookup(database), authors),
                 CaseChannels(
                     team=identity.team_id,
@@ -296,6 +301,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         faults=deps.faults,
         conversation_channels=channels.conversation_channels or None,
         allowed_apps=frozenset(channels.allowed_apps),
+        restored=RestoredEnds(database, deps.outbox.lost, workflows, bot_user),
     )
     relays = {HANDOVER: handovers.receive_message}
     case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
@@ -466,6 +472,19 @@ def thread_sources(bot_user_id: str, allowed_apps: Collection[str] = ()) -> tupl
     """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet.
     `allowed_apps`: ids of bots and apps whose messages count."""
     return CaseThreads(), ConversationThreads(bot_user_id, allowed_apps), HandoverThreads()
+
+
+async def _restore_window(database: Database, temporal_id: str) -> RestoreWindow | None:
+    """Notice a restore from a backup. Returns the time that was lost to one; None without one."""
+    now = time.time()
+    async with database.begin() as tx:
+        store = InstallationStore(tx)
+        if await store.notice(temporal_id, now):
+            await CaseStore(tx).skip_numbers()
+        window = await store.restore_window(now)
+    if window:
+        _log.warning("restore_noticed", lost_since=format_utc(window.lost_since), at=format_utc(window.noticed_at))
+    return window
 
 
 async def _store_services(database: Database, directory: Path | None) -> None:

@@ -39,6 +39,7 @@ from threadline.db.engine import Query, Store
 from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread, clean_text
+from threadline.threads.basis import MAX_READ, Basis
 from threadline.threads.model import MessageKind, SenderType
 from threadline.threads.tables import threads
 
@@ -47,6 +48,8 @@ PullRequestState = Literal["open", "merged", "closed"]
 
 _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 _QUESTION_SHOWN = 200
+SKIPPED_NUMBERS = 1000
+"""Numbers of cases that are left out after a restore: more than were opened since the backup."""
 ACTOR = "threadline"
 """Who takes a step that nobody asked for by name."""
 
@@ -151,12 +154,28 @@ CASES = """
 
 A root may be posted twice, and a reply under the second copy registers that as well: the first one counts.
 """
+SPOKEN = """
+m.sender_type NOT IN ('bot', 'operator') AND m.message_type IN ('report', 'message', 'close')
+"""
+"""Messages that Slack shows."""
+_READ_SO_FAR = text(f"""
+SELECT m.slack_ts FROM bug_conversations m
+WHERE m.bug_id = :bug_id AND m.turn IS NOT NULL AND {SPOKEN} ORDER BY m.said_at DESC LIMIT {MAX_READ}
+""")  # noqa: S608 - all parts are written here
+_SKIP_NUMBERS = text("""
+SELECT setval(pg_get_serial_sequence('cases', 'id'), nextval(pg_get_serial_sequence('cases', 'id')) + :count)
+""")
 _GET = text(f"SELECT * FROM {CASES} WHERE bug_id = :bug_id")  # noqa: S608 - all parts are written here
 _FOR_POST = text(f"""
 SELECT c.*, t.action, t.result, t.failure, t.cost_usd AS turn_cost, {REPORTER_WORDS},
        ARRAY(SELECT ARRAY[m.channel, m.slack_ts] FROM bug_conversations m
              WHERE m.bug_id = c.bug_id AND m.turn = t.turn AND m.sender_type <> 'bot' AND m.redacted_at IS NULL
-                   AND m.message_type IN ('report', 'message', 'close') ORDER BY m.seq) AS used
+                   AND m.message_type IN ('report', 'message', 'close') ORDER BY m.seq) AS used,
+       ARRAY(SELECT m.slack_ts FROM bug_conversations m
+             WHERE m.bug_id = c.bug_id AND m.turn = t.turn AND {SPOKEN}) AS asked,
+       ARRAY(SELECT m.slack_ts FROM bug_conversations m
+             WHERE m.bug_id = c.bug_id AND m.turn <= t.turn AND {SPOKEN}
+             ORDER BY m.said_at DESC LIMIT {MAX_READ}) AS read
 FROM {CASES} JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
 WHERE c.bug_id = :bug_id
 """)  # noqa: S608 - as above
@@ -473,6 +492,8 @@ class CaseStore(Store):
             fix_url=row.url,
             reporter_words=row.reporter_words,
             used=tuple((channel, ts) for channel, ts in row.used),
+            asked=tuple(row.asked),
+            read=tuple(row.read),
         )
 
     async def escalation_threads(self, bug_id: str) -> list[Thread]:
@@ -486,6 +507,15 @@ class CaseStore(Store):
         messages count as well that no turn has taken yet."""
         asked = {"bug_id": bug_id, "turn": turn, "unread": unread}
         return {row.channel: row.ts for row in await self._tx.execute(_ASKED_BY_DEVELOPERS, asked)}
+
+    async def basis(self, case: CaseRecord, kind: str) -> Basis:
+        """What a post rests on that tells of the case as it is now: it answers the last message that was used."""
+        read = tuple((await self._tx.execute(_READ_SO_FAR, {"bug_id": case.bug_id})).scalars())
+        return Basis(kind, case.thread.key, read[:1], read)
+
+    async def skip_numbers(self, count: int = SKIPPED_NUMBERS) -> None:
+        """Leave out numbers that a database which is lost has given to cases."""
+        await self._tx.execute(_SKIP_NUMBERS, {"count": count})
 
     async def get(self, bug_id: str) -> CaseRecord:
         """Raises `Permanent` when there is no such case."""

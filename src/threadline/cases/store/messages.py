@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from threadline.cases.model import (
     REPORT,
     START_REASONS,
+    CaseRecord,
     CaseSnapshot,
     CaseStatus,
     ConversationPage,
@@ -22,13 +23,14 @@ from threadline.cases.model import (
     may_start_turn,
 )
 from threadline.cases.report import ParsedReport, parse_bug_report
-from threadline.cases.store.case import ACTOR, Case, CaseStore
+from threadline.cases.store.case import ACTOR, SPOKEN, Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Store, Transaction
 from threadline.errors import Permanent
 from threadline.slack.model import Thread, clean_text, is_app_id
 from threadline.slack.text import without_headings
 from threadline.threads import phrases
+from threadline.threads.basis import MAX_READ, Basis
 from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine, ThreadStore
@@ -81,6 +83,15 @@ SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND message_type <> 'edit' AND (said_at, id) > (:said_at, :id)
 ORDER BY said_at, id LIMIT :limit
 """)
+_OPEN_NUMBERED = text("""
+INSERT INTO cases (id, team, channel, thread_ts, reporter_id) OVERRIDING SYSTEM VALUE
+VALUES (:id, :team, :channel, :thread_ts, :reporter_id) ON CONFLICT DO NOTHING RETURNING *
+""")
+"""The case had this number before the database was restored from a backup, and people know it by that."""
+_NEWEST = text(f"""
+SELECT m.slack_ts FROM bug_conversations m
+WHERE m.bug_id = :bug_id AND {SPOKEN} ORDER BY m.said_at DESC LIMIT {MAX_READ}
+""")  # noqa: S608 - all parts are written here
 _REPORT = text("""
 SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
@@ -102,16 +113,18 @@ class CaseMessageStore(Store):
         super().__init__(tx)
         self._cases = CaseStore(tx)
 
-    async def flush(self, thread: Thread, batch: Sequence[IncomingMessage], *, start_turn: bool = False) -> Flushed:
+    async def flush(
+        self, thread: Thread, batch: Sequence[IncomingMessage], *, start_turn: bool = False, number: int = 0
+    ) -> Flushed:
         """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat. The
         snapshot is empty when the thread has no case and nothing in the batch opens one.
 
         `thread` is the report's. An id may occur twice in the batch, or be stored already. `start_turn` lets the case
         become `investigating` at once when a turn is due, which saves an activity; when the answer is lost, the next
-        flush finds the step taken.
+        flush finds the step taken. `number`: that a case opened now is to have; 0 for the next one.
         """
         each_once = distinct(batch)
-        case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
+        case = await self._cases.lock_thread(thread) or await self._open(thread, each_once, number)
         if case is None:
             unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
@@ -147,7 +160,7 @@ class CaseMessageStore(Store):
         await self._tx.execute(_RESTORE_TITLE, {"bug_id": case.bug_id, "message_id": original})
         await MESSAGES.restore(self._tx, case.bug_id, original)
 
-    async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
+    async def _open(self, thread: Thread, batch: Sequence[IncomingMessage], number: int) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""
         reports = [message for message in batch if message.kind == MessageKind.REPORT]
         spoken = (MessageKind.MESSAGE, MessageKind.CLOSE)
@@ -157,8 +170,13 @@ class CaseMessageStore(Store):
             return None
         where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
         reporter = clean_text(opener.sender_id)
-        opening = insert(cases).values(**where, reporter_id=reporter).on_conflict_do_nothing()
-        case: Case | None = (await self._tx.execute(opening.returning(cases))).one_or_none()
+        case: Case | None = None
+        if number:
+            numbered = {**where, "reporter_id": reporter, "id": number}
+            case = (await self._tx.execute(_OPEN_NUMBERED, numbered)).one_or_none()
+        if case is None:
+            opening = insert(cases).values(**where, reporter_id=reporter).on_conflict_do_nothing()
+            case = (await self._tx.execute(opening.returning(cases))).one_or_none()
         if case is None:
             return await self._cases.lock_thread(thread)
         await self._cases.record_transition(case.bug_id, 1, None, CaseStatus.NEW, Reason.REPORTED, reporter)
@@ -190,6 +208,11 @@ class CaseMessageStore(Store):
             return None
         reported = row.message_text if row.message_text.strip() else without_headings(row.forwarded)
         return parse_bug_report(reported, [service.name for service in await self._cases.services()])
+
+    async def basis(self, case: CaseRecord, kind: str) -> Basis:
+        """What a post rests on that tells of what people have written: it answers the newest message."""
+        read = tuple((await self._tx.execute(_NEWEST, {"bug_id": case.bug_id})).scalars())
+        return Basis(kind, case.thread.key, read[:1], read)
 
     async def last_close(self, bug_id: str) -> str:
         message = bug_conversations.c

@@ -67,6 +67,11 @@ WHERE m.redacted_at IS NULL AND (m.addressed OR position('<@' IN m.message_text)
 ORDER BY m.said_at, m.seq
 """)
 """Where nobody called the bot, whoever was alone with it when the turn began has spoken to it."""
+_ASKED = text("""
+SELECT m.slack_ts FROM conversations c JOIN conversation_messages m ON m.conversation_id = c.id AND m.turn = :turn
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND m.message_type IN ('message', 'stop')
+ORDER BY m.said_at DESC
+""")
 _OPEN_QUESTIONS = text("""
 SELECT q.user_id, q.turn, q.said_at FROM (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.turn, (
@@ -335,6 +340,11 @@ class TurnStore(Store):
         given = {"grace": grace, "horizon": horizon, "limit": limit}
         rows = await self._tx.execute(_UNPOSTED, given)
         return [(Thread(row.team, row.channel, row.thread_ts), row.turn) for row in rows]
+
+    async def asked(self, thread: Thread, turn: int) -> tuple[str, ...]:
+        """The `ts` of the messages that a turn has taken up, the newest first."""
+        rows = await self._tx.execute(_ASKED, thread_key(thread) | {"turn": turn})
+        return tuple(rows.scalars())
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)

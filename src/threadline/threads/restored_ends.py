@@ -1,0 +1,59 @@
+"""RestoredEnds: ends of threads that a restored database does not know, found by the post that told them.
+
+The messages that people wrote are found by the catch-up, and lead to what they led to before. An end that no message
+in Slack brought about, such as `threadline cases resolve`, left nothing in Slack but the bot's closing post.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from threadline.db.engine import Database
+from threadline.slack.client import post_payload
+from threadline.slack.history import RawMessage
+from threadline.slack.model import Thread
+from threadline.threads.basis import LostPost, lost_post
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.comparison import MissedEvent, ThreadSource
+from threadline.threads.contract import Handled
+from threadline.threads.lost_posts import LostPosts
+from threadline.threads.store import PostStore
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class RestoredEnds:
+    """Finds ends, and signals them. `bot_user`: Slack's id of the bot; posts of others end nothing."""
+
+    database: Database
+    lost: LostPosts
+    workflows: WorkflowClient
+    bot_user: str
+
+    async def find(self, source: ThreadSource, thread: CatchUpThread, shown: Sequence[RawMessage]) -> list[MissedEvent]:
+        """The ends that posts of a thread tell and the database does not know. `shown`: what Slack shows of it."""
+        place = Thread(thread.team, thread.channel, thread.thread_ts)
+        ends = [(post, end) for post in self._lost(shown) if (end := source.lost_end(place, post))]
+        if not ends:
+            return []
+        async with self.database.begin() as tx:
+            stored = await source.stored_ids(tx, [end.id for _, end in ends])
+            known = {post.key for post, _ in ends if await PostStore(tx).ts_of(post.key)}
+        return [end for post, end in ends if end.id not in stored and post.key not in known]
+
+    async def signal(self, start: WorkflowStart) -> Handled:
+        """End the thread's workflow as it had ended."""
+        await self.workflows.start(start)
+        _log.info("lost_end_found", workflow_id=start.workflow_id)
+        return Handled("restored_end", signalled=True)
+
+    def _lost(self, shown: Sequence[RawMessage]) -> list[LostPost]:
+        """The bot's posts of the time that was lost."""
+        window = self.lost.active_window
+        if window is None:
+            return []
+        posts = (lost_post(str(each["ts"]), post_payload(each)) for each in shown if each.get("user") == self.bot_user)
+        return [post for post in posts if post and window.oldest < float(post.ts) < window.newest]
