@@ -53,7 +53,7 @@ from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
-from threadline.tools.roles import RecordKind, RoleDirectory
+from threadline.tools.roles import RecordKind
 from threadline.tools.store import ToolExecutionStore
 
 ROUNDS = 2
@@ -218,7 +218,7 @@ class Deciding:
 
     async def _check_documents(self) -> None:
         """Raises `Permanent`: somebody who asks may not see documents."""
-        if RoleDirectory not in self.deps.services:
+        if not self.deps.hides_records:
             return
         async with self.deps.database.begin() as tx:
             askers = {each.user_id for each in await MessageStore(tx).askers(self.thread, self.turn, 1)}

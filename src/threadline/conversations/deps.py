@@ -82,6 +82,12 @@ class ConversationDeps:
         return await directory.hidden_from(users, channel) if directory else frozenset()
 
     @property
+    def hides_records(self) -> bool:
+        """Whether some kind of record is not for everybody."""
+        directory = self.services.get(RoleDirectory)
+        return directory is not None and bool(directory.roles.see)
+
+    @property
     def knows_roles(self) -> bool:
         """Whether `hidden_from` answers without asking Slack."""
         directory = self.services.get(RoleDirectory)

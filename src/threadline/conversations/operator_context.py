@@ -27,7 +27,6 @@ from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.roles import RoleDirectory
 
 _RELATED_THREADS = 20
 _READINGS = 3
@@ -92,7 +91,7 @@ async def _build(deps: ConversationDeps, turn: int, asked: OperatorQuestion) -> 
 
 async def _without_hidden(deps: ConversationDeps, turn: int, asked: OperatorQuestion) -> OperatorQuestion:
     """The question with what its askers may not see."""
-    if RoleDirectory not in deps.services:
+    if not deps.hides_records:
         return asked
     thread = asked.request.thread
     async with deps.database.begin() as tx:
