@@ -281,6 +281,8 @@ class CaseSettings(SettingsGroup):
     """Cost limit of a case, in US dollars."""
     max_questions: int = Field(3, ge=0)
     """Questions that the agent may ask in one case."""
+    worker_patience: Seconds = 3 * 60
+    """How long an investigation may run, or wait to begin, before it is checked that a worker serves its queue."""
     pull_request_poll: Seconds = 30 * 60
     """How often an open pull request is looked up."""
     oncall: Tiers = Field((), examples=["U1,S2;U3"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.case_scene import StartCase, outcome
+from tests.support.case_scene import HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
-from threadline.cases.model import Action
+from threadline.cases.model import Action, CaseLimits
 from threadline.errors import Mendable, Permanent
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
@@ -55,3 +55,21 @@ async def test_text_of_an_exception_never_reaches_slack(start_case: StartCase, t
         await scene.until_status("escalated")
         said = " ".join(each for channel in (REPORTS, SUMMARIES, ESCALATIONS) for each in scene.said(channel))
         assert [leak for leak in LEAKS if leak in said] == []
+
+
+async def test_case_tells_once_that_it_waits_for_the_agents_worker(
+    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unserved(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("threadline.wiring.workers.is_served", unserved)
+    turn = HeldTurn()
+    async with start_case(turn, limits=CaseLimits(worker_patience=2.0)) as scene:
+        await scene.report()
+        await turn.began.wait()
+        await scene.until_said("waits for its worker")
+        assert scene.times_said("waits for its worker") == 1
+        assert scene.times_said("--queue agents", ESCALATIONS) == 1, "the admin reads this channel"
+        turn.finish.set()
+        await scene.until_status("investigating", "pending_verification")

@@ -1,5 +1,6 @@
 """LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
 import structlog
@@ -23,9 +24,15 @@ from threadline.slack.model import AuthorRefusal, Thread, clean_text, is_app_id
 from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
+from threadline.threads.model import AGENTS_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.tools.public_text import public_sentence
 
+NO_WORKER = "no_worker"
+"""The kind of the fault that no worker serves a queue, which is the subject."""
+_START_WORKER = (
+    "No worker serves the agents' queue, so investigations wait: start `threadline worker --queue agents`. "
+    "They begin by themselves then."
+)
 _INTERNAL = "The investigation failed because of an internal error. The worker's log has the details."
 _log = structlog.get_logger(__name__)
 
@@ -43,6 +50,7 @@ class LiveCaseActivities(CaseActivities):
     bot_user: str
     authors: AuthorPolicy
     report_fault: ReportFault = log_fault
+    has_worker: Callable[[str], Awaitable[bool]] | None = None
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
         thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
@@ -90,6 +98,7 @@ class LiveCaseActivities(CaseActivities):
             await self.report_fault(request.fault.cause, request.fault.subject, request.fault.message)
         elif settled.action and not failure:
             await self.posts.outbox.recovery.works(INVESTIGATION)
+            await self.posts.outbox.recovery.works(NO_WORKER, AGENTS_QUEUE)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.case.close_requested and activity.info().attempt == 1
@@ -111,6 +120,14 @@ class LiveCaseActivities(CaseActivities):
         except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow posts in a step of its own
             _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
             return settled
+
+    async def check_agents_worker(self, bug_id: str) -> bool:
+        if self.has_worker is None or await self.has_worker(AGENTS_QUEUE):
+            await self.posts.outbox.recovery.works(NO_WORKER, AGENTS_QUEUE)
+            return True
+        _log.warning("investigation_waits_for_worker", case=bug_id, queue=AGENTS_QUEUE)
+        await self.report_fault(NO_WORKER, AGENTS_QUEUE, _START_WORKER)
+        return False
 
     async def end_case(self, request: contract.EndRequest) -> CaseSnapshot:
         async with self.database.begin() as tx:

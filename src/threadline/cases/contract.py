@@ -218,6 +218,11 @@ class CaseActivities(ABC):
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
         """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
 
+    @activity_options(replace(STORE, never_gives_up=False, retry=retry_policy(1, 10, attempts=3)))
+    @abstractmethod
+    async def check_agents_worker(self, bug_id: str) -> bool:
+        """Ask Temporal whether a worker serves the agents' queue; the admin is told when none does."""
+
 
 class CasePostActivities(ABC):
     """What is said in Slack. Run in the core worker."""

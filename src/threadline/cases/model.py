@@ -144,6 +144,7 @@ class NoticeKind(StrEnum):
     NOBODY_CALLED = "nobody_called"
     FIX_REFUSED = "fix_refused"
     WAITS_FOR_MENDING = "waits_for_mending"
+    WAITS_FOR_WORKER = "waits_for_worker"
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,8 @@ class CaseLimits:
     case_budget_usd: float = 10.0
     pull_request_poll: float = 30 * 60
     """How often an open fix is looked up at the code host while its case waits."""
+    worker_patience: float = 180.0
+    """How long a turn may run or wait before it is asked whether a worker serves its queue."""
     max_history_events: int = 0
     """Continue as new beyond this many events; 0: when Temporal suggests it."""
 

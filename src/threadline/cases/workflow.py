@@ -54,6 +54,7 @@ from threadline.threads.calls import (
 )
 from threadline.threads.inbox import Inbox
 from threadline.threads.model import (
+    LONGEST_MENDING_DELAY,
     Fault,
     FaultKind,
     IncomingMessage,
@@ -302,14 +303,32 @@ class BugInvestigationWorkflow(ThreadHandler):
         session = session_id(case.bug_id, number, no)
         request = contract.TurnRequest(case.bug_id, number, no, session, limits, unanswered=case.unanswered)
         summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
+        running = call(run, request, summary=summary, options=contract.agent_turn_options(limits))
+        turn = asyncio.ensure_future(run_unless(lambda: self._closing, running))
+        self.background.add(asyncio.create_task(self._watch_worker(number, turn.done)))
         try:
-            running = call(run, request, summary=summary, options=contract.agent_turn_options(limits))
-            await run_unless(lambda: self._closing, running)
+            await turn
         except Interrupted:
             return None
         except FailureError as error:
             return fault_of(error)
         return None
+
+    async def _watch_worker(self, number: int, over: Callable[[], bool]) -> None:
+        """Tell people when the turn waits because no worker serves the agents' queue. It waits on, and starts by
+        itself."""
+        await pause(self.state.limits.worker_patience, over, "until the agents' worker is looked for")
+        told = False
+        while not over():
+            found: list[bool] = []
+            check = CaseActivities.check_agents_worker
+            await attempt(check, self.case.bug_id, summary="look for the agents' worker", on_result=found.append)
+            if over() or found != [False]:
+                return
+            if not told:
+                await self._notice(NoticeKind.WAITS_FOR_WORKER, number)
+            told = True
+            await pause(LONGEST_MENDING_DELAY, over, "until the agents' worker is looked for again")
 
     async def _settle(self, request: contract.SettleRequest) -> Settled:
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")

@@ -125,7 +125,7 @@ TOO_LONG = (
 
 MODEL_NEEDS_ADMIN = (
     "I have no answer for you, because my language model cannot be used right now. "
-    "Whoever looks after me has been told. Please ask me again a little later."
+    "The admin has been told. Please ask me again a little later."
 )
 """Said where only the admin can help: a refused key, no credit, a wrong name or address."""
 

@@ -100,6 +100,7 @@ from threadline.threads.installation_store import InstallationStore, RestoreWind
 from threadline.threads.lost_posts import LostPosts
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, format_utc
 from threadline.threads.outbox import Outbox
+from threadline.threads.queues import is_served
 from threadline.threads.recovery import REFRESH_INTERVAL
 from threadline.threads.removed_store import RemovedStore
 from threadline.threads.restored_ends import RestoredEnds
@@ -415,6 +416,7 @@ def cases(
         bot_user=channels.bot_user,
         authors=deps.authors,
         report_fault=deps.faults.report,
+        has_worker=partial(is_served, deps.temporal),
     )
     return (live, posts), (
         sweeps.open_cases(workflow_sweeps),
@@ -512,6 +514,7 @@ def _case_limits(case: CaseSettings) -> CaseLimits:
         turn_budget_usd=case.turn_budget_usd,
         case_budget_usd=case.case_budget_usd,
         pull_request_poll=case.pull_request_poll,
+        worker_patience=case.worker_patience,
     )
 
 
