@@ -24,8 +24,8 @@ from threadline.sales import tools as sales
 from threadline.slack.model import Thread
 from threadline.slack.user_groups import UserGroups
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.model import Author, Change, ErrorCode, Operation, ToolResult, ToolStatus
-from threadline.tools.policy import BUILT_IN, CallRules, FieldChange, PolicyRule, Verdict
+from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, ToolStatus
+from threadline.tools.policy import BUILT_IN, CallRules, PolicyRule, Verdict
 from threadline.tools.proposals import Proposals
 from threadline.tools.registry import Cache, tool
 from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles

@@ -68,8 +68,8 @@ async def test_case_tells_once_that_it_waits_for_the_agents_worker(
     async with start_case(turn, limits=CaseLimits(worker_patience=2.0)) as scene:
         await scene.report()
         await turn.began.wait()
-        await scene.until_said("waits for its worker")
-        assert scene.times_said("waits for its worker") == 1
+        await scene.until_said("because my worker is not running")
+        assert scene.times_said("because my worker is not running") == 1
         assert scene.times_said("--queue agents", ESCALATIONS) == 1, "the admin reads this channel"
         turn.finish.set()
         await scene.until_status("investigating", "pending_verification")

@@ -13,8 +13,8 @@ from threadline.wiring.temporal import WORKFLOWS
 
 STANDARD = {
     *("abc", "asyncio", "base64", "collections", "contextlib", "dataclasses", "datetime", "decimal", "email"),
-    *("enum", "functools", "hashlib", "ipaddress", "itertools", "json", "math", "pathlib", "re", "typing", "urllib"),
-    *("uuid", "zoneinfo"),
+    *("enum", "functools", "hashlib", "ipaddress", "itertools", "json", "math", "pathlib", "re", "typing"),
+    *("unicodedata", "urllib", "uuid", "zoneinfo"),
 }
 """Of Python's own modules those that a workflow's code may import."""
 INSTALLED = {"cronsim", "detect_secrets", "pydantic", "temporalio", "threadline"}

@@ -22,8 +22,17 @@ from threadline.errors import Permanent
 from threadline.models.model import ToolKind
 from threadline.slack.text import parse_user_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, ToolStatus, error_result, record_group
-from threadline.tools.policy import Assessment, FieldChange
+from threadline.tools.model import (
+    ErrorCode,
+    FieldChange,
+    Risk,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    error_result,
+    record_group,
+)
+from threadline.tools.policy import Assessment
 from threadline.tools.registry import Cache, tool
 from threadline.tools.roles import RecordKind
 

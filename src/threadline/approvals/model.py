@@ -13,8 +13,7 @@ from threadline.errors import Permanent
 from threadline.models.model import ToolCall
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress, ButtonState
-from threadline.tools.model import Risk, ToolResult, ToolStatus, record_group
-from threadline.tools.policy import FieldChange
+from threadline.tools.model import FieldChange, Risk, ToolResult, ToolStatus, record_group
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """`action_id` of the two buttons."""

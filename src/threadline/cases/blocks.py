@@ -76,8 +76,8 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
         "Please tell the developers yourself. The case stays open until they answer.",
         NoticeKind.WAITS_FOR_MENDING: f"I cannot work on **{bug_id}** right now, because something on my side has to "
         "be repaired. The admin has been told. I go on by myself as soon as it works again.",
-        NoticeKind.WAITS_FOR_WORKER: f"The investigation of **{bug_id}** waits for its worker, which is not running at "
-        "the moment. The admin has been told. It starts by itself as soon as the worker is back.",
+        NoticeKind.WAITS_FOR_WORKER: f"I cannot investigate **{bug_id}** yet, because my worker is not running. "
+        "The admin has been told. I start by myself as soon as it runs again.",
         NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because} "
         "The fix is saved. Please ask for it here again once that is solved.",
     }[kind]

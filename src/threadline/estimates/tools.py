@@ -23,9 +23,9 @@ from threadline.estimates.store import EstimateStore, bound_project
 from threadline.models.model import ToolKind
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import ErrorCode, FieldChange, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.output import counted
-from threadline.tools.policy import Assessment, FieldChange
+from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 

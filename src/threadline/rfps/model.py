@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from threadline.errors import Permanent
-from threadline.tools.model import Author, RecordGroup, Risk, record_group
-from threadline.tools.policy import FieldChange
+from threadline.tools.model import Author, FieldChange, RecordGroup, Risk, record_group
 
 BINDING = "rfp"
 """The kind of binding by which a thread is about an RFP."""

@@ -37,9 +37,9 @@ from threadline.sales.model import (
 from threadline.sales.store import EmailDraftStore, LeadStore
 from threadline.slack.model import User, refusal_of
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
+from threadline.tools.model import ErrorCode, FieldChange, RecordGroup, Risk, ToolResult, error_result, record_group
 from threadline.tools.output import counted
-from threadline.tools.policy import Assessment, FieldChange
+from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 

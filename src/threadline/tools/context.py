@@ -10,8 +10,8 @@ from threadline.db.engine import Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
-from threadline.tools.model import Author, Change, ErrorCode, Operation, ToolResult, error_result
-from threadline.tools.policy import FieldChange, WantedApproval
+from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, error_result
+from threadline.tools.policy import WantedApproval
 
 S = TypeVar("S")
 

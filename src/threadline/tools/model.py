@@ -179,6 +179,15 @@ class Risk(StrEnum):
 
 
 @dataclass(frozen=True)
+class FieldChange:
+    """A field that a call changes. None: the field is not there, before or after."""
+
+    field: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True)
 class Author:
     """`correlation_id` is the same in all that one turn wrote, in the log and in the reply's metadata."""
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from threadline.tools.model import Risk
+from threadline.tools.model import FieldChange, Risk
 
 
 class Verdict(StrEnum):
@@ -20,15 +20,6 @@ class Verdict(StrEnum):
     MAKE = "make"
     PROPOSE = "propose"
     REFUSE = "refuse"
-
-
-@dataclass(frozen=True)
-class FieldChange:
-    """A field that a call changes. None: the field is not there, before or after."""
-
-    field: str
-    old: Any
-    new: Any
 
 
 @dataclass(frozen=True)
