@@ -47,7 +47,7 @@ def _ids(history: WorkflowHistory, words: str) -> list[int]:
     ("changed", "recorded", "instead"),
     [
         (diverging.OneActivityMore, "flush_messages", "fetch_report"),
-        (diverging.AnotherOrder, "post_notice", "run_agent_investigation"),
+        (diverging.AnotherOrder, "post_notice", "Timer machine"),  # the turn's watch of its worker
     ],
 )
 async def test_changed_step_is_named_with_its_event(changed: type, recorded: str, instead: str) -> None:
