@@ -287,7 +287,7 @@ async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path) -> None
 
 async def test_repository_that_cannot_be_reached_is_waited_for(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path / "work", ["http://127.0.0.1:1/acme/shop.git"])
-    with pytest.raises(Mendable, match="repository shop cannot be fetched"):
+    with pytest.raises(Transient, match=r"^The repository shop cannot be reached now\.$"):
         await base_of(workspaces, "BUG-1")
 
 

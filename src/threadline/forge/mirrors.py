@@ -5,7 +5,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -20,6 +21,11 @@ _log = structlog.get_logger(__name__)
 MAX_AGE = 60.0
 """Seconds for which a fetched mirror counts as fresh."""
 
+PATIENCE = 120.0
+"""Seconds for which a repository may be out of reach before that is the admin's to mend: networks have short faults."""
+SAME_FAULT = 900.0
+"""Seconds between two failed fetches beyond which the second one begins anew."""
+
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DEFAULT = "refs/threadline/default"
 _GC = ("gc.auto=6700", "gc.autoPackLimit=50", "gc.autoDetach=false", "gc.pruneExpire=never")
@@ -29,15 +35,27 @@ _PLAIN = ("-c", "core.symlinks=false", "-c", "core.fileMode=false")
 _GITLINK = b"160000"
 
 
-class Mirrors:
-    """Mirrors under `root`, one `<name>.git` for each of `repositories` (name → URL or path)."""
+@dataclass
+class Outage:
+    """The failed fetches of one repository without a good one between them, in seconds of a clock."""
 
-    def __init__(self, root: Path, repositories: Mapping[str, str], git: Git) -> None:
+    since: float
+    last: float
+
+
+class Mirrors:
+    """Mirrors under `root`, one `<name>.git` for each of `repositories` (name → URL or path). `clock`: in seconds."""
+
+    def __init__(
+        self, root: Path, repositories: Mapping[str, str], git: Git, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._root = root.resolve()
         self._remotes = {name: Remote.parse(url) for name, url in repositories.items()}
         self._git = git
         self._heads: dict[str, tuple[int, str]] = {}
         """What each default branch led to, and the stamp of the fetch that it was read after."""
+        self._clock = clock
+        self._outages: dict[str, Outage] = {}
 
     def path(self, name: str) -> Path:
         return self._root / f"{name}.git"
@@ -102,11 +120,8 @@ class Mirrors:
             raise
         except (Permanent, Transient) as error:
             _log.warning("repository_not_fetched", repository=name, reason=str(error))
-            said = (
-                f"The repository {name} cannot be fetched: check its address in THREADLINE_REPO, and that the agents' "
-                "worker may reach and read it. The worker's log has git's own words."
-            )
-            raise Mendable(said, kind=INVESTIGATION, subject=f"repository {name}") from error
+            raise self._fetch_fault(name, lasting=isinstance(error, Permanent)) from error
+        self._outages.pop(name, None)
         # Keeps every object: a case may have started from a commit that no branch leads to any more.
         try:
             await self._git.run(
@@ -114,6 +129,22 @@ class Mirrors:
             )
         except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
             _log.warning("mirror_gc_failed", repository=name, reason=str(error))
+
+    def _fetch_fault(self, name: str, *, lasting: bool) -> Mendable | Transient:
+        """Return the fault of a failed fetch: the admin's at once when the repository refused it, and after `PATIENCE`
+        when it could not be reached. Git's own words may hold paths and addresses; they are for the log."""
+        now = self._clock()
+        outage = self._outages.get(name)
+        if outage is None or now - outage.last > SAME_FAULT:
+            outage = self._outages[name] = Outage(now, now)
+        outage.last = now
+        if not lasting and now - outage.since < PATIENCE:
+            return Transient(f"The repository {name} cannot be reached now.")
+        said = (
+            f"The repository {name} cannot be fetched: check its address in THREADLINE_REPO, and that the agents' "
+            "worker may reach and read it. The worker's log has git's own words."
+        )
+        return Mendable(said, kind=INVESTIGATION, subject=f"repository {name}")
 
 
 class Export:
