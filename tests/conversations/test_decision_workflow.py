@@ -13,7 +13,8 @@ from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, NoticeReason, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, Retrieval
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
+from threadline.models.errors import MODEL_FAULT
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
 
@@ -95,6 +96,22 @@ async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_
         assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
         await handed_over(scene)
         assert scene.asked == []
+
+
+@pytest.mark.parametrize("says", ["I want a refund", "any news?"], ids=["sensitive", "plain"])
+@pytest.mark.parametrize("decided", [False, True], ids=["the decision is refused", "the answer is refused"])
+async def test_refused_key_is_told_plainly_and_calls_nobody(database: Database, says: str, *, decided: bool) -> None:
+    refused = Mendable("Check OPENAI_API_KEY.", kind=MODEL_FAULT, subject="key")
+    async with conversation(database, refused, decides=True) as scene:
+        if not decided:
+            scene.model.decisions[1, 1] = refused
+        await scene.say(says)
+        assert "The admin has been told" in await scene.until_said(1)
+        assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
+        assert await scene.handovers() == []
+        assert await escalated(scene) == []
+        assert len(scene.asked) == int(decided), "a refused call is not made again in the turn"
+        assert "OPENAI" not in await scene.until_said(1)
 
 
 @pytest.mark.records("answer_given_up")

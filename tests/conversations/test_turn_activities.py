@@ -21,8 +21,9 @@ from threadline.conversations.model.conversation import (
     NoticeReason,
     OutcomeKind,
 )
-from threadline.errors import Permanent, Transient
+from threadline.errors import Mendable, Permanent, Transient
 from threadline.estimates.store import EstimateStore
+from threadline.models.errors import MODEL_FAULT
 from threadline.models.model import ToolChoice, ToolKind
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
@@ -194,18 +195,14 @@ async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene)
     assert (await talk.think(attempt=5)).reply.text
 
 
-async def test_refused_key_is_told_plainly_and_the_admin_hears_of_it_once(
-    make_talk: Make,
-) -> None:
+async def test_refused_key_is_a_fault_for_the_admin_without_the_key(make_talk: Make) -> None:
     talk = make_talk(key="sk-proj-wrong-0123456789abcdefghijkl")
     await talk.said("any news there")
-    for _ in range(5):
-        with pytest.raises(Permanent, match="cannot be used right now") as raised:
-            await talk.think()
-        assert "sk-proj" not in str(raised.value)
-        assert "http" not in str(raised.value)
-    [alert] = talk.posted(ESCALATIONS)
-    assert "check OPENAI_API_KEY" in alert.text
+    with pytest.raises(Mendable, match="check OPENAI_API_KEY") as raised:
+        await talk.think()
+    assert (raised.value.kind, raised.value.subject) == (MODEL_FAULT, "key")
+    assert "sk-proj" not in str(raised.value)
+    assert "http" not in str(raised.value)
 
 
 async def test_tool_that_keeps_failing_alerts_operators_once_without_details(

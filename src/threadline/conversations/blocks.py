@@ -123,13 +123,6 @@ TOO_LONG = (
 )
 
 
-MODEL_NEEDS_ADMIN = (
-    "I have no answer for you, because my language model cannot be used right now. "
-    "The admin has been told. Please ask me again a little later."
-)
-"""Said where only the admin can help: a refused key, no credit, a wrong name or address."""
-
-
 def no_answer_text(reason: str) -> str:
     """For the person whose turn has none; `reason` is the model's side of it as a sentence without internals."""
     return f"I have no answer for you, because my language model did not give one. {reason}"

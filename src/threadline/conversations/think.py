@@ -85,9 +85,8 @@ async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCal
             answer = await deps.model.ask(_shorter_prompt(deps, request, question), attempt=attempt)
     except ContextTooLong as error:
         raise Permanent(blocks.TOO_LONG) from error
-    except Mendable as error:
-        await deps.report_fault(error.kind, error.subject, str(error))
-        raise Permanent(blocks.MODEL_NEEDS_ADMIN) from error
+    except Mendable:
+        raise  # the admin is told, and the asker that only the admin can help
     except Permanent as error:
         await deps.alerts.record("model")
         raise Permanent(blocks.no_answer_text(str(error))) from error

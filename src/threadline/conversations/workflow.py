@@ -81,6 +81,11 @@ from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 DEFAULT_MAX_STEPS = 5
 """Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
 MODEL_AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
+MODEL_NEEDS_ADMIN = (
+    "I have no answer for you, because my language model cannot be used right now. "
+    "The admin has been told. Please ask me again a little later."
+)
+"""Said where only the admin can help: a refused key, no credit, a wrong name or address."""
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
 """Seconds between two tries of a model that is away; each wait is twice the one before."""
 STOP_GRACE = 30.0
@@ -337,6 +342,8 @@ class Turn:
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
+        self._needs_admin = False
+        """The model refuses every call until the admin mends something; people on call could not."""
         self._model_calls = 0
         """Of the agent whose turn it is."""
         self._before_loop = 0
@@ -424,7 +431,7 @@ class Turn:
             outcome = await self._loop()
             # The operator goes on behind these steps where the conversational agent has failed and changed nothing.
             failed = outcome.kind in _FAILED and all(each.read_only for each in outcome.executions)
-            if begun.falls_through and failed and not conversation.stop_requested:
+            if begun.falls_through and failed and not (conversation.stop_requested or self._needs_admin):
                 passing = PassToOperator(self._thread, self._number, self._step)
                 summary = "hand the turn to the operator"
                 self._keep_route(await call(ConversationActivities.pass_to_operator, passing, summary=summary))
@@ -474,13 +481,16 @@ class Turn:
         if decision is None:
             request = DecideRequest(self._thread, self._number, self._status(THINKING))
             decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
+        if decision is None:
+            self._needs_admin = True
+            return ConversationOutcome(OutcomeKind.FAILED, answers.failure_text(MODEL_NEEDS_ADMIN, ()))
         self._decided = decision.made
         kind = _ENDS.get(decision.course)
         return ConversationOutcome(kind, "") if kind else None
 
     def _escalation_reason(self, outcome: ConversationOutcome) -> EscalationReason | None:
         """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
-        if not self._decided:
+        if not self._decided or self._needs_admin:
             return None
         if outcome.kind in _FAILED:
             return EscalationReason.RESPONSE_ERROR
@@ -562,6 +572,9 @@ class Turn:
         patience is at its end, and Interrupted where somebody said to stop."""
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
+        if fault.kind is FaultKind.MENDABLE:
+            self._needs_admin = True
+            raise StepFailed(MODEL_NEEDS_ADMIN) from error
         if fault.kind is FaultKind.PERMANENT or self._lost > MAX_LOST_CALLS or self._addressed_meanwhile:
             raise no_reply(error) from error
         since = self._away_since = self._away_since or now
@@ -790,12 +803,16 @@ async def _start_child(name: str, given: HandoverInput | ApprovalRun, identity: 
         )
 
 
-async def _decision(request: DecideRequest) -> TurnDecision:
-    """What is decided about a turn: by rule where the model cannot be asked."""
+async def _decision(request: DecideRequest) -> TurnDecision | None:
+    """Decide about a turn, by rule where the model cannot be asked. Returns None when only the admin can mend that:
+    a turn about something sensitive is not to be answered undecided, and no person is called for each turn."""
     try:
         return await call(ConversationActivities.decide, request, summary="decide what to do")
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
-        workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
+        fault = fault_of(error)
+        workflow.logger.warning("decision_failed", extra={"reason": fault.message})
+        if fault.kind is FaultKind.MENDABLE:
+            return None
         return await call(ConversationActivities.decide_without_model, request, summary="decide without the model")
