@@ -1,5 +1,7 @@
 """From "please fix it" to a pull request on a real repository: who may ask, what is refused, how it ends."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.case_scene import CaseScene, StartCase, outcome
@@ -7,6 +9,7 @@ from tests.support.git_repository import GitRepository
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, CaseLimits
+from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseStore, PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads.model import MessageKind
@@ -50,6 +53,39 @@ async def test_developers_request_becomes_a_pull_request(start_case: StartCase, 
         await scene.developer("that is good")
         await scene.until_status("investigating", "resolved")
         await scene.until_said("A fix was proposed at", SUMMARIES)
+
+
+async def test_refused_post_of_a_fix_is_made_once_slack_takes_it(
+    start_case: StartCase, repository: GitRepository
+) -> None:
+    script = [outcome(POST), _fix(repository)]
+    async with start_case(*script, repositories=_repositories(repository), server=skipping_time) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        posted = LiveCasePostActivities.post_pull_request
+
+        async def refuses(self: LiveCasePostActivities, *args: Any) -> None:
+            scene.slack.faults.denied = "invalid_auth"
+            try:
+                await posted(self, *args)
+            finally:
+                scene.slack.faults.denied = ""
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(LiveCasePostActivities, "post_pull_request", refuses)
+            await scene.developer("please fix it")
+
+            async def proposed() -> bool:
+                return await _pull_request(scene) is not None
+
+            await scene.until(proposed, "the fix is proposed")
+            await scene.until_quiet()
+            assert (await scene.statuses())[-1] == "investigating"
+        await scene.later(minutes=6)
+        await scene.until_status("pending_verification", "investigating", "pending_verification")
+        assert sum("threadline/bug-1" in said for said in scene.said(SUMMARIES)) == 1
+        assert sum("I have proposed a fix" in said for said in scene.said()) == 1
+        assert (await scene.transitions())[-1].reason == "fix_proposed"
 
 
 async def test_reporter_alone_never_causes_a_fix(start_case: StartCase, repository: GitRepository) -> None:

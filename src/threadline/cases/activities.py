@@ -14,7 +14,7 @@ from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore, Flushed
 from threadline.db.engine import Database
-from threadline.errors import INVESTIGATION, IllegalTransition, Permanent, Transient
+from threadline.errors import INVESTIGATION, IllegalTransition, Mendable, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
@@ -189,6 +189,8 @@ class LiveCaseActivities(CaseActivities):
             snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, known)
         try:
             await self.posts.post_pull_request(case, turn.turn, opened)
+        except Mendable:
+            raise  # tried again: the pull request is on record, and is not opened twice
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
             _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
         _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)

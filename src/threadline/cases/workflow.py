@@ -452,14 +452,18 @@ class BugInvestigationWorkflow(ThreadHandler):
         return not trouble
 
     async def _open_pull_request(self, turn: TurnRef) -> None:
-        """A code host that is away is waited for, but not by a reporter who wants the case closed."""
+        """A code host that is away is waited for, but not by a reporter who wants the case closed. Raises `NotMended`
+        when the fix can be proposed, or told of, later."""
         try:
             opening = call(CaseActivities.open_pull_request, turn, summary="open a pull request")
             self._update(await run_unless(lambda: self._closing, opening))
         except Interrupted:
             return
         except FailureError as error:
-            await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).message)
+            fault = fault_of(error)
+            if fault.kind is FaultKind.MENDABLE:
+                raise NotMended(fault.message) from error
+            await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault.message)
 
     async def _escalate(self, turn: TurnRef) -> None:
         await self._call_people(turn)
