@@ -18,6 +18,10 @@ PROGRAMS = (
     "[Errno 13] Permission denied",
     "TypeError\n    at Object.run (index.js:12)",
     "failed <class 'dict'>",
+    "(psycopg.errors.UniqueViolation) it is there already",
+    "INSERT failed [SQL: INSERT INTO cases (id) VALUES (%(id)s)]",
+    'new row violates check constraint "cases_status_check"',
+    'relation "cases" does not exist',
 )
 PLACES = {
     "Could not read /etc/threadline/keys.json now.": "Could not read [path] now.",
@@ -29,6 +33,7 @@ PLACES = {
     "Nobody answers at 10.0.3.17:5432 now.": "Nobody answers at [host] now.",
     "Nobody answers at localhost:7233 now.": "Nobody answers at [host] now.",
     "Nobody answers at temporal:7233 now.": "Nobody answers at [host] now.",
+    "Could not connect with host=db-1 dbname=threadline now.": "Could not connect with [host] [host] now.",
     "Nobody answers at 2001:db8:0:1::7 now.": "Nobody answers at [host] now.",
 }
 INNOCENT = (

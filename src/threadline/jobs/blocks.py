@@ -6,6 +6,9 @@ from datetime import date
 
 from threadline.jobs.model import AgentJob
 from threadline.rfps.model import status_words
+from threadline.tools.public_text import public_sentence
+
+_INTERNAL = "An internal error occurred; the worker's log has the details."
 
 _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
@@ -28,9 +31,11 @@ def follow_up(question: str, job_id: str) -> str:
 
 
 def failure_text(job: AgentJob, error: str, following: str) -> str:
-    """Why a run failed. `following`: when it is tried again; empty when it is not."""
+    """Say why a run failed, without places and words of a program. `following`: when it is tried again; empty when it
+    is not."""
+    why = public_sentence(error, _INTERNAL)
     then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
-    return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {error.rstrip('.')}. {then}"
+    return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {why.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:

@@ -11,10 +11,12 @@ _LOOKED_AT = 8_000
 _INSIDES = re.compile(
     r"Traceback|File \"[^\"\n]*\", line \d|\bline \d+, in |^\s*at .{1,200}:\d+|0x[0-9a-fA-F]{6,}|\[Errno|"
     r"<class '|<[\w.]+ object|<[\w.]+ at |"
+    r"\[SQL:|\bSQLSTATE\b|\b(?:psycopg|asyncpg|sqlalchemy)\b|violates [\w -]+ constraint|relation \"[^\"]*\" does not|"
     r"\b[A-Z]\w*(?:Error|Exception|Warning|ExceptionGroup|Interrupt)\b|\b[A-Z][a-z]\w*\((?:'|\"|\)|\d)",
     re.MULTILINE,
 )
-"""A stack trace, an address in memory, an exception or an object as Python prints it: such a text is not for people."""
+"""A stack trace, an address in memory, an exception or an object as Python prints it, or an error of a database: such a
+text is not for people."""
 _TOP = (
     "com|org|net|io|dev|app|ai|cloud|info|biz|edu|gov|local|localdomain|internal|intranet|lan|corp|home|arpa|example|"
     "invalid|test|onion|svc|cluster|[a-z]{2}"
@@ -25,6 +27,7 @@ _PLACES = (
     (re.compile(r"(?<![\w/])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,5}\b"), "[path]"),
     (re.compile(r"\b[A-Za-z]:\\[^\s\"'<>]*|\\\\[\w.-]+\\[^\s\"'<>]*"), "[path]"),
     (re.compile(rf"(?<![\w.-])(?:[a-z0-9_-]{{1,63}}\.)+(?:{_TOP})(?::\d{{1,5}})?(?![\w-])", re.IGNORECASE), "[host]"),
+    (re.compile(r"\b(?:host|hostaddr|dbname)=[^\s,;]+"), "[host]"),
     (re.compile(r"\blocalhost\b(?::\d{1,5})?", re.IGNORECASE), "[host]"),
     (re.compile(r"(?<![\w.-])[a-z][a-z0-9.-]{0,60}:\d{4,5}(?![\w:])", re.IGNORECASE), "[host]"),
     (re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]*\w)"), "[host]"),
