@@ -142,6 +142,27 @@ async def test_approval_is_shown_executed_and_reported(house: ApprovalWorkflows)
     assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
 
 
+async def test_refused_decision_and_outcome_are_posted_once_slack_takes_them(
+    house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused() -> bool:
+        pending = (await house.handle().describe()).raw_description.pending_activities
+        tried = {each.activity_type.name for each in pending if each.attempt > 1}
+        return {"show_decision", "post_outcome"} <= tried
+
+    monkeypatch.setattr("threadline.threads.model.FIRST_MENDING_DELAY", 0.3)
+    async with house.working():
+        message = await house.proposed()
+        house.desk.talk.slack.faults.denied = "invalid_auth"
+        await house.press(message, APPROVER)
+        await until(refused, "Slack has refused both")
+        house.desk.talk.slack.faults.denied = ""
+        assert await house.ended() == "approved"
+    assert f"Approved* by <@{APPROVER}>" in house.shown(message)
+    assert house.desk.works.done == [f"ticket new for {ASKER}"]
+    assert sum("carried out: T-1 is open." in each for each in house.desk.thread()) == 1
+
+
 @pytest.mark.records("approval_rejected")
 async def test_rejection_is_shown_and_nothing_is_done(house: ApprovalWorkflows) -> None:
     async with house.working():
@@ -243,13 +264,12 @@ async def test_action_that_was_begun_when_its_workflow_was_terminated_is_not_don
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
-async def test_outcome_that_slack_refused_is_posted_by_a_later_sweep(house: ApprovalWorkflows) -> None:
+async def test_outcome_that_slack_refused_for_good_is_tried_again_by_a_later_sweep(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
-        house.desk.talk.slack.workspace.leave(GENERAL, BOT_USER)
+        house.desk.talk.slack.faults.refuse("chat.postMessage", "thread_not_found")
         await house.press(message, APPROVER)
         assert await house.ended() == "approved"
-        house.desk.talk.slack.workspace.join(GENERAL, BOT_USER)
         assert await house.sweep() == 1
         assert await house.ended() == "approved"
         assert await house.sweep() == 0

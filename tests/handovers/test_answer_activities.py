@@ -11,7 +11,7 @@ from sqlalchemy import text as sql
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, Starts, correction
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.errors import Transient
+from threadline.errors import Mendable, Transient
 from threadline.handovers.activities import HandoverThreads
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HANDOVER, TAKE, UNDO, WRITTEN, Handover, handover_workflow_id, reply_value
@@ -370,20 +370,55 @@ async def test_corrections_change_every_part_of_an_answer_and_its_note(taken: Ha
 
 
 async def test_unreachable_asker_is_reported_and_later_answers_go_on(taken: HandoverScene) -> None:
+    first = written(taken, "It is on its way.")
+    await arrives(taken, first)
+    await shown(taken, written(taken, "It is delayed."))
+    taken.talk.slack.faults.refuse("chat.postMessage", "thread_not_found")
+    await taken.send_replies()
+    taken.talk.slack.faults.refuse("chat.update", "cant_update_message")
+    await arrives(taken, correction(first, MessageKind.DELETION))
+    told = [each for each in taken.said(ESCALATIONS) if f"<@{PERSON}>" in each]
+    assert sum("Your reply was not posted" in each for each in told) == 1
+    assert sum("Your change was not made" in each for each in told) == 1
+    await arrives(taken, written(taken, "It comes on Monday."))
+    assert not any("It is delayed." in each for each in taken.whole())
+    assert await taken.notes() == [f"{NOTE}{DELETED}", f"{NOTE}It comes on Monday."]
+
+
+async def test_refused_reply_is_sent_in_its_order_once_slack_takes_it(taken: HandoverScene) -> None:
+    workspace = taken.talk.slack.workspace
+    workspace.archive(GENERAL)
+    await shown(taken, written(taken, "It is delayed."), written(taken, "It comes on Monday."))
+    for _ in range(3):
+        with pytest.raises(Mendable):
+            await taken.send_replies()
+    (kept,) = [each for each in taken.said(ESCALATIONS) if "Your reply is kept" in each]
+    assert "Slack has archived" in kept
+    assert f"<@{PERSON}>" in kept
+    states = await taken.talk.rows("SELECT DISTINCT reply_state FROM handover_answers")
+    assert states == [{"reply_state": "sending"}]
+
+    workspace.channel(GENERAL).is_archived = False
+    await taken.send_replies()
+    assert [each.split("answers\n")[-1] for each in answers(taken)] == ["It is delayed.", "It comes on Monday."]
+    assert await taken.notes() == [f"{NOTE}It is delayed.", f"{NOTE}It comes on Monday."]
+
+
+async def test_refused_change_of_a_sent_reply_is_made_once_slack_takes_it(taken: HandoverScene) -> None:
     workspace = taken.talk.slack.workspace
     first = written(taken, "It is on its way.")
     await arrives(taken, first)
     workspace.archive(GENERAL)
-    await arrives(taken, written(taken, "It is delayed."), correction(first, MessageKind.DELETION))
-    unposted, unchanged = [each for each in taken.said(ESCALATIONS) if "Slack has archived" in each]
-    assert "Your reply was not posted" in unposted
-    assert "Your change was not made" in unchanged
-    assert all("Slack has archived" in each and f"<@{PERSON}>" in each for each in (unposted, unchanged))
-
+    await received(taken, correction(first, MessageKind.DELETION))
+    (press,) = cast("Starts", taken.workflows).started.pop().signal_args
+    await taken.talk.run(taken.activities.press_handover, press)
+    for _ in range(2):
+        with pytest.raises(Mendable):
+            await taken.talk.run(taken.activities.show_reply, press)
+    assert sum("as soon as Slack takes the change" in each for each in taken.said(ESCALATIONS)) == 1
     workspace.channel(GENERAL).is_archived = False
-    await arrives(taken, written(taken, "It comes on Monday."))
-    assert not any("It is delayed." in each for each in taken.whole())
-    assert await taken.notes() == [f"{NOTE}{DELETED}", f"{NOTE}It comes on Monday."]
+    await taken.talk.run(taken.activities.show_reply, press)
+    assert not any("It is on its way." in each for each in taken.said())
 
 
 async def test_only_answers_written_before_the_close_are_said(taken: HandoverScene) -> None:

@@ -11,7 +11,7 @@ from tests.support.decision_activities import engine_of
 from tests.support.temporal import until
 from threadline.conversations.activities import RECEIVED_REACTION
 from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, OutcomeKind
-from threadline.errors import Permanent
+from threadline.errors import Mendable, Permanent
 from threadline.handovers.contract import Reminder
 from threadline.handovers.store import HandoverStore
 from threadline.slack.model import FileRef
@@ -270,7 +270,8 @@ async def test_unreachable_asker_is_reported_under_the_card(waiting: HandoverSce
     waiting.talk.slack.workspace.archive(GENERAL)
     for close, button in ((False, "taken"), (True, "closed")):
         await waiting.pressed(close=close)
-        await waiting.talk.run(waiting.activities.show_handover, waiting.ref)
+        with pytest.raises(Mendable):
+            await waiting.talk.run(waiting.activities.show_handover, waiting.ref)
         shown = str(waiting.talk.posted(ESCALATIONS)[0].blocks)
         assert f"{button.capitalize()} by <@{PERSON}>" in shown
         told = waiting.said(ESCALATIONS)[-1]
@@ -279,6 +280,9 @@ async def test_unreachable_asker_is_reported_under_the_card(waiting: HandoverSce
         assert f"you have {button}" in told
     assert "actions" not in shown
     assert len(waiting.said(ESCALATIONS)) == 2
+    waiting.talk.slack.workspace.channel(GENERAL).is_archived = False
+    await waiting.talk.run(waiting.activities.show_handover, waiting.ref)
+    assert any("has closed the handover" in each for each in waiting.said())
 
 
 async def test_asker_is_told_although_the_card_cannot_be_changed(taken: HandoverScene) -> None:

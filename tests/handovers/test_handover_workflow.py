@@ -24,7 +24,7 @@ from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import BUTTON_PRESSED
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.workers import thread_sources
-from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, TEAM
+from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, GENERAL, TEAM
 
 pytestmark = pytest.mark.timeout(120)
 PAUSE = 15.0
@@ -276,6 +276,56 @@ async def test_run_ends_once_its_handover_is_deleted(
         await until(looked_twice, "the workflow looks for its record")
         assert (await handover.state())["open"], "a look ends nothing that is on record"
         await until(pruned, "the conversation is deleted")
+        await handover.ended()
+
+
+async def test_presses_count_while_slack_refuses_posts_which_come_later(
+    handover: HandoverWorkflowScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The asker's channel is archived: a person takes the handover, replies and closes it meanwhile."""
+
+    async def closed() -> bool:
+        (row,) = await handover.talk.rows("SELECT closed_by FROM handovers")
+        return bool(row["closed_by"] == PERSON)
+
+    monkeypatch.setattr("threadline.threads.model.FIRST_MENDING_DELAY", 0.3)
+    workspace = handover.talk.slack.workspace
+    async with handover.working():
+        card = await handover.card()
+        workspace.archive(GENERAL)
+        await handover.press(card, PERSON, TAKE)
+        await handover.reply(card, PERSON, "We pay it back today.")
+        await handover.until_kept(1)
+        await handover.press(card, PERSON, CLOSE)
+        await until(closed, "the handover is closed")
+        assert "Closed by" not in "".join(handover.said())
+        workspace.channel(GENERAL).is_archived = False
+        assert await handover.ended() == PERSON
+    said = handover.said()
+    for words in ("has taken this over", "We pay it back today.", "has closed the handover"):
+        assert sum(words in each for each in said) == 1, words
+
+
+async def test_refused_reminder_is_sent_once_slack_takes_it(
+    handover: HandoverWorkflowScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused() -> bool:
+        return await handover.fired() >= 2
+
+    async def reminded() -> bool:
+        return len(handover.reminders()) == 1
+
+    monkeypatch.setattr("threadline.threads.model.FIRST_MENDING_DELAY", 0.3)
+    handover.remind_every = 3.0
+    async with handover.working():
+        card = await handover.card()
+        handover.remind_every = 3600.0
+        handover.talk.slack.faults.denied = "invalid_auth"
+        await until(refused, "the reminder is refused twice")
+        handover.talk.slack.faults.denied = ""
+        await until(reminded, "people are reminded")
+        assert (await handover.state())["reminded"] == 1
+        await handover.press(card, PERSON, CLOSE)
         await handover.ended()
 
 

@@ -4,7 +4,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from threadline.approvals.model import ApprovalRun, ApprovalStage, parse_button
-from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import (
+    POST_UNTIL_MENDED,
+    STORE,
+    ActivityOptions,
+    activity_options,
+    retry_policy,
+)
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -72,7 +78,7 @@ class ApprovalActivities(ABC):
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         """Close an action that nobody has decided in time."""
 
-    @activity_options(replace(POST, start_to_close=60, schedule_to_close=3600))
+    @activity_options(replace(POST_UNTIL_MENDED, start_to_close=60))
     @abstractmethod
     async def show_decision(self, ref: ApprovalRef) -> None:
         """Replace the card's buttons by the decision. Does nothing if the message is gone."""
@@ -82,7 +88,7 @@ class ApprovalActivities(ABC):
     async def execute_action(self, ref: ApprovalRef) -> None:
         """Make the approved call, once. Its outcome is on record afterwards."""
 
-    @activity_options(replace(POST, start_to_close=120))
+    @activity_options(replace(POST_UNTIL_MENDED, start_to_close=120))
     @abstractmethod
     async def post_outcome(self, ref: ApprovalRef) -> None:
         """Post in the thread what came of an approved action, once."""

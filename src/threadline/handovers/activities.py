@@ -20,7 +20,7 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import RECENT_MESSAGES, last_round
 from threadline.decisions.store import DecisionStore
-from threadline.errors import InternalError, Permanent, Transient
+from threadline.errors import InternalError, Mendable, Permanent, Transient
 from threadline.handovers import blocks
 from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder, handover_start
 from threadline.handovers.model import (
@@ -220,17 +220,20 @@ class LiveHandoverActivities(HandoverActivities):
         handover = await self._get(ref)
         if handover is None:
             return
-        refused: Permanent | None = None
+        refusals: list[Permanent] = []
         try:
             await self._update_card(ref)
         except Permanent as error:  # the asker is told all the same
-            refused = error
-        if handover.taken_by:
-            await self._notify(handover, "taken", handover.taken_by, blocks.TAKEN_BY)
-        if handover.closed_by:
-            await self._notify(handover, "closed", handover.closed_by, blocks.CLOSED_BY)
-        if refused:
-            raise refused
+            refusals.append(error)
+        changes = [("taken", handover.taken_by, blocks.TAKEN_BY), ("closed", handover.closed_by, blocks.CLOSED_BY)]
+        for what, user, words in changes:
+            try:
+                if user:
+                    await self._notify(handover, what, user, words)
+            except Mendable as error:
+                refusals.append(error)
+        if refusals:  # one that can be mended first: then this is tried again
+            raise min(refusals, key=lambda each: not isinstance(each, Mendable))
 
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         handover = await self._get(reminder.ref)
@@ -250,7 +253,7 @@ class LiveHandoverActivities(HandoverActivities):
         except InternalError:
             raise
         except Permanent as unknown:  # otherwise later presses would wait for this one for ever
-            return f"Slack did not say who you are, so nothing was changed. {unknown}"
+            return f"Slack did not say who you are, so nothing was changed. {blocks.refused_text(unknown, '')}".strip()
 
     async def _state(self, handover: Handover, reply: str = "") -> HandoverState:
         async with self.database.begin() as tx:
@@ -310,7 +313,8 @@ class LiveHandoverActivities(HandoverActivities):
         return blocks.card(handover, question, recent, decided, address, on_call)
 
     async def _notify(self, handover: Handover, what: str, user: str, words: str) -> None:
-        """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
+        """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card. Raises
+        `Mendable` where it can be posted later."""
         ref = handover.ref
         try:
             await self.posts.post(ref, what, ref.thread, formatting.notice("", mentions=(user,), headline=words))
@@ -318,9 +322,12 @@ class LiveHandoverActivities(HandoverActivities):
             raise
         except Permanent as refused:
             _log.warning("asker_not_notified", handover=ref.key, change=what, reason=str(refused))
-            text = f"{refused} The other thread was not told that you have {what} the handover."
+            later = isinstance(refused, Mendable)
+            text = blocks.refused_text(refused, blocks.untold(what, later=later))
             card = (await self._with_card(handover)).card
             await self.posts.post(ref, f"untold:{what}", card, formatting.notice(text, mentions=(user,)))
+            if later:
+                raise
 
     # -- From the asker to the person ------------------------------------------------------------------------------
 

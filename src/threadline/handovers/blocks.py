@@ -10,6 +10,7 @@ from threadline.privacy.redaction import redact
 from threadline.slack import formatting
 from threadline.slack.formatting import Block, Rendered, context, escape_all, fallback_text, link, mention, section
 from threadline.slack.model import FileRef
+from threadline.tools.public_text import public_sentence
 
 _MAX_QUESTION, _MAX_LINE, _MAX_DETAIL = 1_500, 200, 400
 """Characters as Slack counts them; together within the 3,000 of a section."""
@@ -22,7 +23,24 @@ ANSWERS = "answers"
 """In the asker's thread, between the name of the person and the reply."""
 NOBODY_YET = "Nobody has taken this over yet, and the person who asked is still waiting. Press *Take it* on the card."
 ALREADY_CLOSED = "This handover is closed, so your reply was not posted in the other thread. Write there instead."
+_REFUSED = "Slack did not take it."
 NOT_POSTED = "Your reply was not posted in the other thread. Send it again once the problem is fixed."
+
+
+def refused_text(refused: Exception, then: str) -> str:
+    """Say why Slack does not take something, without places and words of a program, and what happens `then`."""
+    return f"{public_sentence(str(refused), _REFUSED)} {then}"
+
+
+def untold(what: str, *, later: bool) -> str:
+    """Tell a person that the asker does not know of their press. `later`: the asker is told once Slack takes it."""
+    if later:
+        return f"I tell the other thread that you have {what} the handover as soon as Slack takes it."
+    return f"The other thread was not told that you have {what} the handover."
+
+
+POSTED_LATER = "Your reply is kept: I post it in the other thread as soon as Slack takes it."
+CHANGED_LATER = "The other thread still shows your old text: I change it there as soon as Slack takes the change."
 NOT_CHANGED = (
     "Your change was not made in the other thread, which still shows the old text. "
     "Make it again once the problem is fixed: edit your message, or delete it."

@@ -1,11 +1,11 @@
 """Handover: a person takes a thread over from the agent, by a button of a card, until they close it."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.slack.model import Thread
-from threadline.threads.model import ButtonState, ThreadOwner
+from threadline.threads.model import ButtonPress, ButtonState, ThreadOwner
 
 HANDOVER_WORKFLOW = "HandoverWorkflow"
 HANDOVER = "handover"
@@ -65,10 +65,18 @@ class Handover:
 
 @dataclass
 class HandoverInput(ButtonState):
-    """What the workflow of a handover starts with. `reminded`: how often people were, carried into its next run."""
+    """What the workflow of a handover starts with, and what it carries into its next run.
+
+    Args:
+        reminded: how often people were reminded.
+        unshown: the card or a note in the asker's thread is still to be shown; Slack refused it.
+        unanswered: presses and messages about replies whose outcome is still to be shown, in their order.
+    """
 
     ref: ConversationTurn
     reminded: int = 0
+    unshown: bool = False
+    unanswered: list[ButtonPress] = field(default_factory=list)
 
 
 def post_key(ref: ConversationTurn, what: str) -> str:

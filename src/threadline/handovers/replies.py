@@ -12,7 +12,7 @@ from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
-from threadline.errors import InternalError, Permanent
+from threadline.errors import InternalError, Mendable, Permanent
 from threadline.handovers import blocks
 from threadline.handovers.model import HOLD, Handover
 from threadline.handovers.posts import HandoverPosts
@@ -82,8 +82,15 @@ class HandoverReplies:
             await self.posts.post(ref, f"answer:{message_id}", ref.thread, rendered)
         except InternalError:
             raise
+        except Mendable as refused:  # it is sent, and those after it, once the admin has mended that
+            await self._report(
+                handover, answer, f"waits:{message_id}", blocks.refused_text(refused, blocks.POSTED_LATER)
+            )
+            raise
         except Permanent as refused:  # otherwise later replies would wait for it for ever
-            await self._report(handover, answer, f"unsaid:{message_id}", f"{refused} {blocks.NOT_POSTED}")
+            await self._report(
+                handover, answer, f"unsaid:{message_id}", blocks.refused_text(refused, blocks.NOT_POSTED)
+            )
             await self._settle(handover, answer, ReplyState.REFUSED)
             return
         async with self.database.begin() as tx:  # the agent reads later what a person has answered in its place
@@ -134,8 +141,13 @@ class HandoverReplies:
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED)
         except InternalError:
             raise
+        except Mendable as refused:
+            await self._report(
+                handover, answer, f"waits:{event_id}", blocks.refused_text(refused, blocks.CHANGED_LATER)
+            )
+            raise
         except Permanent as refused:
-            await self._report(handover, answer, f"unsaid:{event_id}", f"{refused} {blocks.NOT_CHANGED}")
+            await self._report(handover, answer, f"unsaid:{event_id}", blocks.refused_text(refused, blocks.NOT_CHANGED))
             return False
         return True
 

@@ -20,8 +20,8 @@ from threadline.handovers.model import (
     HandoverInput,
 )
 from threadline.threads.buttons import ButtonWorkflow
-from threadline.threads.calls import attempt_despite_cancel, call_until_done
-from threadline.threads.model import ButtonPress, format_utc
+from threadline.threads.calls import NotMended, attempt_despite_cancel, call_until_done
+from threadline.threads.model import ButtonPress, format_utc, mending_delay
 
 _VERBS = {CLOSE: "close", TAKE: "take", REPLY: "reply", UNDO: "undo", WRITTEN: "write under the card"}
 """For Temporal's UI, by the button."""
@@ -32,6 +32,7 @@ class Due(Enum):
 
     SEND = "post held replies"
     REMIND = "reminder"
+    AGAIN = "post what Slack refused"
     LOOK = "look at the record"
 
 
@@ -48,6 +49,13 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         self._reminds = False
         self._look_at = 0.0
         """When to remind people, or to look at the record, in seconds since 1970."""
+        self._send_at: float | None = None
+        """When the next reply is due; None while none is held."""
+        self._unsent = False
+        """Slack refused a reply until the admin mends something."""
+        self._again_at = 0.0
+        """When the refused posts are tried again; 0 while none was refused."""
+        self._refusals = 0
 
     @workflow.run
     async def run(self, given: HandoverInput) -> str:
@@ -55,6 +63,8 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         workflow.upsert_memo({"correlation_id": given.ref.key})
         opened = await call_until_done(HandoverActivities.open_handover, given.ref, summary="post the handover card")
         self._enter(opened)
+        if self._owes_posts:  # an earlier run was refused them
+            self._wait_until_mended()
         await self.serve()
         return self._state.taken_by
 
@@ -74,43 +84,114 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         if button == CLOSE:
             await self._send_replies("post held replies before the end")
         if button in (TAKE, CLOSE) or state.taken_by != taken_by:
-            summary = "update the card, tell both threads"
-            await attempt_despite_cancel(HandoverActivities.show_handover, self.input.ref, summary=summary)
+            await self._show_handover()
         if button in (REPLY, UNDO, WRITTEN):
-            await attempt_despite_cancel(
-                HandoverActivities.show_reply, press, summary="show the reply under the card", on_result=self._enter
-            )
+            await self._show_reply(press)
         return state.reply
 
     async def on_timer(self) -> None:
         """Post what was held, remind people, or look at the record. The next timer is set also when this fails."""
-        if self._due is Due.SEND:
-            await self._send_replies("post held replies")
-            return
+        match self._due:
+            case Due.SEND:
+                await self._send_replies("post held replies")
+            case Due.AGAIN:
+                await self._post_again()
+            case Due.REMIND:
+                await self._remind()
+            case Due.LOOK:
+                await self._look()
+
+    async def _remind(self) -> None:
+        """Remind people. A reminder that is refused does not count, and is tried again."""
         self._look_at = 0.0
-        if self._due is Due.REMIND:
-            self.input.reminded += 1
-            reminder, summary = Reminder(self.input.ref, self.input.reminded), f"reminder {self.input.reminded}"
-            failed = await attempt_despite_cancel(
-                HandoverActivities.remind_handover, reminder, summary=summary, on_result=self._enter
-            )
-        else:
-            failed = await attempt_despite_cancel(
-                HandoverActivities.open_handover, self.input.ref, summary="look at the record", on_result=self._enter
-            )
+        self.input.reminded += 1
+        number, remind = self.input.reminded, HandoverActivities.remind_handover
+        reminder = Reminder(self.input.ref, number)
+        try:
+            failed = await attempt_despite_cancel(remind, reminder, summary=f"reminder {number}", on_result=self._enter)
+        except NotMended:
+            self.input.reminded -= 1
+            self._refusals += 1
+            self._look_at = workflow.now().timestamp() + mending_delay(self._refusals)
+            self._enter(self._state)
+            return
         if failed:
             self._enter(self._state)
 
+    async def _look(self) -> None:
+        self._look_at = 0.0
+        look = HandoverActivities.open_handover
+        if await attempt_despite_cancel(look, self.input.ref, summary="look at the record", on_result=self._enter):
+            self._enter(self._state)
+
+    async def _show_handover(self) -> None:
+        """Show on the card and in the asker's thread how the handover stands, now or once Slack takes it."""
+        show, summary = HandoverActivities.show_handover, "update the card, tell both threads"
+        try:
+            await attempt_despite_cancel(show, self.input.ref, summary=summary)
+        except NotMended:
+            self.input.unshown = True
+            self._wait_until_mended()
+        else:
+            self.input.unshown = False
+
+    async def _show_reply(self, press: ButtonPress) -> None:
+        """Show under the card how a reply stands, now or once Slack takes it."""
+        show, summary = HandoverActivities.show_reply, "show the reply under the card"
+        unanswered = self.input.unanswered
+        try:
+            await attempt_despite_cancel(show, press, summary=summary, on_result=self._enter)
+        except NotMended:
+            if press not in unanswered:
+                unanswered.append(press)
+            self._wait_until_mended()
+        else:
+            self.input.unanswered = [each for each in unanswered if each != press]
+
     async def _send_replies(self, summary: str) -> None:
-        failed = await attempt_despite_cancel(
-            HandoverActivities.send_replies, self.input.ref, summary=summary, on_result=self._enter
-        )
+        """Post the replies that are due, now or once Slack takes them."""
+        send = HandoverActivities.send_replies
+        try:
+            failed = await attempt_despite_cancel(send, self.input.ref, summary=summary, on_result=self._enter)
+        except NotMended:
+            self._unsent = True
+            self._wait_until_mended()
+            return
+        self._unsent = False
         if failed and self._state.send_in is not None:
             self._enter(replace(self._state, send_in=SEND_AGAIN))
 
+    # -- posts that Slack refuses until the admin mends something ----------------------------------------------------
+
+    @property
+    def _owes_posts(self) -> bool:
+        return self._unsent or self.input.unshown or bool(self.input.unanswered)
+
+    def _wait_until_mended(self) -> None:
+        """Set the time of the next try. Presses go on meanwhile, and do not put it off."""
+        now = workflow.now().timestamp()
+        if self._again_at <= now:
+            self._refusals += 1
+            self._again_at = now + mending_delay(self._refusals)
+        self._set_timer()
+
+    async def _post_again(self) -> None:
+        """Try the refused posts again, each kind in its order."""
+        self._again_at = 0.0
+        if self._unsent:
+            await self._send_replies("post refused replies")
+        if self.input.unshown:
+            await self._show_handover()
+        for press in list(self.input.unanswered):
+            await self._show_reply(press)
+        if not self._owes_posts:
+            self._refusals = 0
+            self._again_at = 0.0
+        self._set_timer()
+
     @property
     def is_over(self) -> bool:
-        return not self._state.open and self._state.send_in is None
+        return not (self._state.open or self._owes_posts or self._state.send_in is not None)
 
     def _enter(self, state: HandoverState) -> None:
         """Take a state over and set the timer for what is due next."""
@@ -121,19 +202,24 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         if reminds is not self._reminds or self._look_at <= now:
             self._look_at = now + (state.remind_every if reminds else LOOK_EVERY)
         self._reminds = reminds
-        self._set_timer(state, now)
+        self._send_at = None if state.send_in is None else now + state.send_in
+        self._set_timer()
         details = "Waiting for a person." if not state.taken_by else f"Taken by {state.taken_by}."
         workflow.set_current_details(details if state.open else "Closed.")
 
-    def _set_timer(self, state: HandoverState, now: float) -> None:
+    def _set_timer(self) -> None:
+        is_open = self._state.open
         due, until = Due.LOOK, self._look_at
         if self._reminds:
             due = Due.REMIND
-        if state.send_in is not None:
-            due, until = Due.SEND, now + state.send_in
-        if (due, until) == (self._due, self._until) and self.timer.is_set and state.open:
+        if self._send_at is not None and not self._unsent:
+            due, until = Due.SEND, self._send_at
+        waits_for_nothing_else = not is_open and due is not Due.SEND
+        if self._again_at and (self._again_at <= until or waits_for_nothing_else):
+            due, until = Due.AGAIN, self._again_at
+        if (due, until) == (self._due, self._until) and self.timer.is_set and is_open:
             return
         self.timer.clear()
         self._due, self._until = due, until
-        if state.open or due is Due.SEND:
+        if is_open or due in (Due.SEND, Due.AGAIN):
             self.timer.set(until, f"{due.value} at {format_utc(until)}")

@@ -127,10 +127,10 @@ async def attempt_despite_cancel(
     summary: str = "",
     on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """`attempt`, and again when the run is cancelled meanwhile: what waits for it is not dropped."""
+    """`attempt_unless_mendable`, and again when the run is cancelled meanwhile: what waits for it is not dropped."""
     while True:
         try:
-            return await attempt(method, argument, summary=summary, on_result=on_result)
+            return await attempt_unless_mendable(method, argument, summary=summary, on_result=on_result)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
