@@ -266,6 +266,14 @@ class ChannelSettings(SettingsGroup):
         return [*self.of_cases, *self.conversation_channels]
 
 
+class QueueSettings(SettingsGroup):
+    """Queues whose workers are away."""
+
+    worker_patience: Seconds = 3 * 60
+    """How long a queue may have no worker before people are told: the thread of an investigation that waits, and the
+    admin."""
+
+
 class CaseSettings(SettingsGroup):
     """Bug cases. Limits of a case, and the people who are called when it is escalated: see cases.md."""
 
@@ -281,8 +289,6 @@ class CaseSettings(SettingsGroup):
     """Cost limit of a case, in US dollars."""
     max_questions: int = Field(3, ge=0)
     """Questions that the agent may ask in one case."""
-    worker_patience: Seconds = 3 * 60
-    """How long an investigation may run, or wait to begin, before it is checked that a worker serves its queue."""
     pull_request_poll: Seconds = 30 * 60
     """How often an open pull request is looked up."""
     oncall: Tiers = Field((), examples=["U1,S2;U3"])

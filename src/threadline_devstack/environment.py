@@ -28,7 +28,10 @@ def _of(*groups: type[settings.SettingsGroup]) -> tuple[str, ...]:
 
 
 _COMMON = (*TEMPORAL, *_of(settings.PayloadSettings, settings.LogSettings))
-GATEWAY = (*_COMMON, *_of(settings.SlackSettings, settings.ChannelSettings, settings.DatabaseSettings))
+GATEWAY = (
+    *_COMMON,
+    *_of(settings.SlackSettings, settings.ChannelSettings, settings.QueueSettings, settings.DatabaseSettings),
+)
 _GATEWAY_ALONE = ("SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET")
 CORE = (
     *(name for name in GATEWAY if name not in _GATEWAY_ALONE),

@@ -73,3 +73,19 @@ async def test_case_tells_once_that_it_waits_for_the_agents_worker(
         assert scene.times_said("--queue agents", ESCALATIONS) == 1, "the admin reads this channel"
         turn.finish.set()
         await scene.until_status("investigating", "pending_verification")
+
+
+async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case: StartCase) -> None:
+    """Temporal itself says that nobody polls the queue."""
+    turn = outcome(Action.POST_FINDINGS)
+    async with start_case(turn, limits=CaseLimits(worker_patience=2.0), agents_away=True) as scene:
+        await scene.report()
+        await scene.until_said("waits for its worker")
+        await scene.until_said("--queue agents", ESCALATIONS)
+        assert scene.agent.requests == []
+        async with scene.agents_worker():
+            await scene.until_status("investigating", "pending_verification")
+        assert scene.times_said("waits for its worker") == 1
+        assert scene.times_said("--queue agents", ESCALATIONS) == 1
+        assert scene.times_said("found it", SUMMARIES) == 1
+        assert scene.times_said("needs a person", ESCALATIONS) == 0

@@ -133,7 +133,7 @@ def main(part: str) -> None:
         workers,
         ErrorInterceptor=_LossyErrors,
         _model=scripted_chat,
-        _case_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS),
+        _case_limits=lambda *settings: replace(case_limits(*settings), max_history_events=EVENTS),
         _conversation_limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),
     )
     if part == "scripted":

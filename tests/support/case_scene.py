@@ -138,6 +138,8 @@ class CaseScene:
     slack: FaultySlack
     agent: Agent
     thread: Thread
+    agents_worker: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext
+    """Runs a worker of the agents' queue, for scenes that begin without one."""
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
@@ -354,8 +356,10 @@ async def case_scene(
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
     server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
+    agents_away: bool = False,
 ) -> AsyncIterator[CaseScene]:
-    """A case scene with one report in its channel, not told to anybody yet."""
+    """A case scene with one report in its channel, not told to anybody yet. `agents_away`: no worker serves the agents'
+    queue until the test runs `agents_worker`."""
     async with (
         server() as environment,
         FaultySlack.running() as slack,
@@ -368,11 +372,15 @@ async def case_scene(
         )
         root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
         thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
+
+        def agents_worker() -> AbstractAsyncContextManager[None]:
+            return worker(environment, [], activities_of(agent), AGENTS_QUEUE)
+
         async with (
             worker(environment, WORKFLOWS, activities),
-            worker(environment, [], activities_of(agent), AGENTS_QUEUE),
+            contextlib.nullcontext() if agents_away else agents_worker(),
         ):
-            yield CaseScene(environment, database, slack, agent, thread)
+            yield CaseScene(environment, database, slack, agent, thread, agents_worker)
 
 
 StartCase = Callable[..., AbstractAsyncContextManager[CaseScene]]

@@ -25,9 +25,9 @@ from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import AGENTS_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
+from threadline.threads.queues import NO_WORKER
 from threadline.tools.public_text import public_sentence
 
-NO_WORKER = "no_worker"
 """The kind of the fault that no worker serves a queue, which is the subject."""
 _START_WORKER = (
     "No worker serves the agents' queue, so investigations wait: start `threadline worker --queue agents`. "

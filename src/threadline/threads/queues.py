@@ -1,6 +1,11 @@
-"""Whether a task queue has a worker, as Temporal knows it."""
+"""Task queues without a worker, as Temporal knows them.
+
+The core worker sees that the agents' queue has none. Only a running gateway can see that of the core queue: it is the
+one process beside the core worker that may write to Slack.
+"""
 
 import time
+from collections.abc import Awaitable, Callable
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -9,6 +14,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Transient
+from threadline.threads.faults import InstallationFaults
+
+NO_WORKER = "no_worker"
+"""The kind of the faults of queues that no worker serves; each subject is a queue."""
+LOOK_EVERY = 30.0
+"""Seconds between two looks at a queue."""
 
 POLLER_TIMEOUT = 90.0
 """Seconds after which a worker that has not polled is taken for gone: a poll lasts a minute."""
@@ -27,3 +38,52 @@ async def is_served(client: Client, queue: str) -> bool:
         raise Transient(f"Temporal did not say who serves the queue {queue!r}.") from error
     alive = time.time() - POLLER_TIMEOUT
     return any(poller.last_access_time.seconds > alive for poller in found.pollers)
+
+
+class QueueWatch:
+    """Tells the admin once when a queue has had no worker for a while, and ends the fault when it has one.
+
+    Args:
+        has_worker: tells whether a queue has a worker; raises `Transient` when Temporal does not answer.
+        patience: seconds for which the queue may have none.
+        text: for the admin: what is wrong, and what to do.
+        clock: gives rising seconds.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        has_worker: Callable[[str], Awaitable[bool]],
+        faults: InstallationFaults,
+        patience: float,
+        text: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._has_worker = has_worker
+        self._faults = faults
+        self._patience = patience
+        self._text = text
+        self._clock = clock
+        self._absent_since: float | None = None
+        self._may_be_open = True
+        """The fault may be on record: this process reported it, or an earlier one did."""
+
+    async def look(self) -> None:
+        """Look once. Never raises: the next look comes soon."""
+        try:
+            served = await self._has_worker(self._queue)
+        except Transient:
+            return
+        if served:
+            self._absent_since = None
+            if self._may_be_open:
+                await self._faults.resolve(NO_WORKER, self._queue)
+            self._may_be_open = False
+            return
+        now = self._clock()
+        if self._absent_since is None:
+            self._absent_since = now
+        if now - self._absent_since >= self._patience:
+            self._may_be_open = True
+            await self._faults.report(NO_WORKER, self._queue, self._text)

@@ -1,6 +1,7 @@
-"""The gateway's process: Slack in, signals out."""
+"""The gateway's process: Slack in, signals out. It also tells the admin when no core worker is there."""
 
 import asyncio
+from functools import partial
 
 import structlog
 
@@ -11,13 +12,22 @@ from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
-from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
+from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, QueueSettings, SlackSettings
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.users import UserDirectory
+from threadline.threads.activity import repeating
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.faults import InstallationFaults
+from threadline.threads.model import CORE_QUEUE
+from threadline.threads.outbox import Outbox
+from threadline.threads.queues import LOOK_EVERY, QueueWatch, is_served
 from threadline.wiring.probes import database_answers, temporal_answers
 from threadline.wiring.temporal import temporal_client
 
+_START_CORE = (
+    "No worker serves the core queue, so messages are kept and nothing is answered: start `threadline worker --queue "
+    "core`. It goes on with all of them then."
+)
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -52,7 +62,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     level = LogSettings.load().log_level
     telemetry.configure_logging(level)
     slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
-    config = _config(address, slack)
+    config, queues = _config(address, slack), QueueSettings.load()
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     runtime = telemetry.temporal_runtime(level)
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop, runtime=runtime)
@@ -68,7 +78,11 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             threads = ThreadLookup(database)
             router = EventRouter(routing, temporal, threads, authors, calls.open_view)
             probes = {"temporal": temporal_answers(temporal), "database": database_answers(database)}
-            await GatewayServer(config, router, client, probes, requester).run(stop)
+            faults = InstallationFaults(database, Outbox(calls, database), channels.admin)
+            has_worker = partial(is_served, temporal)
+            watch = QueueWatch(CORE_QUEUE, has_worker, faults, queues.worker_patience, _START_CORE)
+            async with repeating(watch.look, LOOK_EVERY):
+                await GatewayServer(config, router, client, probes, requester).run(stop)
     finally:
         await telemetry.flush_callbacks()
 

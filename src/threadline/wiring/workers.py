@@ -77,6 +77,7 @@ from threadline.settings import (
     LogSettings,
     MailSettings,
     ModelSettings,
+    QueueSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
@@ -168,6 +169,7 @@ class CoreSettings:
     stored: DatabaseSettings = field(default_factory=DatabaseSettings.load)
     slack: SlackSettings = field(default_factory=SlackSettings.load)
     channels: ChannelSettings = field(default_factory=ChannelSettings.load)
+    queues: QueueSettings = field(default_factory=QueueSettings.load)
     case: CaseSettings = field(default_factory=CaseSettings.load)
     repository: RepositorySettings = field(default_factory=RepositorySettings.load)
     forge: GitHubSettings = field(default_factory=GitHubSettings.load)
@@ -305,7 +307,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         restored=RestoredEnds(database, deps.outbox.lost, workflows, bot_user),
     )
     relays = {HANDOVER: handovers.receive_message}
-    case_activities, case_sweeps = cases(deps, _case_limits(settings.case), pull_requests)
+    case_activities, case_sweeps = cases(deps, _case_limits(settings.case, settings.queues), pull_requests)
     workflow_sweeps = WorkflowSweeps(database, workflows)
     all_sweeps: list[Sweep[Any]] = [
         *case_sweeps,
@@ -505,7 +507,7 @@ async def _store_services(database: Database, directory: Path | None) -> None:
         await CaseStore(tx).replace_services(services)
 
 
-def _case_limits(case: CaseSettings) -> CaseLimits:
+def _case_limits(case: CaseSettings, queues: QueueSettings) -> CaseLimits:
     return CaseLimits(
         reporter_timeout=case.reporter_timeout,
         developer_timeout=case.developer_timeout,
@@ -514,7 +516,7 @@ def _case_limits(case: CaseSettings) -> CaseLimits:
         turn_budget_usd=case.turn_budget_usd,
         case_budget_usd=case.case_budget_usd,
         pull_request_poll=case.pull_request_poll,
-        worker_patience=case.worker_patience,
+        worker_patience=queues.worker_patience,
     )
 
 
