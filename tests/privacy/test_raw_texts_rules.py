@@ -53,7 +53,7 @@ def _tool(text: str) -> str:
 ROUTES: dict[str, Callable[[str], str]] = {
     "the admin's channel": lambda text: _fault(text, over=False),
     "the end of a fault": lambda text: _fault(text, over=True),
-    "a failed job": lambda text: job_blocks.failure_text(cast("AgentJob", _Job), text, ""),
+    "a failed job": lambda text: job_blocks.failure_text(cast("AgentJob", _Job), job_blocks.error_text(text), ""),
     "a refused reply": lambda text: handover_blocks.refused_text(Permanent(text), handover_blocks.NOT_POSTED),
     "a failed turn": lambda text: public_lines(answers.failure_text(text, ()), answers.GENERIC_FAILURE),
     "an unanswered call of the model": lambda text: public_lines(no_answer_text(text), answers.GENERIC_FAILURE),

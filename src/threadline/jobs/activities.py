@@ -140,21 +140,21 @@ class LiveJobActivities(JobActivities):
             raise Transient(said, retry_after=getattr(fault, "retry_after", None)) from fault
 
     async def fail_job(self, failure: JobFailure) -> None:
-        ref, now = failure.ref, self.clock()
+        ref, now, error = failure.ref, self.clock(), blocks.error_text(failure.error)
         async with self.database.begin() as tx:
             store = JobStore(tx)
             job = await store.find(ref.team, ref.job_id, lock=True)
             if job is None or job.run_key != ref.run_key:
                 return
             if job.is_running:
-                repeated = {_REPEATED: job.error == failure.error}
-                job = await store.finish(ref.team, ref.job_id, ref.run_key, now, result=repeated, error=failure.error)
+                repeated = {_REPEATED: job.error == error}
+                job = await store.finish(ref.team, ref.job_id, ref.run_key, now, result=repeated, error=error)
         _log.info("job_run_finished", job=ref.job_id, type=ref.job_type, run=job.runs, error=failure.error)
         if job.status is JobStatus.CANCELLED or (isinstance(job.result, dict) and job.result.get(_REPEATED)):
             return
         times = next_times(job.schedule, datetime.fromtimestamp(now, UTC), 1) if job.schedule.cron else []
         following = f"{format_time(times[0])} ({job.schedule.time_zone})" if times else ""
-        said = formatting.notice(blocks.failure_text(job, failure.error, following), mentions=(job.author.user_id,))
+        said = formatting.notice(blocks.failure_text(job, error, following), mentions=(job.author.user_id,))
         try:
             await self._say(job, "trouble", said)
         except Permanent as refused:

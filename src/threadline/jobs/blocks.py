@@ -30,12 +30,15 @@ def follow_up(question: str, job_id: str) -> str:
     return f"You asked me to look into this now ({job_id}):\n\n{quoted}"
 
 
+def error_text(error: str) -> str:
+    """Return why a run failed as people may read it: without places and words of a program."""
+    return public_sentence(error, _INTERNAL)
+
+
 def failure_text(job: AgentJob, error: str, following: str) -> str:
-    """Say why a run failed, without places and words of a program. `following`: when it is tried again; empty when it
-    is not."""
-    why = public_sentence(error, _INTERNAL)
+    """Say why a run failed. `error`: from `error_text`. `following`: when it is tried again; empty when it is not."""
     then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
-    return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {why.rstrip('.')}. {then}"
+    return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {error.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:
