@@ -135,6 +135,12 @@ async def test_change_that_is_split_is_held_where_it_takes_effect(desk: Desk, pa
     assert await desk.document() == before
 
 
+@pytest.mark.parametrize("status", ["wOn", "lOST", "canceLLed", "no_bId", " nO-bID ", "cAnCeLlEd"])
+async def test_final_status_in_any_capitals_is_held(desk: Desk, status: str) -> None:
+    assert await desk.is_held(await desk.patch({"status": status}))
+    assert (await desk.document())["status"] == "new"
+
+
 @pytest.mark.parametrize(
     ("event_type", "payload"),
     [

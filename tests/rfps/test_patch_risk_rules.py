@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from threadline.rfps.model import patch_risk
+from threadline.rfps.model import RfpStatus, event_risk, patch_risk, status_risk
 from threadline.tools.model import Risk
 
 
@@ -20,7 +20,42 @@ from threadline.tools.model import Risk
         ({"status": "canceled"}, Risk.HIGH),
         ({"status": "NoBid"}, Risk.HIGH),
         ({"status": "lost"}, Risk.HIGH),
+        ({"deal": {"stage": "wOn"}}, Risk.HIGH),
+        ({"deal": {"stAge": "we have lOST it"}}, Risk.HIGH),
+        ({"deal": {"code": "canceLLed"}}, Risk.HIGH),
+        ({"deal": {"code": "no_bId"}}, Risk.HIGH),
+        ({"deal": {"wOn": True}}, Risk.HIGH),
+        ({"deal": {"WONDeal": True}}, Risk.HIGH),
+        ({"deal": {"stage": "wonder"}}, Risk.MEDIUM),
     ],
 )
 def test_risk_of_a_patch_follows_from_its_fields(patch: dict[str, Any], risk: Risk) -> None:
     assert patch_risk(patch) is risk
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "risk"),
+    [
+        (RfpStatus.NEW, RfpStatus.SHORTLISTED, Risk.LOW),
+        (RfpStatus.WON, RfpStatus.WON, Risk.LOW),
+        *[(RfpStatus.NEW, each, Risk.HIGH) for each in RfpStatus if each in ("won", "lost", "no_bid", "cancelled")],
+        (RfpStatus.LOST, RfpStatus.IN_PROGRESS, Risk.HIGH),
+        (RfpStatus.WON, RfpStatus.LOST, Risk.HIGH),
+    ],
+)
+def test_final_status_is_of_high_risk(before: RfpStatus, after: RfpStatus, risk: Risk) -> None:
+    assert status_risk(before, after) is risk
+
+
+@pytest.mark.parametrize(
+    ("event_type", "payload", "risk"),
+    [
+        ("proposal_sent", {}, Risk.LOW),
+        ("status_wOn", {}, Risk.HIGH),
+        ("acTion_approved", {}, Risk.HIGH),
+        ("note", {"status": "wOn"}, Risk.HIGH),
+        ("note", {"rfp": {"Outcome": "clOSed lOst"}}, Risk.HIGH),
+    ],
+)
+def test_event_that_tells_of_an_outcome_is_of_high_risk(event_type: str, payload: dict[str, Any], risk: Risk) -> None:
+    assert event_risk(event_type, payload) is risk

@@ -340,19 +340,24 @@ _MONEY_FIELDS = frozenset(
     | {"pricing", "quote", "rate", "rates", "revenue", "tax", "total", "totals", "value"}
 )
 _WORDS = re.compile(r"[^\W\d_]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def patch_risk(patch: JsonObject, document: Mapping[str, object] | None = None, is_own: bool = True) -> Risk:
-    """Return the risk of a patch: high where it sets or leaves a final status, low where it only adds notes.
+def status_risk(before: RfpStatus, after: RfpStatus) -> Risk:
+    """Return the risk of a changed status: high where a final status is set or left."""
+    if before is after or (before in OPEN and after in OPEN):
+        return Risk.LOW
+    return Risk.HIGH
+
+
+def patch_risk(patch: JsonObject, is_own: bool = True) -> Risk:
+    """Return the risk of a patch by its words: high where one names a final status, low where it only adds notes.
 
     Args:
-        document: the state before the patch.
         is_own: whether the RFP has no owner, or belongs to whoever asks. Money and ownership of
             somebody else's RFP are of high risk.
     """
-    before = str((document or {}).get("status", ""))
-    if _names_outcome(patch) or ("status" in patch and _outcome_words(before)):
+    if _names_outcome(patch):
         return Risk.HIGH
     if not is_own and ("owner" in patch or _names_money(patch)):
         return Risk.HIGH
@@ -363,7 +368,8 @@ def patch_risk(patch: JsonObject, document: Mapping[str, object] | None = None, 
 def event_risk(event_type: str, payload: Mapping[str, object]) -> Risk:
     """Return the risk of an event, which other systems read: high where it tells of a final status, or of an approval,
     whose events Threadline writes itself."""
-    if _outcome_words(event_type) or _plain_words(event_type).startswith("action "):
+    tells_of_approval = any(each.startswith("action ") for each in _plain_forms(event_type))
+    if tells_of_approval or _outcome_words(event_type):
         return Risk.HIGH
     return Risk.HIGH if _names_outcome(payload) else Risk.LOW
 
@@ -395,15 +401,15 @@ def _names_outcome(value: object, *, is_outcome: bool = False, is_note: bool = F
     `is_note`: it is a note, in which people may write what they like.
     """
     if isinstance(value, str):
-        plain = _plain_words(value)
-        return _outcome_words(value) if is_outcome else not is_note and plain in _OUTCOMES
+        if is_outcome:
+            return _outcome_words(value)
+        return not is_note and not _plain_forms(value).isdisjoint(_OUTCOMES)
     if isinstance(value, list):
         return any(_names_outcome(each, is_outcome=is_outcome, is_note=is_note) for each in value)
     if not isinstance(value, Mapping):
         return False
     for name, each in value.items():
-        words = _plain_words(str(name)).split()
-        named = not _OUTCOME_FIELDS.isdisjoint(words)
+        named = not _OUTCOME_FIELDS.isdisjoint(_field_words(str(name)))
         if each not in (None, False, "", 0) and not is_note and _outcome_words(str(name)):
             return True
         if _names_outcome(each, is_outcome=named, is_note=is_note or str(name) in _NOTES):
@@ -417,21 +423,30 @@ def _names_money(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     return any(
-        not _MONEY_FIELDS.isdisjoint(_plain_words(str(name)).split()) or _names_money(each)
-        for name, each in value.items()
+        not _MONEY_FIELDS.isdisjoint(_field_words(str(name))) or _names_money(each) for name, each in value.items()
     )
 
 
 def _outcome_words(text: str) -> bool:
     """Whether a final status is among the words of a text."""
-    plain = f" {_plain_words(text)} "
-    return any(f" {each} " in plain for each in _OUTCOMES)
+    forms = [f" {each} " for each in _plain_forms(text)]
+    return any(f" {outcome} " in form for outcome in _OUTCOMES for form in forms)
 
 
-def _plain_words(text: str) -> str:
-    """The words of a text or of a field's name, in lower case: `noBid`, `NO-BID` and `no_bid` are `no bid`."""
-    shown = "".join(each for each in unicodedata.normalize("NFKC", text) if unicodedata.category(each) != "Cf")
-    return " ".join(_WORDS.findall(_CAMEL.sub(" ", shown).casefold()))
+def _field_words(name: str) -> frozenset[str]:
+    """Return the words of a field's name, in each of its forms."""
+    return frozenset(" ".join(_plain_forms(name)).split())
+
+
+def _plain_forms(text: str) -> frozenset[str]:
+    """Return the words of a text or of a field's name, in lower case: `noBid`, `NO-BID` and `no_bid` are `no bid`.
+
+    Two forms, with words divided at their capitals and without: `wOn` is `won` as well as `w on`.
+    """
+    normal = unicodedata.normalize("NFKC", text)
+    shown = "".join(each for each in normal if unicodedata.category(each) != "Cf")
+    forms = (shown, _CAMEL.sub(" ", shown))
+    return frozenset(" ".join(_WORDS.findall(each.casefold())) for each in forms)
 
 
 def json_problem(value: object, max_bytes: int) -> str:

@@ -30,6 +30,7 @@ from threadline.rfps.model import (
     patch_risk,
     rfp_group,
     rfp_record,
+    status_risk,
     status_words,
     title_line,
     validate_patch,
@@ -176,10 +177,13 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
 async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
     state = await RfpStore(context.tx).ensure_state_exists(context.team, given.rfp_id)
     document = state.document
-    apply_patch(document, given.patch)  # a patch that cannot be made is not proposed
+    # Raises for a patch that cannot be made: it is not proposed.
+    _, facts = apply_patch(document, given.patch)
     owner = str(document.get("owner") or "")
     is_own = not owner or (not context.co_requesters and is_owned_by(owner, context.user_id, context.actor))
-    risk = patch_risk(given.patch, document, is_own=is_own)
+    risk = patch_risk(given.patch, is_own=is_own)
+    of_status = status_risk(facts_from_document(document).status, facts.status)
+    risk = of_status if of_status.exceeds(risk) else risk
     shown = {"RFP": f"{state.rfp_id} ({document.get('title', '')})"}
     return Assessment(risk, patch_changes(document, given.patch), shown)
 
