@@ -80,12 +80,32 @@ async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case
     turn = outcome(Action.POST_FINDINGS)
     async with start_case(turn, limits=CaseLimits(worker_patience=2.0), agents_away=True) as scene:
         await scene.report()
-        await scene.until_said("waits for its worker")
+        await scene.until_said("because my worker is not running")
         await scene.until_said("--queue agents", ESCALATIONS)
         assert scene.agent.requests == []
         async with scene.agents_worker():
             await scene.until_status("investigating", "pending_verification")
-        assert scene.times_said("waits for its worker") == 1
+        assert scene.times_said("because my worker is not running") == 1
         assert scene.times_said("--queue agents", ESCALATIONS) == 1
         assert scene.times_said("found it", SUMMARIES) == 1
         assert scene.times_said("needs a person", ESCALATIONS) == 0
+
+
+async def test_worker_that_goes_away_after_the_first_look_is_noticed(
+    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn that waits behind others in the queue was served when it was first looked for."""
+    looks = [True, True]
+
+    async def served(*_: object) -> bool:
+        return bool(looks and looks.pop())
+
+    monkeypatch.setattr("threadline.wiring.workers.is_served", served)
+    turn = HeldTurn()
+    async with start_case(turn, limits=CaseLimits(worker_patience=0.5)) as scene:
+        await scene.report()
+        await turn.began.wait()
+        await scene.until_said("because my worker is not running")
+        turn.finish.set()
+        await scene.until_status("investigating", "pending_verification")
+        assert scene.times_said("because my worker is not running") == 1

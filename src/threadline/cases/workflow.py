@@ -54,7 +54,6 @@ from threadline.threads.calls import (
 )
 from threadline.threads.inbox import Inbox
 from threadline.threads.model import (
-    LONGEST_MENDING_DELAY,
     Fault,
     FaultKind,
     IncomingMessage,
@@ -315,20 +314,19 @@ class BugInvestigationWorkflow(ThreadHandler):
         return None
 
     async def _watch_worker(self, number: int, over: Callable[[], bool]) -> None:
-        """Tell people when the turn waits because no worker serves the agents' queue. It waits on, and starts by
-        itself."""
-        await pause(self.state.limits.worker_patience, over, "until the agents' worker is looked for")
+        """Tell people once when the turn waits because no worker serves the agents' queue. It waits on, and starts by
+        itself. A worker that is there may go away later, while the turn still waits behind others."""
         told = False
-        while not over():
+        while True:
+            await pause(self.state.limits.worker_patience, over, "until the agents' worker is looked for")
+            if over():
+                return
             found: list[bool] = []
             check = CaseActivities.check_agents_worker
             await attempt(check, self.case.bug_id, summary="look for the agents' worker", on_result=found.append)
-            if over() or found != [False]:
-                return
-            if not told:
+            if found == [False] and not (told or over()):
+                told = True
                 await self._notice(NoticeKind.WAITS_FOR_WORKER, number)
-            told = True
-            await pause(LONGEST_MENDING_DELAY, over, "until the agents' worker is looked for again")
 
     async def _settle(self, request: contract.SettleRequest) -> Settled:
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
