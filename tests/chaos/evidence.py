@@ -19,7 +19,8 @@ from sqlalchemy import TextClause, text
 
 from tests.chaos.faults import EndedRun, Faults
 from tests.chaos.people import People, RelayedHandover, Written
-from tests.chaos.stack import ChaosStack
+from tests.chaos.stack import ChaosStack, key_of
+from threadline.cases.model import NoticeKind
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -115,6 +116,10 @@ SELECT text, count(*) FROM journal_entries WHERE rfp_id = :rfp AND kind = 'note'
 UNION ALL
 SELECT 'change ' || word, 1 FROM opportunity_states, jsonb_object_keys(document->'noted') word WHERE rfp_id = :rfp
 """)
+_INSTALLATION_FAULTS = text("""
+SELECT id, kind, subject, told_open, told_over, resolved_at IS NOT NULL AS over
+FROM installation_faults WHERE last_seen > :since ORDER BY id
+""")
 _EMPTY_VERSIONS = text("""
 SELECT coalesce(max(version), 1) - 1 - (SELECT count(*) FROM opportunity_states, jsonb_object_keys(document->'noted')
                                         WHERE rfp_id = :rfp)
@@ -146,6 +151,7 @@ class Evidence:
     counts: dict[str, int] = field(default_factory=dict)
     """How often what makes a run hard has happened: cases reopened, turns tried again, and more."""
 
+    installation_faults: list[Any] = field(default_factory=list)
     cases: list[Any] = field(default_factory=list)
     case_messages: list[Any] = field(default_factory=list)
     case_turns: list[Any] = field(default_factory=list)
@@ -241,6 +247,7 @@ async def _gather_rows(stack: ChaosStack, people: People, evidence: Evidence, si
         items = await rows(_ITEMS, project=people.project, rfp=people.rfp)
         evidence.items = {row.title: row.times for row in items}
         evidence.empty_versions = int(await tx.scalar(_EMPTY_VERSIONS, {"rfp": people.rfp}) or 0)
+        evidence.installation_faults = await rows(_INSTALLATION_FAULTS, since=since)
         (counted,) = await rows(_COUNTS, since=since)
         evidence.counts = dict(counted._mapping)
 
@@ -249,6 +256,8 @@ def _counts(evidence: Evidence, people: People) -> dict[str, int]:
     kinds, conversations = Counter(turn.kind for turn in evidence.turns), {row.thread for row in evidence.conversations}
     relayed = [times for each in evidence.handovers for times in (*each.answers.values(), *each.asks.values())]
     return {
+        **{kind: _notices(evidence, kind) for kind in (NoticeKind.WAITS_FOR_WORKER, NoticeKind.WAITS_FOR_MENDING)},
+        "installation_faults": len(evidence.installation_faults),
         "messages": sum(is_case(each.place) for each in people.written.values()),
         "turns": len(evidence.case_turns),
         "fixed": len(evidence.fixes),
@@ -262,6 +271,13 @@ def _counts(evidence: Evidence, people: People) -> dict[str, int]:
         "conversations_cancelled": sum(evidence.cancelled[thread] for thread in conversations),
         "conversations_terminated": sum(evidence.terminated[thread] for thread in conversations),
     }
+
+
+def _notices(evidence: Evidence, kind: NoticeKind) -> int:
+    """Count the notices of a kind in the cases of this run."""
+    cases = {row.thread for row in evidence.cases}
+    keys = (key_of(post).split(":") for post in evidence.posts)
+    return sum(key[0] in cases and key[1:2] == [kind] for key in keys)
 
 
 def _by_thread(names: Mapping[str, str], runs: Sequence[EndedRun]) -> Counter[str]:

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,9 +16,9 @@ from temporalio.service import RPCError
 
 from tests.chaos.people import People
 from tests.chaos.plan import Plan, TimedFault, seeded_random
-from tests.chaos.scripted import FaultRates
+from tests.chaos.scripted import FULL_DISK, FaultRates
 from tests.chaos.stack import CORES, ChaosStack
-from tests.chaos.weather import Weather
+from tests.chaos.weather import REFUSALS, Weather
 from threadline.cases.model import bug_workflow_id
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
@@ -30,6 +31,11 @@ TRIES = 10
 
 FORGETTING = 12.0
 """Seconds for which Slack's history shows nothing old: the catch-up makes a pass every 4 s."""
+
+REFUSAL = 6.0
+"""Seconds for which Slack refuses the bot."""
+AWAY = 25.0
+"""Seconds for which the agents' worker is away: the stack's workers are told of it after 12 s, and look every 4 s."""
 
 _POSTS_IN_DOUBT = text("SELECT count(*) FROM posts WHERE ts IS NULL")
 _RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
@@ -49,8 +55,9 @@ _RATES = {
     "disk full": {"disk_full": 0.15},
     "results late and lost": {"result_delay": 0.5, "result_lost": 0.05},
 }
-_FULL_DISK = ("-t", "tmpfs", "-o", "size=4k,nr_inodes=1", "tmpfs")
-"""A file system whose only node is its root: making a file in it fails with ENOSPC."""
+_FULL_DISKS = ("nr_inodes=1", "nr_inodes=3", "nr_inodes=5", "nr_inodes=8", "nr_inodes=64")
+"""Options of file systems of one page. On the first, making any file fails with ENOSPC, and on the others a step of
+`git init` or of the clone does."""
 
 Strike = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -78,9 +85,15 @@ class Faults:
     struck: set[str] = field(default_factory=set)
     """Kinds of faults of which at least one hit what it was meant for."""
 
+    def __post_init__(self) -> None:
+        self._weather = Weather(seeded_random(f"weather:{self.plan.seed}"))
+        self._random = seeded_random(f"disks:{self.plan.seed}")
+
     async def play(self) -> None:
         """Bring all faults about; return when the last has struck and what it hit is back."""
         self._begin()
+        if "disk full" in self.plan.kinds and not self.plan.real:
+            await self._mount_disk_of_the_script()
         began = time.monotonic()
         async with asyncio.TaskGroup() as together:
             for fault in self.plan.faults:
@@ -88,7 +101,8 @@ class Faults:
             if self.plan.real:
                 together.create_task(self._disturb_real_agent())
 
-    def end(self) -> None:
+    async def end(self) -> None:
+        await unmount(self._disk_of_the_script)
         self.stack.slack.faults.clear()
         self.stack.clock.coarse = False
         self.stack.set_rates(FaultRates())
@@ -99,7 +113,8 @@ class Faults:
     def _begin(self) -> None:
         kinds, outage, now = set(self.plan.kinds), self.plan.outage, time.time()
         shares: dict[str, Any] = dict(share for kind, share in _SLACK_SHARES.items() if kind in kinds)
-        self.stack.slack.faults.chance = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
+        self._weather = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
+        self.stack.slack.faults.chance = self._weather
         self.stack.clock.coarse = "equal timestamps" in kinds
         rates: dict[str, Any] = {"seed": str(self.plan.seed)}
         for kind in kinds & set(_RATES):
@@ -107,6 +122,16 @@ class Faults:
         if outage:
             rates |= {"outage_from": now + outage.at, "outage_until": now + outage.at + outage.seconds}
         self.stack.set_rates(FaultRates(**rates))
+
+    @property
+    def _disk_of_the_script(self) -> Path:
+        return self.stack.home.root / FULL_DISK
+
+    async def _mount_disk_of_the_script(self) -> None:
+        options = self._random.choice(_FULL_DISKS[1:])
+        self._disk_of_the_script.mkdir(exist_ok=True)
+        if await mount_full_disk(self._disk_of_the_script, options):
+            self.stack.note(f"the scripted agent has a full disk ({options})")
 
     async def _disturb_real_agent(self) -> None:
         """Bring the faults of the model and the disk to the real agent as well."""
@@ -117,7 +142,14 @@ class Faults:
             if "model breaks off" in self.plan.kinds:
                 self.stack.model.disconnect_next(4)
             if "disk full" in self.plan.kinds:
-                await _fill_disk(self.stack, 1.0)
+                await self._fill_disks(1.0)
+
+    async def _fill_disks(self, seconds: float) -> None:
+        """Fill the disk under the workspaces, and the one under the mirrors, which are cloned anew meanwhile."""
+        options = self._random.choice(_FULL_DISKS)
+        async with asyncio.TaskGroup() as together:
+            together.create_task(_fill_disk(self.stack, "cases", seconds, _FULL_DISKS[0]))
+            together.create_task(_fill_disk(self.stack, "mirrors", seconds, options))
 
     # -- faults that strike ------------------------------------------------------------------------------------------
 
@@ -133,6 +165,8 @@ class Faults:
             "refreshed": lambda: self._disconnect(self.stack.slack.sockets.disconnect, "to be renewed"),
             "cut": lambda: self._disconnect(self.stack.slack.sockets.cut, "cut"),
             "forgets": self._forget,
+            "auth": lambda: self._refuse(random.choice(REFUSALS)),
+            "away": self._send_agents_away,
             "": lambda: self._end_one(verb, self._cases, random),
             "a conversation": lambda: self._end_one(verb, self._conversations, random),
         }
@@ -194,6 +228,22 @@ class Faults:
         finally:
             workspace.hidden_before = ""
             self.stack.note("Slack shows everything again")
+        return True
+
+    async def _refuse(self, error: str) -> bool:
+        """Let Slack refuse the bot's token, or its messages."""
+        weather = self._weather
+        weather.refused = error
+        self.stack.note(f"Slack answers {error}")
+        try:
+            await asyncio.sleep(REFUSAL)
+        finally:
+            weather.refused = ""
+            self.stack.note("Slack takes the bot's calls again")
+        return True
+
+    async def _send_agents_away(self) -> bool:
+        await self.stack.send_away("agents", AWAY)
         return True
 
     async def _no_post_is_in_doubt(self) -> bool:
@@ -275,25 +325,33 @@ def cli_processes(stack: ChaosStack) -> list[psutil.Process]:
         return []
 
 
-async def _fill_disk(stack: ChaosStack, seconds: float) -> None:
-    """Mount a full file system over the workspaces; without the right to mount, replace their folder by a file."""
-    cases = stack.workspaces / "cases"
-    if not cases.is_dir():
+async def _fill_disk(stack: ChaosStack, folder: str, seconds: float, options: str) -> None:
+    """Mount a full file system over a folder of the workspaces; without the right to mount, put a file in its place."""
+    place = stack.workspaces / folder
+    if not place.is_dir():
         return
-    if await _run("mount", *_FULL_DISK, str(cases)):
-        stack.note("the disk under the workspaces is full")
+    if await mount_full_disk(place, options):
+        stack.note(f"the disk under {folder} is full ({options})")
         try:
             await asyncio.sleep(seconds)
         finally:
-            await _run("umount", "--lazy", str(cases))
+            await unmount(place)
     else:
-        stack.note("no workspace can be written")
-        away = cases.rename(cases.with_name("cases.away"))
-        cases.write_text("")
+        stack.note(f"nothing can be written to {folder}")
+        away = place.rename(place.with_name(f"{folder}.away"))
+        place.write_text("")
         await asyncio.sleep(seconds)
-        cases.unlink()
-        away.rename(cases)
-    stack.note("workspaces can be written again")
+        place.unlink()
+        away.rename(place)
+    stack.note(f"{folder} can be written again")
+
+
+async def mount_full_disk(place: Path, options: str) -> bool:
+    return await _run("mount", "-t", "tmpfs", "-o", f"size=4k,{options}", "tmpfs", str(place))
+
+
+async def unmount(place: Path) -> None:
+    await _run("umount", "--lazy", str(place))
 
 
 async def _run(*command: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
+from unittest.mock import patch
 
 import psutil  # type: ignore[import-untyped]
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
@@ -12,6 +13,8 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, Workfl
 from tests.chaos.faults import EndedRun, cli_processes
 from tests.chaos.oracle import Fault
 from tests.chaos.stack import ChaosStack
+from tests.chaos.worker import MENDING
+from threadline.threads import model as thread_model
 from threadline.threads.contract import CATCH_UP_ID, SWEEP_ID
 from threadline.wiring.temporal import replayer
 
@@ -36,7 +39,9 @@ async def judge_runs(
     stack: ChaosStack, runs: Sequence[WorkflowExecution], terminated: Sequence[EndedRun]
 ) -> list[Fault]:
     """Return runs that did not end well, tasks that failed, and histories that do not replay."""
-    return [*judge_ends(runs, terminated), *await judge_histories(await histories_of(stack, runs))]
+    histories = await histories_of(stack, runs)
+    with patch.multiple(thread_model, **MENDING):
+        return [*judge_ends(runs, terminated), *await judge_histories(histories)]
 
 
 def judge_ends(

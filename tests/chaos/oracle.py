@@ -19,6 +19,7 @@ from threadline.threads.model import ABSENT, MessageKind
 from threadline_devstack.slack import identity
 
 _CASE_WORD = re.compile(r"\bw\d\d+[a-z]\w*")
+_OF_THE_INSTALLATION = re.compile(r"disk|space left|\bgit\b|clone|fetched|workspace", re.IGNORECASE)
 _CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
 _BY_OPERATOR = answers.stopped_text([], by_admin=True).removesuffix(" Nothing was done yet.")
 """How the answer of a turn begins that an operator has stopped."""
@@ -44,8 +45,8 @@ class Fault:
 def judge(evidence: Evidence) -> list[Fault]:
     """Return everything that is not as it must be in the database, in Slack and in the repository."""
     rules = (
-        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired, _mixed_up),
-        *(_case_ends, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
+        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired, _mixed_up, _told_to_admin),
+        *(_case_ends, _given_up, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
         *(_numbers, _use, _verdicts, _asked, _order, _turns, _answers, _answer_posts),
         *(_tool_effects, _journal, _stops, _handovers),
     )
@@ -194,6 +195,19 @@ def _mixed_up(evidence: Evidence) -> Iterator[Fault]:
                 yield Fault(turn.thread, f"turn {turn.turn} has read {word}, which was said in {place}")
 
 
+def _told_to_admin(evidence: Evidence) -> Iterator[Fault]:
+    """The admin is told once of each fault of the installation, and once of its end, in the admin's channel."""
+    told = Counter(key_of(post) for post in evidence.posts if post.channel == identity.ESCALATIONS)
+    for row in evidence.installation_faults:
+        begun, over = told[f"fault:{row.id}"], told[f"fault:{row.id}:over"]
+        name = f"{row.kind} {row.subject}".strip()
+        if begun > 1 or over > 1:
+            yield Fault("", f"the admin was told {begun} times of {name}, and {over} times of its end")
+        if not (begun or over) or (row.told_open and not row.over and not begun) or (row.over and not over):
+            end = "is over" if row.over else "is not over"
+            yield Fault("", f"{name} {end}, and the admin was told {begun} times of it, and {over} times of its end")
+
+
 # -- rules for cases -------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +217,13 @@ def _case_ends(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(row.thread, f"was left {row.status}")
     for row in evidence.running_turns:
         yield Fault(row.thread, f"turn {row.turn} is still claimed")
+
+
+def _given_up(evidence: Evidence) -> Iterator[Fault]:
+    """No case goes to people because a disk is full, or the repository cannot be fetched: that waits for the admin."""
+    for turn in evidence.case_turns:
+        if turn.failure and _OF_THE_INSTALLATION.search(turn.failure):
+            yield Fault(turn.thread, f"turn {turn.turn} was given up for a fault of the installation: {turn.failure}")
 
 
 def _case_use(evidence: Evidence) -> Iterator[Fault]:

@@ -151,17 +151,20 @@ PROCESSES = tuple(f"{verb} {target}" for verb in ("kill", "stop") for target in 
 SLACK = (
     *("duplicates", "late and out of order", "answers lost after storing", "slow answers", "rate limits"),
     *("errors before storing", "socket refreshed", "socket cut", "equal timestamps", "slack gives up"),
-    "slack forgets",
+    *("slack forgets", "invalid auth"),
 )
 MODEL = ("model overloaded", "model slow", "model breaks off", "disk full")
 TEMPORAL = ("results late and lost", "cancel", "terminate")
-KINDS = (*PROCESSES, *SLACK, *MODEL, *TEMPORAL)
+ABSENT = ("agents away",)
+"""No worker serves the agents' queue for longer than people are left without a word."""
+KINDS = (*PROCESSES, *SLACK, *MODEL, *TEMPORAL, *ABSENT)
 REAL_ONLY = ("kill cli",)
 """Behind a scripted turn there is no CLI to kill."""
 ALL_KINDS = (*KINDS, *REAL_ONLY)
 CONVERSATION_ENDS = ("cancel a conversation", "terminate a conversation")
 """Runs have these by chance, beside the kinds that their seed chooses."""
-LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - {"socket refreshed", "socket cut", "slack forgets"})
+_STRIKING = {"socket refreshed", "socket cut", "slack forgets", "invalid auth"}
+LASTING = frozenset({*SLACK, *MODEL, "results late and lost"} - _STRIKING)
 """Faults that last as long as people write. The others strike at a moment."""
 
 _AGENT_DEPENDENT = frozenset(

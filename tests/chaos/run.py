@@ -39,6 +39,11 @@ WHERE status = 'resolved' AND c.channel || ':' || c.thread_ts = ANY(:places)
   AND NOT EXISTS (SELECT FROM posts p
                   WHERE p.ts IS NOT NULL AND p.key = c.bug_id || ':closing:' || c.closings || ':' || c.channel)
 """)
+_UNTOLD_FAULTS = text("""
+SELECT count(*) FROM installation_faults
+WHERE (resolved_at IS NULL AND NOT told_open) OR (resolved_at IS NOT NULL AND NOT told_over)
+""")
+"""The admin is told that a fault is over once that has settled."""
 _UNFINISHED_CONVERSATIONS = text("""
 SELECT count(*) FROM conversations c WHERE c.channel || ':' || c.thread_ts = ANY(:places) AND (
     EXISTS (SELECT FROM conversation_messages m
@@ -82,7 +87,7 @@ async def play(stack: ChaosStack, plan: Plan, longest: float = LONGEST) -> Outco
             together.create_task(people.play())
             together.create_task(faults.play())
     finally:
-        faults.end()
+        await faults.end()
     settling = _Settling(stack, people)
     found = await settling.wait(longest * (2 if plan.real else 1))
     evidence = await evidences.gather(stack, people, faults, settling.written, since)
@@ -171,7 +176,7 @@ class _Settling:
         """Count the threads in which something is due, and resolve the cases that are with people.
 
         A case is open, not there yet, or its end is not told yet. In a conversation a message waits for its answer, or
-        an answer for being posted.
+        an answer for being posted. Of a fault of the installation the admin is to be told.
         """
         cases = {"places": [each.place for each in self._people.cases]}
         conversations = {"places": [each.place for each in self._people.conversations]}
@@ -179,6 +184,7 @@ class _Settling:
             known = list(await tx.execute(evidences.CASES, cases))
             due = int(await tx.scalar(_UNSAID_ENDS, cases) or 0)
             due += int(await tx.scalar(_UNFINISHED_CONVERSATIONS, conversations) or 0)
+            due += int(await tx.scalar(_UNTOLD_FAULTS) or 0)
         unresolved = [row for row in known if row.status != "resolved"]
         for row in unresolved:
             if row.escalated and row.status in ("escalated", "pending_verification"):

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -24,6 +25,9 @@ from threadline.conversations.model.answers import NO_REPLY
 from threadline.db.agent_role import agent_database
 from threadline.db.engine import Database
 from threadline.errors import Transient
+from threadline.forge import remotes
+from threadline.forge.git import Git
+from threadline.forge.mirrors import Mirrors
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentStore, AttachedFile, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspaces, sweep_periodically
@@ -49,6 +53,10 @@ CREATE_ITEMS = "estimates_createWbsItems"
 POST_SUMMARY = "slack_post_summary"
 POSTED = "posted into the thread now"
 """The result of the call that ends an operator's turn contains this."""
+FULL_DISK = "full-disk"
+"""The folder on which a full file system is mounted while the disk is full."""
+_AT_GIT = 0.7
+"""Share of the turns on a full disk that get as far as git."""
 _READS_ON = 0.2
 """Share of the agent's turns that read the next message as well, as the real agent does through its tool."""
 _ACTIONS = {Action.POST_FINDINGS: 60, Action.ASK_REPORTER: 20, Action.RESOLVED: 15, Action.ESCALATE: 5}
@@ -96,14 +104,17 @@ class ScriptedActivities(LiveAgentActivities):
     The turn reports the messages it has seen, chooses its action at random, and fails at the given rates.
     """
 
-    def __init__(self, database: Database, workspaces: Workspaces, root: Path, home: Path) -> None:
+    def __init__(self, database: Database, workspaces: Workspaces, settings: RepositorySettings) -> None:
         super().__init__(database, workspaces, cast(Any, None))  # no agent is used
-        self._root, self._home = root, home
+        self._root, self._home = settings.workspace_root, settings.home
+        self._repositories = remotes.repositories_by_name(settings.repo)
 
     async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
         rates = FaultRates.read(self._home)
         random = seeded_random(f"{rates.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}")
-        self._write_workspace(claim, full=random.random() < rates.disk_full)
+        if random.random() < rates.disk_full:
+            await self._meet_full_disk(claim, random)
+        self._write_workspace(claim)
         await asyncio.sleep(random.uniform(0.1, rates.longest))
         chance = random.random()
         for share, error in (
@@ -121,9 +132,19 @@ class ScriptedActivities(LiveAgentActivities):
         assert outcome.action
         return TurnEnded(outcome.action)
 
-    def _write_workspace(self, claim: TurnClaim, *, full: bool) -> None:
-        if full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    async def _meet_full_disk(self, claim: TurnClaim, random: Random) -> None:
+        """Fail as the product does: at the first file, or where git makes or clones a mirror on the full disk."""
+        if random.random() < _AT_GIT:
+            folder = self._home / FULL_DISK / claim.bug_id
+            mirrors = Mirrors(folder, self._repositories, Git())
+            try:
+                for name in self._repositories:
+                    await mirrors.commit(name)  # works where the harness has no right to mount a full disk
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _write_workspace(self, claim: TurnClaim) -> None:
         folder = self._root / "cases" / claim.bug_id
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "notes").write_text(f"turn {claim.turn}, attempt {claim.attempt}")
@@ -134,13 +155,12 @@ async def scripted_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[tuple[ScriptedActivities, Database]]:
     """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
-    root = repository.workspace_root
     url, pool_size = settings.agent_database_url.get_secret_value(), 2 * settings.agent_slots + 2
     async with agent_database(url, pool_size=pool_size) as database:
-        workspaces = Workspaces(root, repository.repo)
+        workspaces = Workspaces(repository.workspace_root, repository.repo)
         # Removes the workspace of a run that is terminated before its cleanup.
         async with sweep_periodically(workspaces, AgentStore(database).open_cases, agent_worker.SWEEP):
-            yield ScriptedActivities(database, workspaces, root, repository.home), database
+            yield ScriptedActivities(database, workspaces, repository), database
 
 
 def _outcome(request: TurnRequest, claim: TurnClaim, random: Random) -> TurnOutcome:

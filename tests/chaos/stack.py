@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -49,8 +49,13 @@ LIMITS = {
     "THREADLINE_CONVERSATION_IDLE_TIMEOUT": "2s",
     "THREADLINE_CONVERSATION_CHANNELS": identity.GENERAL,
     "THREADLINE_MUTATIONS_PER_MINUTE": "1000",
+    "THREADLINE_WORKER_PATIENCE": "4s",
 }
 """Short enough for silence to end waits, and the cases themselves, during the run."""
+
+
+SHORT_POLLS: Mapping[str, object] = {"matching.longPollExpirationInterval": '"4s"'}
+"""A worker that is there asks Temporal for work every 4 s, so that an absent one is noticed soon."""
 
 
 class Clock:
@@ -70,6 +75,7 @@ class ChaosStack:
 
     limits: ClassVar[dict[str, str]] = LIMITS
     model_class: ClassVar[type[ModelSandbox]] = ModelSandbox
+    server_options: ClassVar[Mapping[str, object]] = {**temporal.UNHURRIED, **SHORT_POLLS}
     ready_within: ClassVar[float] = 60.0
     """Seconds within which a process must be ready."""
 
@@ -108,7 +114,7 @@ class ChaosStack:
             )
             model = await opened.enter_async_context(cls.model_class.running())
             server, databases = await asyncio.gather(
-                temporal.start(family, home.root, ports, machine),
+                temporal.start(family, home.root, ports, machine, cls.server_options),
                 postgres.start(family, home.root, ports, machine),
             )
             make_sample_repository(home.repository)
@@ -167,6 +173,14 @@ class ChaosStack:
         async with self._hold(name):
             self.note(f"stop {name}")
             await self.family.stop(name)
+            await self._restart(name)
+
+    async def send_away(self, name: str, seconds: float) -> None:
+        """Stop it, and start it again only after a while."""
+        async with self._hold(name):
+            self.note(f"{name} is away for {seconds:.0f} s")
+            await self.family.stop(name)
+            await asyncio.sleep(seconds)
             await self._restart(name)
 
     @property

@@ -5,13 +5,21 @@ from random import Random
 
 from threadline_devstack.slack.faults import CallFault, CallFaultKind, DeliveryPlan
 
+REFUSED_TOKEN = ("invalid_auth", "token_revoked")
+"""Slack refuses every call of the bot, and no call of the app."""
+REFUSED_POST = ("not_in_channel", "missing_scope")
+"""Slack refuses the bot's messages alone."""
+REFUSALS = (*REFUSED_TOKEN, *REFUSED_POST)
+_POST, _OF_THE_APP, _SCOPE = "chat.postMessage", "apps.connections.open", "chat:write"
 
-@dataclass(frozen=True)
+
+@dataclass
 class Weather:
     """What happens by chance, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
 
     `dice` throws the same again for the same seed. `seconds` is the longest delay of a delivery (which is also how
-    deliveries come out of order), `silence` the delay of an answer that is `slow`.
+    deliveries come out of order), `silence` the delay of an answer that is `slow`. `refused` is one of `REFUSALS`, or
+    empty.
     """
 
     dice: Random
@@ -24,12 +32,16 @@ class Weather:
     error_after: float = 0.0
     slow: float = 0.0
     silence: float = 4.0
+    refused: str = ""
     methods: frozenset[str] = field(
         default=frozenset({"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"})
     )
 
     def call(self, method: str) -> CallFault | None:
         """What happens to one call."""
+        if self._is_refused(method):
+            needed = _SCOPE if self.refused == "missing_scope" else ""
+            return CallFault("refused", error=self.refused, needed=needed)
         if method not in self.methods:
             return None
         thrown = self.dice.random()
@@ -46,6 +58,11 @@ class Weather:
         copies = 2 if self.dice.random() < self.duplicated else 1
         late = self.dice.random() < self.delayed
         return DeliveryPlan(copies, self.dice.uniform(0, self.seconds) if late else 0.0)
+
+    def _is_refused(self, method: str) -> bool:
+        if self.refused in REFUSED_TOKEN:
+            return method != _OF_THE_APP
+        return bool(self.refused) and method == _POST
 
     def _kinds(self) -> tuple[tuple[CallFaultKind, float, float], ...]:
         return (

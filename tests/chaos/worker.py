@@ -28,7 +28,7 @@ from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import client, history
-from threadline.threads import absence_store, outbox
+from threadline.threads import absence_store, fault_store, outbox, queues
 from threadline.threads import model as thread_model
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
@@ -60,6 +60,14 @@ ANSWER_GRACE = 20.0
 """The sweep posts what finished longer ago and was not posted."""
 
 
+MENDING: dict[str, Any] = {"FIRST_MENDING_DELAY": 0.5, "LONGEST_MENDING_DELAY": 2.0}
+"""Seconds between two attempts at what waits for the admin. A replay needs the same ones."""
+POLLER_TIMEOUT = 12.0
+"""A worker that has not polled for so long is taken for gone: see `SHORT_POLLS`."""
+FAULT_SETTLED = 5.0
+"""Seconds after its end in which a fault that returns is the same one. After that the admin is told that it is over."""
+
+
 def shorten_waits() -> None:
     """Shorten the product's waits in this process together, so that their order stays what it must be."""
     for name, given in options_by_name(*CONTRACTS).items():
@@ -76,6 +84,10 @@ def shorten_waits() -> None:
     _replace(client, CALL_TIMEOUT=CALL)
     turns.LEASE, turns.RENEW_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     thread_model.FIRST_DELAY, thread_model.LONGEST_DELAY = 0.5, 2.0
+    _replace(thread_model, **MENDING)
+    _replace(queues, POLLER_TIMEOUT=POLLER_TIMEOUT)
+    _replace(fault_store, SETTLED=FAULT_SETTLED)
+    _replace(workers, REFRESH_INTERVAL=2.0)
     workers.GRACE = 3
     agents.SWEEP = 5.0
     case_posts.ANSWER_GRACE = ANSWER_GRACE

@@ -8,6 +8,7 @@ from sqlalchemy import event
 from bench.talk import SwiftModel
 from tests.chaos.scripted import names
 from tests.chaos.stack import CORES, LIMITS, ChaosStack
+from threadline_devstack import temporal
 from threadline_devstack.models.request import ModelRequest
 from threadline_devstack.models.script import ScriptAnswer, ScriptReply
 from threadline_devstack.processes import HOST, FreePorts
@@ -42,6 +43,7 @@ class ScaleStack(ChaosStack):
 
     limits: ClassVar = {name: LIMITS[name] for name in ("THREADLINE_ONCALL", "THREADLINE_LOG_LEVEL")}
     """Of those of the chaos the ones that shorten nothing."""
+    server_options = temporal.UNHURRIED
     model_class = ReadingModel
     ready_within = 600.0
     """A worker that starts beside ten thousand busy threads takes its time."""

@@ -15,13 +15,15 @@ class CallFault:
 
     With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
     is the most that a page shows for `short`. `login`: a download shows the page that asks to sign in, as Slack does
-    for a token without `files:read`. `refused`: the call did nothing, and answers with `error`.
+    for a token without `files:read`. `refused`: the call did nothing, and answers with `error`; `needed` is the scope
+    that Slack names with `missing_scope`.
     """
 
     kind: CallFaultKind
     seconds: float = 0.0
     items: int = 0
     error: str = ""
+    needed: str = ""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class WebApi:
             await asyncio.sleep(fault.seconds)
             return _broken()
         if fault and fault.kind == "refused":
-            return JSONResponse({"ok": False, "error": fault.error})
+            needed = {"needed": fault.needed} if fault.needed else {}
+            return JSONResponse({"ok": False, "error": fault.error} | needed)
         answer = await self._answer(method, request, fault.items if fault and fault.kind == "short" else None)
         if fault and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)
