@@ -13,7 +13,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import pytest_asyncio
 
-from tests.chaos import live_checks, timeline
+from tests.chaos import live_checks, oracle, timeline
 from tests.chaos.evidence import Evidence
 from tests.chaos.oracle import Fault, judge
 from tests.chaos.people import RelayedHandover, Written
@@ -325,6 +325,45 @@ async def test_oracle_sees_a_fix_pushed_twice_or_nowhere_and_a_missing_file(faul
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def outcome(stack: ChaosStack) -> AsyncIterator[Outcome]:
     yield await play(stack, plan_of(4, threads=8, kinds=("duplicates",)))
+
+
+FAULT_ROW = SimpleNamespace(id=7, kind="no_worker", subject="agents", told_open=True, told_over=False, over=False)
+TOLD, TOLD_OVER = (_post(f"fault:7{end}", channel=identity.ESCALATIONS) for end in ("", ":over"))
+ELSEWHERE = _post("fault:7")
+OVER: Changes = {"over": True, "told_over": True}
+
+
+@pytest.mark.parametrize(
+    ("posts", "row", "fault"),
+    [
+        ([TOLD], {}, ""),
+        ([TOLD, TOLD_OVER], OVER, ""),
+        ([TOLD_OVER], OVER | {"told_open": True}, ""),
+        ([TOLD, TOLD], {}, "told 2 times of no_worker agents, and 0 times of its end"),
+        ([TOLD, TOLD_OVER, TOLD_OVER], OVER, "told 1 times of no_worker agents, and 2 times of its end"),
+        ([], {"told_open": False}, "no_worker agents is not over, and the admin was told 0 times of it"),
+        ([ELSEWHERE], {}, "no_worker agents is not over, and the admin was told 0 times of it"),
+        ([TOLD], {"over": True}, "no_worker agents is over, and the admin was told 1 times of it, and 0 times"),
+    ],
+)
+async def test_oracle_counts_what_the_admin_was_told(posts: list[Post], row: Changes, fault: str) -> None:
+    found = _judged(Evidence({}, posts, installation_faults=[_changed(FAULT_ROW, **row)]))
+    assert fault in found
+    assert bool(found) is bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("failure", "given_up"),
+    [
+        ("git init failed: No space left on device", True),
+        ("The disk under the agent's workspaces is full: free some space there.", True),
+        ("The repository shop cannot be fetched", True),
+        ("The worker that ran this step was lost.", False),
+    ],
+)
+async def test_oracle_sees_a_case_that_was_given_up_for_the_installation(failure: str, given_up: bool) -> None:
+    turn = SimpleNamespace(thread="BUG-1", turn=1, failure=failure, action="", result={}, read_seqs=[], next_step="")
+    assert bool([*oracle._given_up(Evidence({}, case_turns=[turn]))]) is given_up
 
 
 def _with_written(whole: Evidence, **values: Any) -> Changes:
