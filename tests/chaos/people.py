@@ -95,6 +95,8 @@ class PlayedThread:
     about_rfp: bool = False
     editable: list[SandboxMessage] = field(default_factory=list)
     """What may still be edited or deleted. The root is never deleted, and nothing that was said twice is changed."""
+    is_shared: bool = False
+    """The colleague has written in it."""
     last: SandboxMessage | None = None
     """The author's last message in a conversation, if it is still there and unchanged."""
 
@@ -157,7 +159,7 @@ class People:
             Action.ATTACHES: self._attach,
             Action.MEDDLES: self._meddle,
             Action.CLOSES: lambda thread, _: self._say(thread, thread.author, "never mind", MessageKind.CLOSE),
-            Action.STOPS: lambda thread, _: self._say(thread, thread.author, "stop, please", MessageKind.STOP),
+            Action.STOPS: lambda thread, _: self._stop(thread),
             Action.STOP_SIGN: lambda thread, _: self._put_stop_sign(thread),
             Action.REPEATS: lambda thread, _: self._repeat(thread),
             Action.EDITS: self._edit,
@@ -341,6 +343,7 @@ class People:
     ) -> SandboxMessage:
         message = self._post(thread, user, text, files)
         self._keep(thread, message, kind)
+        thread.is_shared = thread.is_shared or user == thread.colleague
         if kind == MessageKind.MESSAGE:
             thread.editable.append(message)
             thread.last = message if user == thread.author else thread.last
@@ -360,6 +363,11 @@ class People:
 
     def _meddle(self, thread: PlayedThread, step: Step) -> None:
         self._post(thread, identity.BYSTANDER, _CASE_TEXTS[step.action].format(step.word))
+
+    def _stop(self, thread: PlayedThread) -> None:
+        """Stop the bot, which is called where a colleague takes part: without that, such a word may be for people."""
+        call = f"{CALL} " if thread.is_shared else ""
+        self._say(thread, thread.author, f"{call}stop, please", MessageKind.STOP)
 
     def _put_stop_sign(self, thread: PlayedThread) -> None:
         said = thread.last
