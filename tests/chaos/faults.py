@@ -52,7 +52,7 @@ _RATES = {
     "model overloaded": {"overloaded": 0.25},
     "model slow": {"longest": 3.0},
     "model breaks off": {"broken_off": 0.15, "lost_before": 0.1, "lost_after": 0.1},
-    "disk full": {"disk_full": 0.15},
+    "disk full": {"disk_full": 0.25},
     "results late and lost": {"result_delay": 0.5, "result_lost": 0.05},
 }
 _FULL_DISKS = ("nr_inodes=1", "nr_inodes=3", "nr_inodes=5", "nr_inodes=8", "nr_inodes=64")
