@@ -1,12 +1,16 @@
 """Posts of a case that Slack refuses until an admin mends something: the case waits, and its status says so."""
 
+from dataclasses import replace
+
 import pytest
+from sqlalchemy import text
 
 from tests.support.case_scene import CaseScene, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.model import Action
-from threadline.threads.model import MessageKind
-from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
+from threadline.slack.model import FileRef
+from threadline.threads.model import MessageKind, SenderType
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
@@ -124,3 +128,45 @@ async def test_findings_that_slack_never_takes_are_not_said_to_be_posted(start_c
         await scene.until_status("investigating", "pending_verification")
         await scene.until_said("could not be posted in the developers' channel")
         assert (await scene.transitions())[-1].reason == "findings_refused"
+
+
+async def attach(scene: CaseScene) -> None:
+    file = scene.slack.workspace.add_file("log.txt", REPORTER, b"It broke at noon.")
+    report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "See the log", scene.thread.ts)
+    await scene.send(replace(report, files=(FileRef(file.id, "log.txt", "text/plain", 17),)))
+
+
+async def is_stored(scene: CaseScene) -> bool:
+    return bool(await files(scene))
+
+
+async def files(scene: CaseScene) -> list[tuple[bytes | None, str]]:
+    async with scene.database.begin() as tx:
+        rows = await tx.execute(text("SELECT content, error FROM attachments"))
+    return [(each.content, each.error or "") for each in rows]
+
+
+@pytest.mark.parametrize("error", ["invalid_auth", "token_revoked", "account_inactive", "ekm_access_denied"])
+async def test_file_is_fetched_once_slack_takes_the_bot_again(start_case: StartCase, error: str) -> None:
+    async with start_case(outcome(POST), server=skipping_time) as scene:
+        scene.slack.faults.denied = error
+        await attach(scene)
+        await scene.until(lambda: is_stored(scene), "the case is there")
+        await scene.later(hours=2)
+        await scene.until_quiet()
+        assert (await files(scene), scene.agent.requests) == ([(None, "")], [])
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        await scene.until_status("investigating", "pending_verification")
+        assert await files(scene) == [(b"It broke at noon.", "")]
+
+
+@pytest.mark.parametrize("error", ["missing_scope", "access_denied", "file_not_found"])
+async def test_file_that_slack_alone_refuses_holds_up_no_turn(start_case: StartCase, error: str) -> None:
+    async with start_case(outcome(POST)) as scene:
+        scene.slack.faults.refuse("files.info", error, 20)
+        await attach(scene)
+        await scene.until_status("investigating", "pending_verification")
+        ((content, why),) = await files(scene)
+        assert content is None
+        assert why

@@ -18,9 +18,10 @@ from threadline.errors import INVESTIGATION, IllegalTransition, Mendable, Perman
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
+from threadline.slack.errors import translated
 from threadline.slack.files import download_readable
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import AuthorRefusal, Thread, clean_text, is_app_id
+from threadline.slack.model import ACCESS_FAULT, AuthorRefusal, Thread, clean_text, is_app_id
 from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -155,7 +156,8 @@ class LiveCaseActivities(CaseActivities):
         return None if isinstance(checked, AuthorRefusal) else checked
 
     async def fetch_attachments(self, bug_id: str) -> None:
-        """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
+        """A file that cannot be had is noted with the reason, which the agent reads instead of it. While Slack refuses
+        the bot as a whole, no file is given up."""
         async with self.database.begin() as tx:
             pending = await CaseMessageStore(tx).pending_files(bug_id)
         for identity, file_id in pending:
@@ -170,12 +172,19 @@ class LiveCaseActivities(CaseActivities):
         try:
             content = await download_readable(self.slack.client, file_id)
         except (Permanent, Transient) as error:
+            if isinstance(error, Mendable) and error.kind == ACCESS_FAULT:
+                await self._check_bot_is_accepted()
             if isinstance(error, Permanent) or activity.info().attempt >= contract.FETCH_ATTEMPTS:
                 async with self.database.begin() as tx:
                     await CaseMessageStore(tx).fail_file(identity, str(error))
             return
         async with self.database.begin() as tx:
             await CaseMessageStore(tx).store_file(identity, content)
+
+    async def _check_bot_is_accepted(self) -> None:
+        """Raise `Mendable` where Slack refuses the bot as a whole, and not one file alone."""
+        async with translated("the bot"):
+            await self.slack.client.auth_test()
 
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
         async with self.database.begin() as tx:

@@ -275,7 +275,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         bug_id, budget = self.case.bug_id, RetryBudget()
         while True:
             if self.case.attachments_pending:
-                await attempt(CaseActivities.fetch_attachments, bug_id, summary="fetch attachments")
+                await self._fetch_attachments()
             if self._closing:
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
@@ -293,6 +293,21 @@ class BugInvestigationWorkflow(ThreadHandler):
             if broken and budget.mendable == 1:
                 await self._notice(NoticeKind.WAITS_FOR_MENDING, number)
             await pause(delay, lambda: self._closing, "wait before the next attempt")
+
+    async def _fetch_attachments(self) -> None:
+        """While Slack refuses the bot, wait for the files: it takes no post of the turn either."""
+        refusals = 0
+        while not self._closing:
+            try:
+                fetch = CaseActivities.fetch_attachments
+                await attempt_unless_mendable(fetch, self.case.bug_id, summary="fetch attachments")
+            except NotMended as refused:
+                refusals += 1
+                self._trouble = f"Slack refuses its files; they are fetched once it gives them. {refused}"
+                self._show()
+                await pause(mending_delay(refusals), lambda: self._closing, "until Slack may give the files")
+            else:
+                return
 
     async def _attempt_turn(self, number: int) -> Fault | None:
         """Have the agents' worker run the turn once. A close interrupts it, and settling takes its claim away."""
