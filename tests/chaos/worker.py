@@ -26,6 +26,7 @@ from threadline.cli import process
 from threadline.cli.main import exit_now
 from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
+from threadline.handovers import workflow as handover_workflow
 from threadline.investigator import activities as turns
 from threadline.slack import client, history
 from threadline.threads import absence_store, fault_store, outbox, queues
@@ -79,6 +80,7 @@ def shorten_waits() -> None:
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
     _replace(conversation_workflow, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
+    _replace(handover_workflow, SEND_AGAIN=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
     _replace(outbox, RESEND_AFTER=RESEND, RESEND_ROOT_AFTER=RESEND)
     _replace(client, CALL_TIMEOUT=CALL)
