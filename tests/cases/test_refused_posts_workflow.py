@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from tests.support.case_scene import CaseScene, StartCase, outcome
+from tests.support.case_scene import REPORTER, CaseScene, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.model import Action
 from threadline.slack.model import FileRef
 from threadline.threads.model import MessageKind, SenderType
-from threadline_devstack.slack.identity import ESCALATIONS, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
 
@@ -105,6 +105,43 @@ async def test_people_are_called_once_their_channel_works(start_case: StartCase)
         await scene.until_status("investigating", "escalated")
         assert scene.times_said("needs a person", ESCALATIONS) == 1
         assert scene.times_said("could not call anyone") == 1
+
+
+@pytest.mark.parametrize("mended", [[ESCALATIONS], [ESCALATIONS, REPORTS], [REPORTS, ESCALATIONS]])
+async def test_people_are_called_after_a_question_was_asked_meanwhile(start_case: StartCase, mended: list[str]) -> None:
+    async with start_case(outcome(ESCALATE), outcome(ASK), server=skipping_time) as scene:
+        archive(scene, ESCALATIONS)
+        await scene.report()
+        await scene.until_said("could not call anyone")
+        await until_refused(scene)
+        words = "it also happens on Mondays"
+        posted = scene.slack.workspace.post(REPORTS, REPORTER, words, thread_ts=scene.thread.ts)
+        for channel in mended:
+            archive(scene, channel)
+        await scene.send(scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, words, posted.ts))
+        await until_refused(scene, 2)
+        for channel in mended:
+            archive(scene, channel, archived=False)
+            await scene.later(minutes=50)
+            await scene.until_quiet()
+        assert await scene.statuses() == ["new", "investigating", "awaiting_reporter"]
+        assert scene.times_said("needs a person", ESCALATIONS) == 1
+        assert scene.times_said("Which browser?") == 1
+
+
+async def test_close_after_a_question_drops_the_call_for_people(start_case: StartCase) -> None:
+    async with start_case(outcome(ESCALATE), outcome(ASK), server=skipping_time) as scene:
+        archive(scene, ESCALATIONS)
+        await scene.report()
+        await scene.until_said("could not call anyone")
+        await until_refused(scene)
+        await scene.reporter("it also happens on Mondays")
+        await scene.until_status("investigating", "awaiting_reporter")
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        await scene.until_status("awaiting_reporter", "resolved")
+        archive(scene, ESCALATIONS, archived=False)
+        assert await scene.result() == "resolved"
+        assert scene.times_said("needs a person", ESCALATIONS) == 0
 
 
 async def test_end_that_slack_refuses_is_told_later(start_case: StartCase) -> None:

@@ -369,6 +369,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         turn = TurnRef(self.case.bug_id, self.case.turn)
         unsaid = await self._say_unsaid()
         if settled.action is Action.ASK_REPORTER:
+            await self._try_earlier_turns()  # the question is for another channel, and does not wait for them
             if unsaid:
                 raise NotMended(unsaid)  # the question is for the same channel, and comes after it
             await self._ask_reporter(turn)
@@ -416,6 +417,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._resume_action()
         else:
             await self._say_unsaid()
+            await self._try_earlier_turns()
         if not self._post_again_at:
             self._refusals = 0
 
@@ -430,6 +432,13 @@ class BugInvestigationWorkflow(ThreadHandler):
                 return str(refused)
             self.state.unsaid.remove(unsaid)
         return ""
+
+    async def _try_earlier_turns(self) -> None:
+        """Post what earlier turns owe; the posts that are refused again are tried later."""
+        try:
+            await self._post_earlier_turns()
+        except NotMended as refused:
+            self._wait_until_mended(str(refused))
 
     async def _post_earlier_turns(self) -> None:
         for owed in list(self.state.unposted):
