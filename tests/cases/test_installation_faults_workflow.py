@@ -1,11 +1,19 @@
 """Faults of the installation while a case is investigated: the case waits, the admin is told, nobody is called."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from tests.support.case_scene import HeldTurn, StartCase, outcome
+from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
-from threadline.cases.model import Action, CaseLimits
+from threadline.cases.model import Action, CaseLimits, TurnEnded, session_id
+from threadline.cases.store.messages import CaseMessageStore
+from threadline.db.engine import Database
 from threadline.errors import Mendable, Permanent
+from threadline.investigator.store import AgentStore, TurnClaim
+from threadline.slack.model import Thread
+from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 
@@ -57,22 +65,92 @@ async def test_text_of_an_exception_never_reaches_slack(start_case: StartCase, t
         assert [leak for leak in LEAKS if leak in said] == []
 
 
-async def test_case_tells_once_that_it_waits_for_the_agents_worker(
-    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def unserved(*_: object) -> bool:
-        return False
+class AwayWorker:
+    """Temporal lists no poller of the agents' queue after `looks_served` looks, and turns begin only once `back` is
+    set."""
 
-    monkeypatch.setattr("threadline.wiring.workers.is_served", unserved)
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.back, self.looked_for = asyncio.Event(), asyncio.Event()
+        self.looks_served = 0
+        self._patch = patch
+        patch.setattr("threadline.wiring.workers.is_served", self._is_served)
+
+    async def _is_served(self, *_: object) -> bool:
+        self.looked_for.set()
+        self.looks_served -= 1
+        return self.looks_served >= 0
+
+    def hold_claims(self, turns: AgentStore) -> None:
+        claim = turns.claim
+
+        async def once_back(*args: Any) -> TurnClaim | TurnEnded:
+            await self.back.wait()
+            return await claim(*args)
+
+        self._patch.setattr(turns, "claim", once_back)
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> AwayWorker:
+    return AwayWorker(monkeypatch)
+
+
+async def until_only_the_turn_runs(scene: CaseScene) -> None:
+    async def alone() -> bool:
+        described = (await scene.handle.describe()).raw_description
+        running = [each.activity_type.name for each in described.pending_activities]
+        return running == ["run_agent_investigation"] and not described.HasField("pending_workflow_task")
+
+    await scene.until(alone, "nothing but the turn runs")
+
+
+WAITS = "because my worker is not running"
+
+
+async def test_case_tells_once_that_it_waits_for_the_agents_worker(start_case: StartCase, away: AwayWorker) -> None:
+    async with start_case(limits=CaseLimits(worker_patience=2.0)) as scene:
+        away.hold_claims(scene.agent.turns)
+        await scene.report()
+        await scene.until_said(WAITS)
+        assert scene.times_said(WAITS) == 1
+        assert scene.times_said("--queue agents", ESCALATIONS) == 1, "the admin reads this channel"
+        away.back.set()
+        await scene.until_status("investigating", "pending_verification")
+
+
+async def test_worker_that_is_busy_with_the_turn_is_not_taken_for_absent(
+    start_case: StartCase, away: AwayWorker
+) -> None:
     turn = HeldTurn()
     async with start_case(turn, limits=CaseLimits(worker_patience=2.0)) as scene:
         await scene.report()
         await turn.began.wait()
-        await scene.until_said("because my worker is not running")
-        assert scene.times_said("because my worker is not running") == 1
-        assert scene.times_said("--queue agents", ESCALATIONS) == 1, "the admin reads this channel"
+        await away.looked_for.wait()
+        await until_only_the_turn_runs(scene)
         turn.finish.set()
         await scene.until_status("investigating", "pending_verification")
+        assert scene.times_said(WAITS) == 0
+        assert scene.times_said("--queue agents", ESCALATIONS) == 0
+
+
+async def test_worker_that_is_busy_with_other_turns_is_not_taken_for_absent(
+    start_case: StartCase, away: AwayWorker, database: Database, agent_database: Database
+) -> None:
+    async with start_case(limits=CaseLimits(worker_patience=2.0)) as scene:
+        away.hold_claims(scene.agent.turns)
+        thread = Thread(scene.thread.team, scene.thread.channel, "2.000001")
+        report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "Login fails", thread.ts)
+        async with database.begin() as tx:
+            await CaseMessageStore(tx).flush(thread, [report], start_turn=True, number=7)
+        claimed = await AgentStore(agent_database).claim("BUG-7", 1, 1, session_id("BUG-7", 1, 1), 60.0)
+        assert isinstance(claimed, TurnClaim)
+        await scene.report()
+        await away.looked_for.wait()
+        await until_only_the_turn_runs(scene)
+        away.back.set()
+        await scene.until_status("investigating", "pending_verification")
+        assert scene.times_said(WAITS) == 0
+        assert scene.times_said("--queue agents", ESCALATIONS) == 0
 
 
 async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case: StartCase) -> None:
@@ -80,32 +158,24 @@ async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case
     turn = outcome(Action.POST_FINDINGS)
     async with start_case(turn, limits=CaseLimits(worker_patience=2.0), agents_away=True) as scene:
         await scene.report()
-        await scene.until_said("because my worker is not running")
+        await scene.until_said(WAITS)
         await scene.until_said("--queue agents", ESCALATIONS)
         assert scene.agent.requests == []
         async with scene.agents_worker():
             await scene.until_status("investigating", "pending_verification")
-        assert scene.times_said("because my worker is not running") == 1
+        assert scene.times_said(WAITS) == 1
         assert scene.times_said("--queue agents", ESCALATIONS) == 1
         assert scene.times_said("found it", SUMMARIES) == 1
         assert scene.times_said("needs a person", ESCALATIONS) == 0
 
 
-async def test_worker_that_goes_away_after_the_first_look_is_noticed(
-    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_worker_that_goes_away_after_the_first_look_is_noticed(start_case: StartCase, away: AwayWorker) -> None:
     """A turn that waits behind others in the queue was served when it was first looked for."""
-    looks = [True, True]
-
-    async def served(*_: object) -> bool:
-        return bool(looks and looks.pop())
-
-    monkeypatch.setattr("threadline.wiring.workers.is_served", served)
-    turn = HeldTurn()
-    async with start_case(turn, limits=CaseLimits(worker_patience=0.5)) as scene:
+    away.looks_served = 1
+    async with start_case(limits=CaseLimits(worker_patience=0.5)) as scene:
+        away.hold_claims(scene.agent.turns)
         await scene.report()
-        await turn.began.wait()
-        await scene.until_said("because my worker is not running")
-        turn.finish.set()
+        await scene.until_said(WAITS)
+        away.back.set()
         await scene.until_status("investigating", "pending_verification")
-        assert scene.times_said("because my worker is not running") == 1
+        assert scene.times_said(WAITS) == 1

@@ -123,12 +123,19 @@ class LiveCaseActivities(CaseActivities):
             return settled
 
     async def check_agents_worker(self, bug_id: str) -> bool:
-        if self.has_worker is None or await self.has_worker(AGENTS_QUEUE):
+        if await self._agents_worker_lives():
             await self.posts.outbox.recovery.works(NO_WORKER, AGENTS_QUEUE)
             return True
         _log.warning("investigation_waits_for_worker", case=bug_id, queue=AGENTS_QUEUE)
         await self.report_fault(NO_WORKER, AGENTS_QUEUE, _START_WORKER)
         return False
+
+    async def _agents_worker_lives(self) -> bool:
+        """A worker whose slots are all in use asks Temporal for no work, but renews the leases of its turns."""
+        if self.has_worker is None or await self.has_worker(AGENTS_QUEUE):
+            return True
+        async with self.database.begin() as tx:
+            return await CaseLists(tx).turn_runs()
 
     async def end_case(self, request: contract.EndRequest) -> CaseSnapshot:
         async with self.database.begin() as tx:

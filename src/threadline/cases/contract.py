@@ -221,7 +221,8 @@ class CaseActivities(ABC):
     @activity_options(replace(STORE, never_gives_up=False, retry=retry_policy(1, 10, attempts=3)))
     @abstractmethod
     async def check_agents_worker(self, bug_id: str) -> bool:
-        """Ask Temporal whether a worker serves the agents' queue; the admin is told when none does."""
+        """Find out whether a worker serves the agents' queue: it asks Temporal for work, or holds a turn. The admin is
+        told when none does."""
 
 
 class CasePostActivities(ABC):

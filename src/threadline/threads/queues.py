@@ -26,7 +26,8 @@ POLLER_TIMEOUT = 90.0
 
 
 async def is_served(client: Client, queue: str) -> bool:
-    """Whether a worker polled the queue for activities lately. Raises `Transient` when Temporal does not answer."""
+    """Whether a worker polled the queue for activities lately: one whose slots are all in use does not. Raises
+    `Transient` when Temporal does not answer."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),

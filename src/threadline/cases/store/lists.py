@@ -73,6 +73,10 @@ SELECT c.id, c.bug_id, c.escalations AS number, c.severity, p.claimed_at AS star
 FROM cases c JOIN posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
 WHERE c.id > :after AND c.escalated AND c.status <> 'resolved' ORDER BY c.id LIMIT :limit
 """)
+_TURN_RUNS = text("""
+SELECT EXISTS (SELECT FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = c.turn + 1
+               WHERE c.status = 'investigating' AND t.status = 'running' AND t.lease_until > clock_timestamp())
+""")
 _UNPOSTED = text(f"""
 SELECT * FROM (
 SELECT c.id, c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
@@ -220,6 +224,10 @@ class CaseLists(Store):
         will post."""
         which = {"grace": grace, "limit": limit, "after": after, "owed": owed}
         return [MissingAnswer(**row) for row in (await self._tx.execute(_UNPOSTED, which)).mappings()]
+
+    async def turn_runs(self) -> bool:
+        """Whether some agents' worker holds a turn of any case under a live lease."""
+        return bool((await self._tx.execute(_TURN_RUNS)).scalar_one())
 
     async def closing_is_unposted(self, bug_id: str) -> bool:
         """Whether the case has ended, and some thread of it was not told how."""
