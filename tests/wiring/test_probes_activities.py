@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ import psycopg
 import pytest
 from aiohttp import ClientSession
 from sqlalchemy import make_url
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.worker import Worker
 
 from tests.support.postgres import Postgres
 from tests.support.temporal import connect
 from threadline.errors import Permanent
-from threadline.wiring.probes import WorkerHealth
+from threadline.wiring.probes import ActivitySlots, WorkerHealth, polls
+from threadline.wiring.temporal import live_pollers
 from threadline_devstack import environment
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -227,3 +232,42 @@ async def test_health_address_that_is_taken_is_named(unused_tcp_port: int) -> No
         with pytest.raises(Permanent, match="--health: cannot listen"):
             async with WorkerHealth().serving(("127.0.0.1", unused_tcp_port)):
                 pass
+
+
+@workflow.defn(name="HoldsASlot", sandboxed=False)
+class HoldsASlot:
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_activity("hold", start_to_close_timeout=timedelta(minutes=5))
+
+
+async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.wiring.temporal.POLLER_TIMEOUT", 1.0)
+    client, queue = await connect(), "busy-agents"
+    began, free = asyncio.Event(), asyncio.Event()
+    slots, kind = ActivitySlots(1), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+    @activity.defn(name="hold")
+    async def hold() -> None:
+        began.set()
+        await free.wait()
+
+    async def until_no_poll_is_seen() -> None:
+        async with asyncio.timeout(60):
+            while (await live_pollers(client, queue, kind))[1]:  # noqa: ASYNC110 - Temporal sets no event
+                await asyncio.sleep(0.1)
+
+    async with (
+        Worker(client, task_queue=queue, workflows=[HoldsASlot]),
+        Worker(client, task_queue=queue, activities=[hold], max_concurrent_activities=1, interceptors=[slots]),
+    ):
+        ready = polls(client, queue, kind, slots)
+        holding = await client.start_workflow("HoldsASlot", id="holds-a-slot", task_queue=queue)
+        await began.wait()
+        await until_no_poll_is_seen()
+        assert slots.are_full()
+        assert await ready()
+        assert not await polls(client, queue, kind)(), "a worker with a free slot would not be ready"
+        free.set()
+        await holding.result()
+        assert not slots.are_full()

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from aiohttp import web
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from threadline import http_server
 from threadline.db.engine import Database
@@ -33,11 +35,40 @@ def database_answers(database: Database) -> Probe:
     return asked
 
 
-def polls(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> Probe:
-    """Whether Temporal's server sees this client's worker ask for work on its queue."""
+class ActivitySlots(Interceptor):
+    """Counts the activities that a worker runs. `total`: how many it runs at once."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.used = total, 0
+
+    def are_full(self) -> bool:
+        return self.used >= self.total
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return _SlotUse(next, self)
+
+
+class _SlotUse(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, slots: ActivitySlots) -> None:  # noqa: A002 - Temporal's name
+        super().__init__(next)
+        self._slots = slots
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        self._slots.used += 1
+        try:
+            return await super().execute_activity(input)
+        finally:
+            self._slots.used -= 1
+
+
+def polls(client: Client, queue: str, kind: "TaskQueueType.ValueType", slots: ActivitySlots | None = None) -> Probe:
+    """Whether Temporal's server sees this client's worker ask for work on its queue. `slots`: while they are all in use
+    the worker asks for none, and it is enough that Temporal answers."""
 
     async def asked() -> bool:
         _, pollers = await live_pollers(client, queue, kind)
+        if slots and slots.are_full():
+            return True
         return any(each.identity == client.identity for each in pollers)
 
     return asked

@@ -117,7 +117,7 @@ from threadline.tools.store import ToolExecutionStore, ToolLedger
 from threadline.wiring import sweeps
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.gateway import routing_config
-from threadline.wiring.probes import WorkerHealth, database_answers, polls
+from threadline.wiring.probes import ActivitySlots, WorkerHealth, database_answers, polls
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
@@ -592,9 +592,10 @@ async def run_worker(queue: str, stop: asyncio.Event, health_address: tuple[str,
             investigating, agents_database = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
-            workers.append(_agent_worker(agents_client, activities_of(investigating), settings.agent_slots))
+            slots = ActivitySlots(settings.agent_slots)
+            workers.append(_agent_worker(agents_client, activities_of(investigating), slots))
             health.probes["agents_database"] = database_answers(agents_database)
-            health.probes["agents_polls"] = polls(agents_client, AGENTS_QUEUE, _ACTIVITY)
+            health.probes["agents_polls"] = polls(agents_client, AGENTS_QUEUE, _ACTIVITY, slots)
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop, runtime=runtime)
@@ -648,13 +649,13 @@ def deployment_config(name: str, build_id: str) -> WorkerDeploymentConfig | None
     )
 
 
-def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: int) -> Worker:
+def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: ActivitySlots) -> Worker:
     return Worker(
         client,
         task_queue=AGENTS_QUEUE,
         activities=activities,
-        interceptors=[ErrorInterceptor(options_by_name(AgentActivities))],
-        max_concurrent_activities=slots,
+        interceptors=[slots, ErrorInterceptor(options_by_name(AgentActivities))],
+        max_concurrent_activities=slots.total,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         max_heartbeat_throttle_interval=HEARTBEATS_EVERY,
     )
