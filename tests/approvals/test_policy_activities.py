@@ -205,6 +205,16 @@ async def test_rule_may_refuse_a_call(desk: Desk) -> None:
     assert "does not allow this change here" in message_of(await strict.patch({"notes": "x"}))
 
 
+@pytest.mark.parametrize("asker", ["USELLER", "U1"])
+async def test_rule_that_refuses_a_role_holds_where_a_colleague_asks_too(desk: Desk, asker: str) -> None:
+    rule = PolicyRule(Verdict.REFUSE, roles=frozenset({"interns"}))
+    interns = Roles({"interns": Group(user_groups=frozenset({"S1"})), "team": Group(frozenset({"U1", "USELLER"}))})
+    strict = Desk(desk.database, (rule, *BUILT_IN), interns)
+    with_other = {"user_id": asker, "co_requesters": {"U1" if asker == "USELLER" else "USELLER": "Another"}}
+    assert "does not allow this change here" in message_of(await strict.patch({"notes": "x"}, **with_other))
+    assert (await strict.patch({"notes": "x"}, user_id="U1")).made
+
+
 async def approve(desk: Desk, patch: Mapping[str, Any], changes: tuple[FieldChange, ...]) -> ToolResult:
     """The call as it is made once its action was approved."""
     at = desk.scene.context(call_id="approved", approved_action_id="ACT-1", approved_changes=changes)

@@ -55,5 +55,31 @@ def test_first_rule_that_applies_decides(
     assert decide(RULES, CallFacts(tool, risk, channel, frozenset(roles))) is verdict
 
 
+INTERNS = frozenset({"interns"})
+
+
+@pytest.mark.parametrize(
+    ("then", "of_all", "of_some", "verdict"),
+    [
+        (REFUSE, INTERNS, INTERNS, REFUSE),
+        (REFUSE, (), INTERNS, REFUSE),
+        (REFUSE, (), (), MAKE),
+        (PROPOSE, INTERNS, INTERNS, PROPOSE),
+        (PROPOSE, (), INTERNS, PROPOSE),
+        (PROPOSE, (), (), MAKE),
+        (MAKE, INTERNS, INTERNS, MAKE),
+        (MAKE, (), INTERNS, PROPOSE),
+        (MAKE, (), (), PROPOSE),
+    ],
+)
+def test_one_person_is_enough_for_a_rule_that_restricts(
+    then: Verdict, of_all: frozenset[str], of_some: frozenset[str], verdict: Verdict
+) -> None:
+    otherwise = PROPOSE if then is MAKE else MAKE
+    rules = (PolicyRule(then, roles=INTERNS), PolicyRule(otherwise))
+    call = CallFacts("jira.create", MEDIUM, roles=frozenset(of_all), some_roles=frozenset(of_some))
+    assert decide(rules, call) is verdict
+
+
 def test_without_any_rule_a_call_waits() -> None:
     assert decide((), CallFacts("journal.append", LOW)) is PROPOSE

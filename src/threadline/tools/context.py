@@ -66,6 +66,7 @@ class ToolContext:
     `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
     a model asks for. `approved_changes`: the changes that its card showed.
     `wanted`: the model itself wants an approval. `roles`: those that everybody has who asks.
+    `some_roles`: those that at least one of them has.
     """
 
     team: str
@@ -86,6 +87,7 @@ class ToolContext:
     approved_changes: tuple[FieldChange, ...] = ()
     wanted: WantedApproval | None = None
     roles: frozenset[str] = frozenset()
+    some_roles: frozenset[str] = frozenset()
     transaction: Transaction | None = None
     change_rate: Rate | None = None
     identified: Requester | None = None

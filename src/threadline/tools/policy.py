@@ -46,18 +46,26 @@ class WantedApproval:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """A call that changes something, as rules see it. `roles`: those that everybody has who asks."""
+    """A call that changes something, as rules see it.
+
+    `roles`: those that everybody has who asks. `some_roles`: those that at least one of them has.
+    """
 
     tool: str
     risk: Risk
     channel: str = ""
     roles: frozenset[str] = frozenset()
+    some_roles: frozenset[str] = frozenset()
     wanted: bool = False
 
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A verdict on the calls that it applies to. Empty `channels` or `roles`: any."""
+    """A verdict on the calls that it applies to. Empty `channels` or `roles`: any.
+
+    Where several people ask, a rule that makes calls needs the role of all of them; a rule that
+    restricts calls applies as soon as one of them has it.
+    """
 
     then: Verdict
     tools: tuple[str, ...] = ("*",)
@@ -71,8 +79,11 @@ class PolicyRule:
             any(fnmatchcase(call.tool, each) for each in self.tools)
             and call.risk in self.risks
             and (not self.channels or call.channel in self.channels)
-            and (not self.roles or not self.roles.isdisjoint(call.roles))
+            and (not self.roles or not self.roles.isdisjoint(self._roles_that_count(call)))
         )
+
+    def _roles_that_count(self, call: CallFacts) -> frozenset[str]:
+        return call.roles if self.then is Verdict.MAKE else call.roles | call.some_roles
 
 
 BUILT_IN = (

@@ -102,6 +102,12 @@ class RoleDirectory:
         """Return those of these groups in which all users are who ask in a channel. Raises as `UserGroups.members`."""
         return frozenset([name for name in sorted(names) if await self._has(name, users, channel)])
 
+    async def held_by_some(self, users: Collection[str], channel: str, names: Iterable[str]) -> frozenset[str]:
+        """Return those of these groups in which at least one of the users is. Raises as `held_by`."""
+        wanted = frozenset(names)
+        held = [await self.held_by([each], channel, wanted) for each in users]
+        return frozenset[str]().union(*held)
+
     async def _has(self, name: str, users: Collection[str], channel: str) -> bool:
         group = self.roles.groups[name]
         if channel in group.channels:

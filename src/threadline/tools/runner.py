@@ -391,7 +391,8 @@ async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
     held = await directory.held_by(context.askers, context.channel, needed)
     if refusal := directory.roles.refusal(tool.records, held, to_change=tool.mutating):
         return error_result(ErrorCode.NOT_ALLOWED, refusal, _NOT_FOR_THEM)
-    return replace(invocation, context=replace(context, roles=held))
+    by_some = await directory.held_by_some(context.askers, context.channel, needed)
+    return replace(invocation, context=replace(context, roles=held, some_roles=by_some))
 
 
 def _needed_roles(invocation: Invocation, directory: RoleDirectory) -> frozenset[str]:
@@ -426,7 +427,14 @@ async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | N
     wanted = context.wanted or WantedApproval("")
     risk = wanted.risk if wanted.risk.exceeds(assessed.risk) else assessed.risk
     rules = (context.services.get(CallRules) or CallRules()).rules
-    facts = CallFacts(tool.name, risk, context.channel, context.roles, bool(context.wanted))
+    facts = CallFacts(
+        tool.name,
+        risk,
+        context.channel,
+        context.roles,
+        context.some_roles,
+        wanted=bool(context.wanted),
+    )
     verdict = decide(rules, facts)
     if verdict is Verdict.REFUSE:
         return error_result(ErrorCode.NOT_ALLOWED, _REFUSED_BY_RULE, _ASK_ADMIN)
