@@ -59,3 +59,39 @@ def test_final_status_is_of_high_risk(before: RfpStatus, after: RfpStatus, risk:
 )
 def test_event_that_tells_of_an_outcome_is_of_high_risk(event_type: str, payload: dict[str, Any], risk: Risk) -> None:
     assert event_risk(event_type, payload) is risk
+
+
+BEFORE: dict[str, Any] = {
+    "offer": {"price": 100, "text": "as agreed"},
+    "lines": [{"price": 7}],
+    "deal": {"stage": "won"},
+    "price": 5,
+    "notes": {"a": "It may be lost."},
+    "place": "Kiel",
+}
+
+
+@pytest.mark.parametrize(
+    ("patch", "own", "others"),
+    [
+        ({"offer": None}, Risk.MEDIUM, Risk.HIGH),
+        ({"offer": "free of charge"}, Risk.MEDIUM, Risk.HIGH),
+        ({"offer": {"price": 1}}, Risk.MEDIUM, Risk.HIGH),
+        ({"offer": {"text": "new"}}, Risk.MEDIUM, Risk.MEDIUM),
+        ({"lines": []}, Risk.MEDIUM, Risk.HIGH),
+        ({"price": {"net": 1}}, Risk.MEDIUM, Risk.HIGH),
+        ({"place": {"price": 1}}, Risk.MEDIUM, Risk.HIGH),
+        ({"place": {"country": "DE"}}, Risk.MEDIUM, Risk.MEDIUM),
+        ({"deal": None}, Risk.HIGH, Risk.HIGH),
+        ({"deal": {"stage": "open"}}, Risk.HIGH, Risk.HIGH),
+        ({"deal": {"stage": {"x": "open"}}}, Risk.HIGH, Risk.HIGH),
+        ({"deal": []}, Risk.HIGH, Risk.HIGH),
+        ({"notes": None}, Risk.MEDIUM, Risk.MEDIUM),
+        ({"notes": {"b": "x"}}, Risk.LOW, Risk.LOW),
+    ],
+)
+def test_values_that_a_patch_removes_count_as_those_that_it_sets(
+    patch: dict[str, Any], own: Risk, others: Risk
+) -> None:
+    assert patch_risk(patch, BEFORE, is_own=True) is own
+    assert patch_risk(patch, BEFORE, is_own=False) is others

@@ -350,19 +350,31 @@ def status_risk(before: RfpStatus, after: RfpStatus) -> Risk:
     return Risk.HIGH
 
 
-def patch_risk(patch: JsonObject, is_own: bool = True) -> Risk:
+def patch_risk(patch: JsonObject, document: Mapping[str, object] | None = None, is_own: bool = True) -> Risk:
     """Return the risk of a patch by its words: high where one names a final status, low where it only adds notes.
 
+    Old values count as new ones do: a patch may remove or replace the parent of a field.
+
     Args:
+        document: the state before the patch.
         is_own: whether the RFP has no owner, or belongs to whoever asks. Money and ownership of
             somebody else's RFP are of high risk.
     """
-    if _names_outcome(patch):
+    changes = patch_changes(document or {}, patch)
+    values = [_in_its_place(each.field, value) for each in changes for value in (each.old, each.new)]
+    if any(map(_names_outcome, values)):
         return Risk.HIGH
-    if not is_own and ("owner" in patch or _names_money(patch)):
+    if not is_own and ("owner" in patch or any(map(_names_money, values))):
         return Risk.HIGH
     harmless = all(name in _NOTES and value is not None for name, value in patch.items())
     return Risk.LOW if harmless else Risk.MEDIUM
+
+
+def _in_its_place(path: str, value: object) -> object:
+    """Return a document that has nothing but this value, at the path of a change."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return value
 
 
 def event_risk(event_type: str, payload: Mapping[str, object]) -> Risk:
@@ -382,9 +394,12 @@ def patch_changes(document: Mapping[str, object], patch: Mapping[str, object]) -
 def _patch_changes(old: Mapping[str, object], patch: Mapping[str, object], path: str) -> Iterator[FieldChange]:
     for name, value in patch.items():
         before = old.get(name)
-        if isinstance(value, Mapping) and value:
-            inner = before if isinstance(before, Mapping) else {}
-            yield from _patch_changes(inner, value, f"{path}{name}.")
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            yield from _patch_changes(before, value, f"{path}{name}.")
+        elif isinstance(value, Mapping) and value and before is None:
+            yield from _patch_changes({}, value, f"{path}{name}.")
+        elif isinstance(value, Mapping):
+            yield FieldChange(f"{path}{name}", before, merge_patch(None, value))
         elif not same_json(before, value) or (value is None and name in old):
             yield FieldChange(f"{path}{name}", before, value)
 

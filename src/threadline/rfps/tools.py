@@ -181,7 +181,7 @@ async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
     _, facts = apply_patch(document, given.patch)
     owner = str(document.get("owner") or "")
     is_own = not owner or (not context.co_requesters and is_owned_by(owner, context.user_id, context.actor))
-    risk = patch_risk(given.patch, is_own=is_own)
+    risk = patch_risk(given.patch, document, is_own)
     of_status = status_risk(facts_from_document(document).status, facts.status)
     risk = of_status if of_status.exceeds(risk) else risk
     shown = {"RFP": f"{state.rfp_id} ({document.get('title', '')})"}
