@@ -136,6 +136,23 @@ def test_app_that_may_speak_is_routed_by_its_ids(app: str) -> None:
     assert route({"team_id": TEAM, "event": other}, config) == IgnoreReason.BOT_MESSAGE
 
 
+WHOSE_APP: list[tuple[str, Json, bool]] = [
+    ("our profile", {"bot_profile": {"team_id": TEAM}, "team": "T2"}, True),
+    ("their profile", {"bot_profile": {"team_id": "T2"}, "team": TEAM}, False),
+    ("their user's team", {"bot_profile": {}, "user_team": "T2", "team": TEAM}, False),
+    ("their team", {"team": "T2"}, False),
+    ("no team", {}, True),
+    ("a broken profile", {"bot_profile": 7, "team": "T2"}, False),
+]
+
+
+@pytest.mark.parametrize(("more", "counts"), [row[1:] for row in WHOSE_APP], ids=[row[0] for row in WHOSE_APP])
+def test_allowed_app_of_another_company_is_refused(more: Json, counts: bool) -> None:
+    config = replace(CONFIG, allowed_apps=frozenset({"A_FORM"}))
+    found = route({"team_id": TEAM, "event": WEBHOOK | more}, config)
+    assert isinstance(found, Route) if counts else found == AuthorRefusal.OTHER_COMPANY
+
+
 @pytest.mark.parametrize("more", [{}, {"subtype": "bot_message"}, {"subtype": "file_share"}])
 def test_message_that_a_user_posts_through_an_app_goes_on_to_be_checked(more: Json) -> None:
     found = routed(said(bot_id="B_OTHER", app_id="A_OTHER", **more))

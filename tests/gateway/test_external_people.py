@@ -299,10 +299,12 @@ class Author:
     user: str
     record: User | None
     apps: tuple[str, ...] = ()
+    app_team: str = ""
 
 
 PERSON, BOT_RECORD = User("T1"), User("T1", bot=True)
-FORM = ("B_FORM", "A_FORM")
+OTHERS_BOT, STRANGE_BOT = User("T2", bot=True), User("T1", bot=True, external=True)
+FORM, ANY_APP = ("B_FORM", "A_FORM"), ("B9", "A_ALLOWED")
 WHO_COUNTS: list[tuple[str, Author, str, AuthorRefusal | str]] = [
     ("a person", Author("U1", PERSON), "C1", "U1"),
     ("a person through an app", Author("U1", PERSON, ("B1", "A1")), "C1", "U1"),
@@ -320,6 +322,23 @@ WHO_COUNTS: list[tuple[str, Author, str, AuthorRefusal | str]] = [
     ("a bot that may speak by its app", Author("U1", BOT_RECORD, ("B9", "A_ALLOWED")), "C1", "B9"),
     ("a webhook that may speak", Author("B_FORM", None, FORM), "C1", "B_FORM"),
     ("a webhook that may not", Author("B1", None, ("B1",)), "C1", AuthorRefusal.BOT),
+    ("our webhook that may speak", Author("B_FORM", None, FORM, "T1"), "C1", "B_FORM"),
+    ("our organisation's app that may speak", Author("B_FORM", None, FORM, "E1"), "C1", "B_FORM"),
+    ("our installation of an allowed app", Author("B9", None, ANY_APP, "T1"), "C1", "B9"),
+    ("another company's installation of it", Author("B9", None, ANY_APP, "T2"), "C1", AuthorRefusal.OTHER_COMPANY),
+    ("an installation that names nobody", Author("B9", None, ANY_APP), "C1", AuthorRefusal.STRANGER),
+    ("another company's in an open channel", Author("B9", None, ANY_APP, "T2"), "C_OPEN", "B9"),
+    ("another company's bot", Author("U1", OTHERS_BOT, ANY_APP), "C1", AuthorRefusal.OTHER_COMPANY),
+    (
+        "their bot, named as ours",
+        Author("U1", OTHERS_BOT, ANY_APP, "T1"),
+        "C1",
+        AuthorRefusal.OTHER_COMPANY,
+    ),
+    ("our bot, named as theirs", Author("U1", BOT_RECORD, ANY_APP, "T2"), "C1", AuthorRefusal.OTHER_COMPANY),
+    ("a bot that is a stranger", Author("U1", STRANGE_BOT, ANY_APP), "C1", AuthorRefusal.STRANGER),
+    ("our bot of an allowed app", Author("U1", BOT_RECORD, ANY_APP, "T1"), "C1", "B9"),
+    ("a person through another company's app", Author("U1", PERSON, ANY_APP, "T2"), "C1", "U1"),
 ]
 
 
@@ -332,8 +351,8 @@ async def test_record_of_the_author_decides_who_counts(
     async def find(user_id: str) -> User | None:
         return author.record
 
-    policy = AuthorPolicy(UserDirectory(find), {"C_OPEN"}, {"B_FORM", "A_ALLOWED"})
-    checked = await policy.check("T1", said(author.user, channel=channel), author.apps)
+    policy = AuthorPolicy(UserDirectory(find), {"C_OPEN"}, {"B_FORM", "A_ALLOWED"}, "E1")
+    checked = await policy.check("T1", said(author.user, channel=channel), author.apps, author.app_team)
     assert (checked.sender_id if isinstance(checked, IncomingMessage) else checked) == outcome
 
 
@@ -395,6 +414,25 @@ async def test_app_that_may_speak_is_answered_where_it_addresses_the_bot(serve: 
         assert await exists(gateway.temporal, report)
 
     assert counts == {"report": 1, "conversation": 1, "bot_message": 1}
+
+
+@pytest.mark.parametrize("user", ["", "U0EVESBOT"])
+async def test_allowed_app_counts_by_our_own_installation_of_it_alone(
+    serve: Serve, sandbox: FaultySlack, user: str
+) -> None:
+    channel = shared_channel(sandbox)
+    sandbox.workspace.add_user(SandboxUser("U0EVESBOT", "zap", "zap", team=identity.PARTNER, is_bot=True))
+    app = {"app_id": "A0ZAPIER", "subtype": "bot_message"}
+    call = f"<@{identity.BOT_USER}> list the open tickets"
+    async with serve(allowed_apps={"A0ZAPIER"}) as gateway:
+        theirs = sandbox.say(user, channel, call, bot_id="B0EVE", team=identity.PARTNER, **app)
+        ours = sandbox.say("", channel, call, bot_id="B0OURS", **app)
+        await sandbox.deliveries.settled()
+        counts = await gateway.process.counts()
+        started = [await is_conversation(gateway.temporal, channel, ts) for ts in (theirs, ours)]
+
+    assert started == [False, True]
+    assert (counts["conversation"], counts["other_company"]) == (1, 1)
 
 
 async def test_gateway_as_wired_refuses_a_guest(

@@ -145,13 +145,13 @@ class LiveCaseActivities(CaseActivities):
 
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         root = await self.slack.get_root(thread.channel, thread.ts)
-        if root is None or root.user == self.bot_user or not (root.user or root.bot_id):
+        if root is None or root.user == self.bot_user or not (root.user or root.apps):
             return None
         report = IncomingMessage(
             id=message_id(thread.team, thread.channel, thread.ts),
             kind=MessageKind.REPORT,
             sender_type=SenderType.REPORTER,
-            sender_id=root.user or root.bot_id,
+            sender_id=root.user or root.apps[0],
             text=clean_text(redact(root.text)),
             channel=thread.channel,
             ts=thread.ts,
@@ -159,7 +159,7 @@ class LiveCaseActivities(CaseActivities):
             forwarded=clean_text(redact(root.forwarded)),
         )
         # A reply by a member says nothing of the root's author, whose own event may have been refused.
-        checked = await self.authors.check(thread.team, report, [root.bot_id] if root.bot_id else [])
+        checked = await self.authors.check(thread.team, report, root.apps, root.app_team)
         return None if isinstance(checked, AuthorRefusal) else checked
 
     async def fetch_attachments(self, bug_id: str) -> None:

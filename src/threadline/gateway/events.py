@@ -9,6 +9,8 @@ from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
 from threadline.slack.text import (
+    app_team_of,
+    apps_of,
     files_of,
     forwarded_of,
     remove_mention,
@@ -44,11 +46,12 @@ class SlackEvent:
     - `words`: what the author wrote, for rules; `text`: the same, or of an app its attachments;
     - `forwarded`: what the author forwards or quotes. No rule reads it;
     - `team`: our own workspace, in whichever company's channel the event happened;
-    - `author_team`: the author's workspace, where the event names it. `users.info` is the authority;
+    - `author_team`: the author's workspace, where the event names it; of an app that posts under no user, the one whose
+      installation posted it. `users.info` is the authority;
     - `text_changed`: the words differ from those before the edit;
     - `version`: the `ts` of an edit;
     - `apps`: the ids of the bot and of the app through which it was posted. A person may post through an app, so these
-      ids do not make the author one;
+      ids do not make the author one. `app_team` is the workspace whose installation of it posted;
     - `by_own_app`: posted through the very app that gets the event, perhaps by another workspace's installation of it;
     - `item_user`: whose message a reaction is on; `channel` and `ts` are that message's, `user` put the reaction on it;
     - `event_ts`: when the event happened;
@@ -67,6 +70,7 @@ class SlackEvent:
     parent_user: str
     subtype: str
     apps: tuple[str, ...]
+    app_team: str
     by_own_app: bool
     words: str
     text: str
@@ -138,6 +142,8 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
     ts = string_field(item, "ts") if reaction else ts
     own_app = string_field(body, "api_app_id")
     version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
+    user, app_team = string_field(said, "user"), app_team_of(said)
+    user_team = string_field(said, "user_team") or string_field(said, "source_team")
     return SlackEvent(
         type=event_type,
         correction=correction,
@@ -146,12 +152,13 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         channel_type=string_field(event, "channel_type"),
         ts=ts,
         thread_ts=string_field(said, "thread_ts") or ts,
-        user=string_field(said, "user"),
-        author_team=string_field(said, "user_team") or string_field(said, "source_team"),
+        user=user,
+        author_team=user_team if user else app_team,
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string_field(said, "parent_user_id").replace(SLACKBOT, ""),
         subtype=string_field(said, "subtype"),
-        apps=tuple(filter(None, (string_field(said, name) for name in ("bot_id", "app_id")))),
+        apps=apps_of(said),
+        app_team=app_team,
         by_own_app=bool(own_app) and string_field(said, "app_id") == own_app,
         words=written_words(said),
         text="" if correction == MessageKind.DELETION else text_of(said),

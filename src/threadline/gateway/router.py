@@ -187,7 +187,7 @@ class EventRouter:
                 return Handled(resolved)
             message = resolved.message
             if self._authors:
-                checked = await self._authors.check(resolved.thread.team, message, found.apps)
+                checked = await self._authors.check(resolved.thread.team, message, found.apps, found.app_team)
                 if isinstance(checked, AuthorRefusal):
                     return Handled(checked)
                 message = checked

@@ -85,12 +85,14 @@ class RoutingConfig:
 
 @dataclass(frozen=True)
 class Route:
-    """`apps`: the ids of the bot and the app through which the message was posted."""
+    """`apps`: the ids of the bot and the app through which the message was posted; `app_team`: whose installation of
+    the app that was."""
 
     target: RouteTarget
     thread: Thread
     message: IncomingMessage
     apps: tuple[str, ...] = ()
+    app_team: str = ""
 
 
 Ignored = IgnoreReason | AuthorRefusal
@@ -103,7 +105,9 @@ def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
         return IgnoreReason.OTHER_INSTALLATION
     event = events.parse(body, config.team)
     found = next(found for matches, found in _RULES if matches(event, config))
-    return found if isinstance(found, Ignored) else replace(found(event, config), apps=event.apps)
+    if isinstance(found, Ignored):
+        return found
+    return replace(found(event, config), apps=event.apps, app_team=event.app_team)
 
 
 _Make = Callable[[SlackEvent, RoutingConfig], Route]

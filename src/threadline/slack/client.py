@@ -20,7 +20,7 @@ from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.errors import TOKEN_REFUSED, error_name, translated
 from threadline.slack.model import FileRef, User
-from threadline.slack.text import files_of, forwarded_of, text_of
+from threadline.slack.text import app_team_of, apps_of, files_of, forwarded_of, text_of
 
 CALL_TIMEOUT = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
@@ -84,7 +84,8 @@ async def open_web_client(token: str, base_url: str | None) -> AsyncIterator[Asy
 @dataclass(frozen=True)
 class SlackMessage:
     """A message as Slack has it now. `user` is empty for a bot without a user. `payload` is what a post of ours carries
-    (`key` and its owner); empty for any other message. `forwarded`: what the author forwards or quotes."""
+    (`key` and its owner); empty for any other message. `forwarded`: what the author forwards or quotes. `apps`: through
+    which it was posted, and `app_team` whose installation; see `slack.text`."""
 
     ts: str
     text: str
@@ -93,6 +94,8 @@ class SlackMessage:
     files: tuple[FileRef, ...] = ()
     forwarded: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
+    apps: tuple[str, ...] = ()
+    app_team: str = ""
 
 
 class SlackClient:
@@ -325,4 +328,6 @@ def message_of(raw: Mapping[str, Any]) -> SlackMessage:
         files=files_of(raw),
         forwarded=forwarded_of(raw),
         payload=post_payload(raw),
+        apps=apps_of(raw),
+        app_team=app_team_of(raw),
     )

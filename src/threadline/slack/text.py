@@ -256,6 +256,18 @@ def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
     )
 
 
+def apps_of(message: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ids of the bot and of the app through which a message was posted."""
+    return tuple(filter(None, (string_field(message, name) for name in ("bot_id", "app_id"))))
+
+
+def app_team_of(message: Mapping[str, Any]) -> str:
+    """The workspace whose installation of an app posted a message; empty where it does not say."""
+    profile = message.get("bot_profile")
+    installed = string_field(profile, "team_id") if isinstance(profile, Mapping) else ""
+    return installed or string_field(message, "user_team") or string_field(message, "team")
+
+
 def string_field(source: Mapping[str, Any], name: str) -> str:
     """The field if it is a string, made storable; else nothing."""
     value = source.get(name)

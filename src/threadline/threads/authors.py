@@ -11,6 +11,7 @@ import structlog
 from threadline.errors import Permanent, Transient
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
+from threadline.slack.text import app_team_of
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import IncomingMessage, MessageKind
 
@@ -38,23 +39,31 @@ class AuthorPolicy:
     Args:
         users: Slack's records.
         open_channels: channels in which external people count like others.
-        allowed_apps: ids of bots and apps whose messages count. Their reactions and presses do not.
+        allowed_apps: ids of bots and apps whose messages count where our own workspace has installed them. Their
+            reactions and presses do not. An app's id is the same in every workspace; a bot's is not.
+        organisation: the Enterprise Grid of our workspace, which may have installed an app for all of its workspaces.
     """
 
     def __init__(
-        self, users: UserDirectory, open_channels: Collection[str] = (), allowed_apps: Collection[str] = ()
+        self,
+        users: UserDirectory,
+        open_channels: Collection[str] = (),
+        allowed_apps: Collection[str] = (),
+        organisation: str = "",
     ) -> None:
         self._users = users
         self._open_channels = frozenset(open_channels)
         self._allowed_apps = frozenset(allowed_apps)
+        self._organisation = organisation
         self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
 
     async def check(
-        self, team: str, message: IncomingMessage, apps: Sequence[str] = ()
+        self, team: str, message: IncomingMessage, apps: Sequence[str] = (), app_team: str = ""
     ) -> IncomingMessage | AuthorRefusal:
         """The message of an event as it counts, or why it does not. A deletion passes, since it only takes something
-        away. `apps`: the ids of the bot and the app through which the message was posted. An app that may speak is the
-        sender by the first of them, not by a user: it has no more rights than somebody from outside.
+        away. `apps`: the ids of the bot and the app through which the message was posted, and `app_team` the workspace
+        whose installation of it that was. An app that may speak is the sender by the first of them, not by a user: it
+        has no more rights than somebody from outside.
 
         The author of the thread's root is left out of it when that is an app, such as one that posts alerts: people who
         write there do not talk to it. While Slack does not say what wrote the root, it counts as a person. Raises
@@ -62,13 +71,18 @@ class AuthorPolicy:
         """
         if message.kind == MessageKind.DELETION:
             return message
-        refused: AuthorRefusal | None = AuthorRefusal.BOT
-        if message.sender_id not in apps:
-            refused = await self.refusal(team, message.channel, message.sender_id)
-        if refused is AuthorRefusal.BOT and not self._allowed_apps.isdisjoint(apps):
-            message = replace(message, sender_id=apps[0])
-        elif refused:
+        by_app = message.sender_id in apps
+        user = None if by_app else await self._get_in_time(message.sender_id)
+        refused = AuthorRefusal.BOT if by_app else self._refusal_of(user, team, message.channel)
+        speaks = refused is AuthorRefusal.BOT and not self._allowed_apps.isdisjoint(apps)
+        if speaks and message.channel in self._open_channels:
+            refused = None
+        elif speaks:
+            refused = refusal_of(user, team) if user else None
+            refused = refused or self._refusal_of_app(team, apps, app_team, named=user is not None)
+        if refused:
             return refused
+        message = replace(message, sender_id=apps[0]) if speaks else message
         if message.root_author_id in ("", message.sender_id):
             return message
         try:
@@ -107,6 +121,14 @@ class AuthorPolicy:
             return AuthorRefusal.BOT
         return None if channel in self._open_channels else refusal_of(user, team)
 
+    def _refusal_of_app(self, team: str, apps: Sequence[str], app_team: str, *, named: bool) -> AuthorRefusal | None:
+        """Why an allowed app does not count. `named`: Slack's record of its user names the workspace. Otherwise, where
+        its message names none, its bot is to be allowed by its own id."""
+        if app_team not in ("", team, self._organisation):
+            return AuthorRefusal.OTHER_COMPANY
+        is_known = named or app_team or any(each[:1] == "B" and each in self._allowed_apps for each in apps)
+        return None if is_known else AuthorRefusal.STRANGER
+
     async def _get_in_time(self, user_id: str) -> User | None:
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT):
@@ -129,9 +151,7 @@ class AuthorPolicy:
             return True
         if user_id := _user_id(message):
             return refusal_of(users[user_id], thread.team) is None
-        profile = message.get("bot_profile") or {}
-        team = str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")
-        return team in ("", thread.team)  # of some apps the message does not say it
+        return app_team_of(message) in ("", thread.team, self._organisation)  # of some apps the message does not say it
 
 
 async def messages_before(

@@ -72,7 +72,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             calls = SlackClient(client)
             users = UserDirectory(calls.user)
             await check_user_lookup(users, identity.user_id)
-            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
+            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps, identity.enterprise_id)
             requester = CatchUpRequester(temporal, channels.watched)
             routing = routing_config(channels, identity)
             threads = ThreadLookup(database)

@@ -254,7 +254,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
             identity = await identify(web)
             users = UserDirectory(slack.user)
             channels = settings.channels
-            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps)
+            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps, identity.enterprise_id)
             yield CoreDeps(
                 database,
                 client,

@@ -165,10 +165,12 @@ class SlackWorkspace:
             thread_ts: the root to answer.
             files: ids of files that were uploaded before.
             more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, app_id, username, subtype of the
-                message. A person who posts through an app has their own id and the app's `bot_id`.
+                message, and of a webhook the `team` that installed it. A person who posts through an app has their own
+                id and the app's `bot_id`.
         """
         place = self.open_channel(channel)
-        home = self.user(user).team if user else TEAM
+        installed = str(more.pop("team", TEAM))
+        home = self.user(user).team if user else installed
         broadcast = bool(more.pop("broadcast", False)) and bool(thread_ts)
         root = self._root(place, thread_ts) if thread_ts else None
         attached = [self.file(file) for file in files]
