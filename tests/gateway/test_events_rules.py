@@ -346,6 +346,11 @@ def test_forwarded_words_are_not_the_authors_own(content: Json) -> None:
     assert message_of(routed(reply(text="never mind", attachments=[share("it works")]))).kind == "close"
 
 
+def test_attached_words_without_marks_of_a_share_close_nothing() -> None:
+    attached = {"text": "", "attachments": [{"author_name": "Bob", "text": "never mind"}]}
+    assert message_of(routed(reply(**attached))).kind == "message"
+
+
 def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> None:
     message = message_of(routed(said(text="", attachments=[share(f"x {TOKEN}"), share("y" * 50_000)])))
     assert TOKEN not in message.forwarded

@@ -121,7 +121,7 @@ def _reply(sender_type: SenderType) -> _Make:
     """A reply in a report's thread. Whether an unknown sender may close the case is decided by the case."""
 
     def make(event: SlackEvent, _: RoutingConfig) -> Route:
-        kind = MessageKind.CLOSE if not event.correction and phrases.is_close(event.text) else MessageKind.MESSAGE
+        kind = MessageKind.CLOSE if not event.correction and phrases.is_close(event.words) else MessageKind.MESSAGE
         return Route(RouteTarget.CASE, event.thread, events.incoming_message(event, kind, sender_type))
 
     return make
