@@ -6,8 +6,10 @@ from threadline.conversations.model.conversation import ConversationTurn
 from threadline.decisions.model import Decision, DecisionRound, DecisionType, Source, Thresholds
 from threadline.handovers import blocks
 from threadline.handovers.model import Handover, parse_value
+from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
+from threadline.slack.text import forwarded_of, text_of
 from threadline_devstack.slack.blocks import check_blocks
 
 REF = ConversationTurn(Thread("T1", "C1234", "1700000000.000100"), 3)
@@ -29,3 +31,29 @@ def test_button_value_names_its_handover_and_others_are_not_read() -> None:
     assert parse_value(REF.key) == REF
     for value in ("", "T1:C1234:1700000000.000100", "T1:C1234:x:3", "a/b:C1:1.1:1", f"{REF.key}x"):
         assert parse_value(value) is None
+
+
+QUOTING: list[tuple[str, str]] = [
+    ("reply:\n&gt; you asked how long\nTwo days.", "&gt; you asked how long\nTwo days."),
+    ("&gt; how long?\nreply: Two days.", "&gt; how long?\nTwo days."),
+    ("reply: please see\n&gt; step 3\nand tell us", "&gt; step 3\nplease see\nand tell us"),
+    ("reply:\n&gt;&gt;&gt; do this\nthen that", "&gt; do this\n&gt; then that"),
+    ("reply: Two days.", "Two days."),
+]
+
+
+@pytest.mark.parametrize(("written", "told"), QUOTING)
+def test_quotes_in_a_reply_belong_to_it_and_shared_messages_do_not(written: str, told: str) -> None:
+    shared = {"text": written, "attachments": [{"is_share": True, "text": "our margin"}]}
+    words = _answer(shared).words("U1")
+    assert (words.intent, words.text) == (Intent.REPLY, told)
+
+
+def test_quote_without_a_prefix_stays_internal() -> None:
+    assert _answer({"text": "&gt; reply: no"}).words("U1").intent is Intent.INTERNAL
+    assert _answer({"text": "reply:", "attachments": [{"is_share": True, "text": "x"}]}).words("U1").text == ""
+
+
+def _answer(said: dict[str, object]) -> HandoverAnswer:
+    told = {"deleted": False, "undone_by": "", "is_shown_as_held": False, "forwarded": forwarded_of(said)}
+    return HandoverAnswer("m", "U2", text_of(said), (), state=ReplyState.INTERNAL, **told)  # type: ignore[arg-type]

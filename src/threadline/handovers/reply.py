@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from threadline.slack.model import FileRef
+from threadline.slack.text import quotes_in
 
 REPLY_PREFIX = "reply:"
 """How a message begins that is posted in the asker's thread."""
@@ -61,14 +62,15 @@ class Words:
 _INTERNAL = Words(Intent.INTERNAL)
 
 
-def read_words(text: str, asker: str, *, has_files: bool = False) -> Words:
-    """Find out for whom a message under a card is meant. `text` is in Slack's own form, `asker` a user's id."""
+def read_words(text: str, asker: str, *, has_content: bool = False) -> Words:
+    """Find out for whom a message under a card is meant. `text` is in Slack's own form, `asker` a user's id.
+    `has_content`: it has files or quotes beside the text."""
     prefix = _PREFIX.match(text)
     rest = text[prefix.end() :] if prefix else text
     mention = re.match(rf"{_BLANK}<@{re.escape(asker)}(?:\|[^<>]*)?>[\s,:]*", rest) if asker else None
     rest = rest[mention.end() :] if mention else rest
     if prefix or mention:
-        return Words(Intent.REPLY, rest.strip()) if rest.strip() or has_files else _INTERNAL
+        return Words(Intent.REPLY, rest.strip()) if rest.strip() or has_content else _INTERNAL
     return Words(Intent.TAKE) if _TAKE.fullmatch(_AROUND.sub("", text)) else _INTERNAL
 
 
@@ -87,7 +89,8 @@ def next_state(before: ReplyState, *, is_reply: bool, deleted: bool, late: bool)
 @dataclass(frozen=True)
 class HandoverAnswer:
     """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
-    author withdrew the reply. `is_shown_as_held`: its time to undo it has begun."""
+    author withdrew the reply. `is_shown_as_held`: its time to undo it has begun. `forwarded`: what it quotes and
+    shares. The quotes of a reply belong to it and stand before its words; what it shares stays among colleagues."""
 
     message_id: str
     user_id: str
@@ -97,7 +100,12 @@ class HandoverAnswer:
     state: ReplyState
     undone_by: str
     is_shown_as_held: bool
+    forwarded: str = ""
 
     def words(self, asker: str) -> Words:
         """For whom it is meant, as it reads now."""
-        return read_words(self.text, asker, has_files=bool(self.files))
+        quotes = quotes_in(self.forwarded)
+        words = read_words(self.text, asker, has_content=bool(self.files or quotes))
+        if words.intent is not Intent.REPLY or not quotes:
+            return words
+        return Words(Intent.REPLY, f"{quotes}\n{words.text}".strip())

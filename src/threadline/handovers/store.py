@@ -19,7 +19,7 @@ from threadline.handovers.model import Handover
 from threadline.handovers.reply import WAITING, HandoverAnswer, Intent, ReplyState, next_state
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
-from threadline.slack.text import with_forwarded
+from threadline.slack.text import quotes_in, with_forwarded
 from threadline.threads.message_table import MessageTable, log_quarantined, seconds
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline.threads.phrases import THUMBS
@@ -312,7 +312,11 @@ class HandoverAnswerStore(Store):
 def _reads_alike(before: HandoverAnswer | None, after: HandoverAnswer) -> bool:
     if before is None:
         return False
-    return (before.text, before.files, before.deleted) == (after.text, after.files, after.deleted)
+    return _reading(before) == _reading(after)
+
+
+def _reading(answer: HandoverAnswer) -> tuple[object, ...]:
+    return answer.text, quotes_in(answer.forwarded), answer.files, answer.deleted
 
 
 def _answer_of(row: Row[Any]) -> HandoverAnswer:
@@ -325,6 +329,7 @@ def _answer_of(row: Row[Any]) -> HandoverAnswer:
         state=ReplyState(row.reply_state),
         undone_by=row.undone_by,
         is_shown_as_held=row.send_at is not None,
+        forwarded=row.forwarded,
     )
 
 

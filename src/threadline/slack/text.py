@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -35,6 +36,8 @@ _EMOJI = re.compile(r":[a-z0-9_+\-]+:")
 """`:runner:` is somebody in a hurry, not what runs jobs."""
 _QUOTE = "&gt;"
 """Begins a line that Slack shows as a quote."""
+_QUOTED = "[Quoted]"
+"""The heading of what an author quotes; it is the first."""
 _MAX_HEADING = 200
 """Characters of a name or an address in a heading of what is forwarded."""
 _MARK = re.compile(r"[*~`\"“”()\[\]{}<>|]")
@@ -164,6 +167,13 @@ def forwarded_of(message: Mapping[str, Any]) -> str:
 def with_forwarded(text: str, forwarded: str) -> str:
     """A message as readers are shown it: what its author wrote, then what they forward."""
     return "\n".join(part for part in (text, forwarded) if part.strip())
+
+
+def quotes_in(forwarded: str) -> str:
+    """The lines that an author quotes in the message itself, with their marks; without the messages that they share."""
+    heading, _, rest = forwarded.partition("\n")
+    lines = rest.split("\n") if heading == _QUOTED else []
+    return "\n".join(takewhile(lambda line: line.startswith(_QUOTE), lines))
 
 
 def without_headings(forwarded: str) -> str:
