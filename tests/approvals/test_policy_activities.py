@@ -18,8 +18,8 @@ from threadline.errors import Transient
 from threadline.estimates import tools as estimates
 from threadline.models.model import ToolKind
 from threadline.rfps import tools as rfps
-from threadline.rfps.model import RfpFacts
-from threadline.rfps.store import RfpStore
+from threadline.rfps.model import RfpFacts, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.sales import tools as sales
 from threadline.slack.model import Thread
 from threadline.slack.user_groups import UserGroups
@@ -166,12 +166,15 @@ async def test_final_status_is_not_left_unasked(desk: Desk) -> None:
 
 async def test_money_and_owner_of_somebody_elses_rfp_wait(desk: Desk) -> None:
     """First to take the RFP over and then to change its budget is the same change in two parts."""
+    async with desk.database.begin() as tx:
+        await TeamMemberStore(tx).save("T1", TeamMember("U1", "Ana"))
     assert (await desk.patch({"owner": "Ana", "budget": {"total": 100}}, actor="Ana")).made
     assert (await desk.patch({"budget": {"total": 120}}, actor="Ana")).made
     held = await desk.patch({"budget": {"total": 1}}, actor="Bob", user_id="U2")
     [card] = held.structured
     assert card.records[0]["changes"] == [{"field": "budget.total", "old": 120, "new": 1}]
     assert await desk.is_held(await desk.patch({"owner": "Bob"}, actor="Bob", user_id="U2"))
+    assert await desk.is_held(await desk.patch({"budget": None}, actor="Ana", user_id="U2")), "called Ana too"
     assert (await desk.patch({"status": "shortlisted"}, actor="Bob", user_id="U2")).made
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from threadline.rfps.model import RfpStatus, event_risk, patch_risk, status_risk
+from threadline.rfps.model import RfpStatus, event_risk, is_owned_by, patch_risk, status_risk
 from threadline.tools.model import Risk
 
 
@@ -95,3 +95,22 @@ def test_values_that_a_patch_removes_count_as_those_that_it_sets(
 ) -> None:
     assert patch_risk(patch, BEFORE, is_own=True) is own
     assert patch_risk(patch, BEFORE, is_own=False) is others
+
+
+@pytest.mark.parametrize(
+    ("owner", "user_id", "member_name", "is_own"),
+    [
+        ("Bob Miller", "U0EVE", "", False),
+        ("Bob Miller", "U0EVE", "Eve", False),
+        ("Bob Miller", "U0BOB", "bob miller ", True),
+        ("U0BOB", "U0BOB", "", True),
+        ("<@U0BOB>", "U0BOB", "", True),
+        ("Bob Miller (U0BOB)", "U0BOB", "", True),
+        ("Bob Miller (U0BOBBY)", "U0BOB", "", False),
+        ("", "U0EVE", "", False),
+    ],
+)
+def test_owner_is_known_by_id_or_by_the_name_among_the_members(
+    owner: str, user_id: str, member_name: str, is_own: bool
+) -> None:
+    assert is_owned_by(owner, user_id, member_name) is is_own

@@ -404,9 +404,17 @@ def _patch_changes(old: Mapping[str, object], patch: Mapping[str, object], path:
             yield FieldChange(f"{path}{name}", before, value)
 
 
-def is_owned_by(owner: str, user_id: str, name: str) -> bool:
-    """Whether an RFP's owner, as people wrote it, is this user."""
-    return user_id in owner or owner.strip().casefold() == name.strip().casefold()
+def is_owned_by(owner: str, user_id: str, member_name: str = "") -> bool:
+    """Whether an RFP's owner, as people wrote it, is this user.
+
+    Args:
+        member_name: the user's name among the team's members. A display name proves nothing:
+            everybody chooses their own.
+    """
+    ids = re.findall(r"[A-Z0-9]+", owner)
+    if user_id in ids:
+        return True
+    return bool(member_name.strip()) and owner.strip().casefold() == member_name.strip().casefold()
 
 
 def _names_outcome(value: object, *, is_outcome: bool = False, is_note: bool = False) -> bool:

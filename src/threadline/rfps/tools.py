@@ -179,13 +179,24 @@ async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
     document = state.document
     # Raises for a patch that cannot be made: it is not proposed.
     _, facts = apply_patch(document, given.patch)
-    owner = str(document.get("owner") or "")
-    is_own = not owner or (not context.co_requesters and is_owned_by(owner, context.user_id, context.actor))
+    is_own = await _is_own(context, str(document.get("owner") or ""))
     risk = patch_risk(given.patch, document, is_own)
     of_status = status_risk(facts_from_document(document).status, facts.status)
     risk = of_status if of_status.exceeds(risk) else risk
     shown = {"RFP": f"{state.rfp_id} ({document.get('title', '')})"}
     return Assessment(risk, patch_changes(document, given.patch), shown)
+
+
+async def _is_own(context: ToolContext, owner: str) -> bool:
+    """Whether an RFP has no owner, or belongs to whoever asks alone."""
+    if not owner:
+        return True
+    if context.co_requesters:
+        return False
+    if is_owned_by(owner, context.user_id):
+        return True
+    member = await TeamMemberStore(context.tx).get(context.team, context.user_id)
+    return member is not None and is_owned_by(owner, context.user_id, member.name)
 
 
 @tool(
