@@ -105,6 +105,14 @@ async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, d
     assert (job.author.user_id, job.author.correlation_id) == ("U1", "turn-1"), "the turn's, and not the model's"
 
 
+async def test_job_that_several_people_ask_for_is_refused(desk: ToolScene, runner: Runner, database: Database) -> None:
+    """It would run with the roles of the newest of them alone."""
+    said = await refusal(desk, "schedule.job", co_requesters={"U2": "Ben (U2)"}, **WEEKLY)
+    assert "Ben (U2)" in said
+    assert "one person's name" in said
+    assert (runner.running, await count(database)) == ({}, 0)
+
+
 async def test_plan_shows_the_next_runs_and_writes_nothing(desk: ToolScene, runner: Runner, database: Database) -> None:
     data = await desk.done("job.plan", **WEEKLY)
     assert data["next_runs"][4] == "2026-03-30T09:00+02:00", "the clocks go forward before that"

@@ -49,6 +49,7 @@ _ZONE = (
 )
 
 _ELSEWHERE = "not shown here: it was asked for in another channel"
+_ONE_ASKER = "A job runs in one person's name: let the one who wants it ask for it in a message of their own."
 
 _log = structlog.get_logger(__name__)
 
@@ -102,6 +103,9 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
     records=(RecordKind.JOBS,),
 )
 async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
+    # A job runs with the roles of one person, whoever else has asked for it.
+    if refused := context.unclear_requester(_ONE_ASKER):
+        return refused
     new = await _checked(context, given)
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).schedule(context.change, new)
