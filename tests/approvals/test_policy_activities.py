@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.tool_results import message_of
-from tests.support.tool_scene import ToolScene
+from tests.support.tool_scene import ToolScene, members
 from threadline.appointments import tools as appointments
 from threadline.approvals import tools as approvals
 from threadline.approvals.activities import PostgresProposals
@@ -23,6 +23,7 @@ from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.sales import tools as sales
 from threadline.slack.model import Thread
 from threadline.slack.user_groups import UserGroups
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, ToolStatus
 from threadline.tools.policy import BUILT_IN, CallRules, PolicyRule, Verdict
@@ -216,6 +217,15 @@ async def test_rule_that_refuses_a_role_holds_where_a_colleague_asks_too(desk: D
     with_other = {"user_id": asker, "co_requesters": {"U1" if asker == "USELLER" else "USELLER": "Another"}}
     assert "does not allow this change here" in message_of(await strict.patch({"notes": "x"}, **with_other))
     assert (await strict.patch({"notes": "x"}, user_id="U1")).made
+
+
+async def test_medium_change_waits_where_somebody_from_outside_asks(desk: Desk) -> None:
+    services = desk.scene._services.with_service(UserDirectory, members(["UGUEST"]))
+    desk.scene = ToolScene(desk.database, TOOLS, services=services)
+    assert await desk.is_held(await desk.patch({"place": "Kiel"}, user_id="UGUEST"))
+    with_guest = {"user_id": "U1", "co_requesters": {"UGUEST": "Gus"}}
+    assert await desk.is_held(await desk.patch({"place": "Bonn"}, **with_guest))
+    assert (await desk.patch({"place": "Ulm"}, user_id="U1")).made
 
 
 async def approve(desk: Desk, patch: Mapping[str, Any], changes: tuple[FieldChange, ...]) -> ToolResult:

@@ -20,6 +20,16 @@ MAKE, PROPOSE, REFUSE = Verdict
         (CallFacts("email.send", MEDIUM), PROPOSE),
         (CallFacts("journal.append", LOW, wanted=True), MAKE),
         (CallFacts("opportunity.patch", MEDIUM, wanted=True), PROPOSE),
+        (CallFacts("opportunity.patch", MEDIUM, members=False), PROPOSE),
+        (CallFacts("jira.create", MEDIUM, members=False), PROPOSE),
+        (CallFacts("ci.rerun", MEDIUM, members=False), PROPOSE),
+        (CallFacts("schedule.job", MEDIUM, members=False), PROPOSE),
+        (CallFacts("whatever.new", MEDIUM, members=False), PROPOSE),
+        (CallFacts("journal.append", LOW, members=False), MAKE),
+        (CallFacts("calendar.book", MEDIUM, members=False), MAKE),
+        (CallFacts("calendar.book", HIGH, members=False), PROPOSE),
+        (CallFacts("crm.update", MEDIUM, members=False), MAKE),
+        (CallFacts("crm.update", MEDIUM, wanted=True), PROPOSE),
     ],
 )
 def test_built_in_rules_make_what_is_asked_for_and_propose_high_risks(call: CallFacts, verdict: Verdict) -> None:

@@ -66,7 +66,8 @@ class ToolContext:
     `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
     a model asks for. `approved_changes`: the changes that its card showed.
     `wanted`: the model itself wants an approval. `roles`: those that everybody has who asks.
-    `some_roles`: those that at least one of them has.
+    `some_roles`: those that at least one of them has. `members`: whether all of them are full members of the
+    workspace, as far as a rule asks for it.
     """
 
     team: str
@@ -88,6 +89,7 @@ class ToolContext:
     wanted: WantedApproval | None = None
     roles: frozenset[str] = frozenset()
     some_roles: frozenset[str] = frozenset()
+    members: bool = False
     transaction: Transaction | None = None
     change_rate: Rate | None = None
     identified: Requester | None = None

@@ -49,6 +49,7 @@ class CallFacts:
     """A call that changes something, as rules see it.
 
     `roles`: those that everybody has who asks. `some_roles`: those that at least one of them has.
+    `members`: whether all of them are full members of the workspace.
     """
 
     tool: str
@@ -56,6 +57,7 @@ class CallFacts:
     channel: str = ""
     roles: frozenset[str] = frozenset()
     some_roles: frozenset[str] = frozenset()
+    members: bool = True
     wanted: bool = False
 
 
@@ -73,12 +75,15 @@ class PolicyRule:
     risks: frozenset[Risk] = frozenset(Risk)
     channels: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
+    outsiders: bool = False
+    """Only calls for which somebody asks who is no full member of the workspace."""
 
     def applies(self, call: CallFacts) -> bool:
         return (
             any(fnmatchcase(call.tool, each) for each in self.tools)
             and call.risk in self.risks
             and (not self.channels or call.channel in self.channels)
+            and (not self.outsiders or not call.members)
             and (not self.roles or not self.roles.isdisjoint(self._roles_that_count(call)))
         )
 
@@ -86,10 +91,15 @@ class PolicyRule:
         return call.roles if self.then is Verdict.MAKE else call.roles | call.some_roles
 
 
+OUTSIDERS_TOOLS = ("calendar.book", "appointments.move", "appointments.cancel", "crm.update")
+
 BUILT_IN = (
     PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.HIGH})),
     # A mail cannot be taken back.
     PolicyRule(Verdict.PROPOSE, tools=("email.send",), risks=frozenset({Risk.MEDIUM})),
+    # These tools let outsiders reach their own bookings and customer record alone.
+    PolicyRule(Verdict.MAKE, tools=OUTSIDERS_TOOLS, risks=frozenset({Risk.MEDIUM})),
+    PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.MEDIUM}), outsiders=True),
     PolicyRule(Verdict.MAKE),
 )
 """The rules after those of the admin. The last one applies to every call."""
@@ -105,6 +115,11 @@ class CallRules:
     def roles(self) -> frozenset[str]:
         """The roles that rules name."""
         return frozenset[str]().union(*(each.roles for each in self.rules))
+
+    @property
+    def asks_for_members(self) -> bool:
+        """Whether a rule depends on who is a member."""
+        return any(each.outsiders for each in self.rules)
 
 
 def decide(rules: Sequence[PolicyRule], call: CallFacts) -> Verdict:

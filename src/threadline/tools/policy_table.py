@@ -35,6 +35,8 @@ def rule_sentence(rule: PolicyRule) -> str:
         told.append(f"of {' or '.join(each for each in Risk if each in rule.risks)} risk")
     if rule.channels:
         told.append(f"in {' or '.join(sorted(rule.channels))}")
+    if rule.outsiders:
+        told.append("where somebody asks who is no member")
     if rule.roles:
         told.append(f"for people of {' or '.join(sorted(rule.roles))}")
     return f"{', '.join(told)}."

@@ -20,7 +20,7 @@ from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory
 from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments
 from threadline.tools.context import Requester, ToolContext
-from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, error_result
+from threadline.tools.model import CallIdReused, ErrorCode, Risk, ToolResult, error_result
 from threadline.tools.output import fit_json, fit_result
 from threadline.tools.policy import Assessment, CallFacts, CallRules, Verdict, WantedApproval, decide
 from threadline.tools.proposals import HeldCall, Proposals
@@ -346,10 +346,21 @@ def _must_ask_slack(invocation: Invocation) -> bool:
     context, directory = invocation.context, invocation.context.services.get(RoleDirectory)
     if directory and not directory.is_known(_needed_roles(invocation, directory)):
         return True
-    if not invocation.tool.identifies:
+    if not _needs_askers(invocation):
         return False
     users = context.services[UserDirectory]
     return not all(map(users.is_cached, context.askers))
+
+
+def _needs_askers(invocation: Invocation) -> bool:
+    """Whether it must be known who asks: for the tool itself, or for a rule about people who are no members."""
+    tool = invocation.tool
+    if tool.identifies:
+        return True
+    rules = invocation.context.services.get(CallRules) or CallRules()
+    is_low = tool.risk is Risk.LOW
+    can_ask = UserDirectory in invocation.context.services
+    return tool.acts and not is_low and can_ask and rules.asks_for_members
 
 
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
@@ -370,15 +381,17 @@ async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult
 
 
 async def _with_requester(invocation: Invocation) -> Invocation | ToolResult:
-    if not invocation.tool.identifies:
-        return invocation
     context = invocation.context
+    if not _needs_askers(invocation):
+        return invocation
     users = context.services[UserDirectory]
-    user = await users.get(context.user_id)
     are_members = await users.are_full_members(context.team, context.askers)
+    if not invocation.tool.identifies:
+        return replace(invocation, context=replace(context, members=are_members))
+    user = await users.get(context.user_id)
     if invocation.tool.members_only and not are_members:
         return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
-    return replace(invocation, context=replace(context, identified=Requester(user, are_members)))
+    return replace(invocation, context=replace(context, identified=Requester(user, are_members), members=are_members))
 
 
 async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
@@ -433,6 +446,7 @@ async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | N
         context.channel,
         context.roles,
         context.some_roles,
+        context.members,
         wanted=bool(context.wanted),
     )
     verdict = decide(rules, facts)
