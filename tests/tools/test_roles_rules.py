@@ -40,6 +40,13 @@ def test_refusal_names_who_may(kinds: list[RecordKind], to_change: bool, held: s
     assert bool(ROLES.refusal(kinds, held, to_change=to_change)) == bool(refusal)
 
 
+@pytest.mark.parametrize("kind", ["customers", "quotes", "rates", "rfps"])
+def test_changes_of_money_and_state_need_a_group_once_there_is_one(kind: str) -> None:
+    roles = Roles({"sales": Group(users=frozenset({"U1"}))})
+    assert roles.refusal([RecordKind(kind)], (), to_change=True)
+    assert not roles.refusal([RecordKind(kind)], ["sales"], to_change=True)
+
+
 def test_without_groups_everybody_may_do_everything() -> None:
     assert all(not Roles().refusal([kind], (), to_change=True) for kind in RecordKind)
 

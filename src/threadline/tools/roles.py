@@ -31,7 +31,7 @@ class RecordKind(StrEnum):
     TICKETS = "tickets"
 
 
-MONEY_AND_STATE = frozenset({RecordKind.QUOTES, RecordKind.RATES, RecordKind.RFPS})
+MONEY_AND_STATE = frozenset({RecordKind.CUSTOMERS, RecordKind.QUOTES, RecordKind.RATES, RecordKind.RFPS})
 """Once there are groups, only people of one of them may change these, whatever else the file says."""
 
 
