@@ -1,5 +1,7 @@
 """The card's blocks are what Slack accepts, and its buttons name their handover."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from threadline.conversations.model.conversation import ConversationTurn
@@ -54,6 +56,6 @@ def test_quote_without_a_prefix_stays_internal() -> None:
     assert _answer({"text": "reply:", "attachments": [{"is_share": True, "text": "x"}]}).words("U1").text == ""
 
 
-def _answer(said: dict[str, object]) -> HandoverAnswer:
+def _answer(said: Mapping[str, object]) -> HandoverAnswer:
     told = {"deleted": False, "undone_by": "", "is_shown_as_held": False, "forwarded": forwarded_of(said)}
     return HandoverAnswer("m", "U2", text_of(said), (), state=ReplyState.INTERNAL, **told)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def members(guests: Sequence[str] = ()) -> UserDirectory:
     """A workspace whose people are full members, except for these guests."""
 
     async def find(user_id: str) -> User:
-        return User("T1", guest=user_id in guests)
+        return User("T1", guest=user_id in guests, other_teams=frozenset({"T2", "T3"}))
 
     return UserDirectory(find)
 

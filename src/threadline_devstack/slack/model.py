@@ -180,10 +180,10 @@ class SandboxMessage:
 
     def _bot(self) -> Json:
         if self.bot_id != BOT_ID:
-            profile = {"id": self.bot_id, "app_id": self.app_id, "team_id": self.team}
+            other = {"id": self.bot_id, "app_id": self.app_id, "team_id": self.team}
             named = {"bot_id": self.bot_id, "app_id": self.app_id}
             shown: Json = {name: value for name, value in named.items() if value}
-            return shown | ({"bot_profile": profile} if self.app_id else {})
+            return shown | ({"bot_profile": other} if self.app_id else {})
         profile = {"id": self.bot_id, "app_id": APP_ID, "name": BOT_NAME, "deleted": False, "team_id": TEAM}
         return {"bot_id": self.bot_id, "app_id": APP_ID, "bot_profile": profile}
 
