@@ -42,15 +42,18 @@ NOT_READING = {
     "cases resolve": "signals a workflow",
     "knowledge ingest": "writes documents",
     "knowledge remove": "deletes a document",
+    "messages restore": "writes messages",
     "records load": "writes records",
     "records lock": "writes a record",
     "records unlock": "writes a record",
+    "tools policy": "reads no database, and loads every tool",
 }
 """Commands that do more than read the database, or read something else, each with its reason."""
 ARGUMENTS = {
     "cases show": ("BUG-1",),
     "explain": (),  # the address of a message, which a test stores first
     "knowledge list": ("--team", "T1"),  # without a team, the bot token's is asked for in Slack
+    "messages list": ("--team", "T1"),
     "records list": ("--team", "T1"),
     "records delete": ("rfp_abc123", "--team", "T1"),  # shows what would be deleted; --yes alone changes something
     "records forget-person": ("Ida", "--team", "T1"),
