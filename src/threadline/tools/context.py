@@ -89,7 +89,7 @@ class ToolContext:
     wanted: WantedApproval | None = None
     roles: frozenset[str] = frozenset()
     some_roles: frozenset[str] = frozenset()
-    members: bool = False
+    members: bool = True
     transaction: Transaction | None = None
     change_rate: Rate | None = None
     identified: Requester | None = None
