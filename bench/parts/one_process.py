@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
-from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
@@ -42,6 +41,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
+from threadline.wiring.temporal import temporal_client
 from threadline.wiring.workers import CoreSettings, connect_core, open_conversations
 from threadline_devstack.processes import HOST
 
@@ -158,7 +158,8 @@ class OneTurn:
 
 async def _serve(stop: asyncio.Event) -> None:
     telemetry.configure_logging(LogSettings.load().log_level)
-    settings, temporal = CoreSettings(), await Client.connect("localhost:1", lazy=True)
+    settings = CoreSettings()
+    temporal = await temporal_client()  # asked for its namespace only: turns run without it
     database = TimedDatabase(settings.stored.url.get_secret_value(), pool_size=20)
     async with connect_core(settings, temporal) as connected:
         deps = replace(connected, database=database, outbox=Outbox(connected.slack, database))

@@ -107,7 +107,7 @@ class LiveCasePostActivities(CasePostActivities):
             notice = replace(notice, detail=public_sentence(notice.detail, _INTERNAL))
         key = f"{notice.kind}:{notice.ordinal}"
         if notice.kind is NoticeKind.FORWARDED and (
-            asked_in := await self._escalation_that_asked(notice.bug_id, notice.ordinal, unread=True)
+            asked_in := await self._escalation_that_asked(case, notice.ordinal, unread=True)
         ):
             await self._notify(case, asked_in.thread, f"{key}:{asked_in.thread.channel}", notice)
             if asked_in.is_alone:
@@ -139,7 +139,7 @@ class LiveCasePostActivities(CasePostActivities):
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
         basis = told.basis("question")
         await self._post(told.case, told.case.thread, key, rendered, basis, kind="question", words=asked)
-        if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
+        if asked_in := await self._escalation_that_asked(told.case, turn.turn):
             notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
             beside = told.basis("asked")
             await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice, beside)
@@ -163,7 +163,7 @@ class LiveCasePostActivities(CasePostActivities):
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         key, basis = f"turn:{turn.turn}:findings", told.basis("findings")
         await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
-        if asked_in := await self._escalation_that_asked(turn.bug_id, turn.turn):
+        if asked_in := await self._escalation_that_asked(told.case, turn.turn):
             await self._post_beside(told.case, asked_in.thread, f"{key}:on-call", rendered, basis)
         self.outbox.add_reactions(_USED, told.used)
         text = told.reporter_text
@@ -178,13 +178,15 @@ class LiveCasePostActivities(CasePostActivities):
         except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
             _log.error("reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error))
 
-    async def _escalation_that_asked(self, bug_id: str, turn: int, *, unread: bool = False) -> AskedIn | None:
+    async def _escalation_that_asked(self, case: CaseRecord, turn: int, *, unread: bool = False) -> AskedIn | None:
         """The escalation's thread in which people on call wrote what a turn is to answer; None if they wrote nothing,
         or if they wrote in the summary thread."""
+        if not case.escalations:
+            return None
         async with self.database.begin() as tx:
             store = CaseStore(tx)
-            asked = await store.asked_by_developers(bug_id, turn, unread=unread)
-            threads = await store.escalation_threads(bug_id) if self.channels.escalations in asked else []
+            asked = await store.asked_by_developers(case.bug_id, turn, unread=unread)
+            threads = await store.escalation_threads(case.bug_id) if self.channels.escalations in asked else []
         if not threads:
             return None
         at = asked[self.channels.escalations]
