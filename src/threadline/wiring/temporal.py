@@ -149,8 +149,8 @@ async def namespace_id(client: Client) -> str:
     """The id that Temporal gave to the namespace when it was made; empty where Temporal does not tell."""
     try:
         found = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
-    except RPCError as error:
-        _log.warning("namespace_not_described", reason=error.message)
+    except (RPCError, RuntimeError) as error:  # the second of a client that connects late, to where nothing listens
+        _log.warning("namespace_not_described", reason=str(error))
         return ""
     return found.namespace_info.id
 
