@@ -124,7 +124,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         await MemoryStore(tx).remember("T1", [("key", Memory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         proposed = await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules(("U2",), expiry=1.0))
-        await ApprovalStore(tx).expire(talk.thread.team, proposed.action_id, now + 1)
+        await ApprovalStore(tx).expire(talk.thread.team, proposed.action_id, now + 60)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(tx).schedule(change("over"), weekly)
