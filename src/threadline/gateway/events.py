@@ -142,7 +142,7 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
     ts = string_field(item, "ts") if reaction else ts
     own_app = string_field(body, "api_app_id")
     version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
-    user, app_team = string_field(said, "user"), app_team_of(said)
+    user, apps, app_team = string_field(said, "user"), apps_of(said), app_team_of(said)
     user_team = string_field(said, "user_team") or string_field(said, "source_team")
     return SlackEvent(
         type=event_type,
@@ -157,8 +157,8 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string_field(said, "parent_user_id").replace(SLACKBOT, ""),
         subtype=string_field(said, "subtype"),
-        apps=apps_of(said),
-        app_team=app_team,
+        apps=apps,
+        app_team=app_team if apps else "",
         by_own_app=bool(own_app) and string_field(said, "app_id") == own_app,
         words=written_words(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
