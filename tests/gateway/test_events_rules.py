@@ -300,7 +300,7 @@ def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
     bare = message_of(routed(said(text="", attachments=[{"fallback": "a picture"}])))
 
     assert (shared.text, shared.forwarded) == ("look", "[Forwarded message by somebody]\n&gt; it says 500")
-    assert (bare.text, bare.forwarded) == ("a picture", "")
+    assert (bare.text, bare.forwarded) == ("", "[Attachment]\n&gt; a picture")
 
 
 BY_BOB = {"author_name": "Bob", "author_id": "U_BOB", "channel_id": "C_ELSE"}
@@ -334,6 +334,7 @@ FORWARDING: list[tuple[str, Json]] = [
         },
     ),
     ("a preview", {"text": "", "attachments": [{"from_url": "https://e.org", "text": "never mind"}]}),
+    ("an attachment without marks", {"text": "", "attachments": [{"author_name": "Bob", "text": "never mind"}]}),
 ]
 
 
@@ -344,11 +345,6 @@ def test_forwarded_words_are_not_the_authors_own(content: Json) -> None:
     assert (message.kind, message.text) == ("message", "")
     assert "never" in message.forwarded
     assert message_of(routed(reply(text="never mind", attachments=[share("it works")]))).kind == "close"
-
-
-def test_attached_words_without_marks_of_a_share_close_nothing() -> None:
-    attached = {"text": "", "attachments": [{"author_name": "Bob", "text": "never mind"}]}
-    assert message_of(routed(reply(**attached))).kind == "message"
 
 
 def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> None:

@@ -100,8 +100,20 @@ PREVIEWS: list[tuple[str, Json, str, str]] = [
     ),
     (
         "an app's own attachment",
-        {"text": "", "attachments": [{"text": "alert"}, {"fallback": "more"}]},
+        {"text": "", "bot_id": "B1", "attachments": [{"text": "alert"}, {"fallback": "more"}]},
         "alert\nmore",
+        "",
+    ),
+    (
+        "what a program attached in a person's name",
+        {"text": "", "user": "U1", "attachments": [{"text": "never mind"}, {"fallback": "more"}]},
+        "",
+        "[Attachment]\n&gt; never mind\n[Attachment]\n&gt; more",
+    ),
+    (
+        "an attachment beside a person's words",
+        {"text": "see", "user": "U1", "attachments": [{"text": "never mind"}]},
+        "see",
         "",
     ),
     (

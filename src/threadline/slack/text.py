@@ -130,14 +130,13 @@ def parse_permalink(address: str) -> Permalink:
 def text_of(message: Mapping[str, Any]) -> str:
     """The text of a Slack message that its author wrote; storable and at most 40,000 characters.
 
-    What the author forwards is in `forwarded_of`. A message without any text has that of its own attachments, as apps
-    post them.
+    What the author forwards is in `forwarded_of`. An app's message without any text has that of its own attachments. A
+    person does not write attachments: in their message they count as forwarded.
     """
     written = written_words(message)
-    if words_of(message).strip():
+    if words_of(message).strip() or not apps_of(message):
         return clean_text(written)
-    own = (item for item in objects(message.get("attachments")) if not (_is_share(item) or _address_of(item)))
-    return clean_text("\n".join(filter(str.strip, map(_attached_text, own))))
+    return clean_text("\n".join(filter(str.strip, map(_attached_text, _own_attachments(message)))))
 
 
 def written_words(message: Mapping[str, Any]) -> str:
@@ -146,8 +145,8 @@ def written_words(message: Mapping[str, Any]) -> str:
 
 
 def forwarded_of(message: Mapping[str, Any]) -> str:
-    """What the author of a Slack message forwards: quotes, shared messages, and the preview of a link in a message
-    without other text.
+    """What the author of a Slack message forwards: quotes, shared messages, and in a message without other text the
+    preview of a link and what somebody's program attached in a person's name.
 
     Each piece has a heading that says what it is, from whom and where, and lines that begin with `&gt;`, so that
     nothing in a piece looks like a heading or like the author's own words. Storable and at most 40,000 characters.
@@ -161,6 +160,9 @@ def forwarded_of(message: Mapping[str, Any]) -> str:
             pieces.append(_piece(_share_heading(item), _attached_text(item)))
         elif is_bare and (address := _address_of(item)):
             pieces.append(_piece(f"Preview of {address}", _attached_text(item)))
+    if is_bare and not apps_of(message):
+        attached = filter(str.strip, map(_attached_text, _own_attachments(message)))
+        pieces += [_piece("Attachment", text) for text in attached]
     return clean_text("\n".join(pieces))
 
 
@@ -215,6 +217,12 @@ def _address_of(attachment: Mapping[str, Any]) -> str:
     """The address of the page that an attachment previews; empty for an attachment that an app has made."""
     named = (string_field(attachment, name) for name in ("from_url", "original_url", "app_unfurl_url"))
     return _one_line(next(filter(None, named), ""))
+
+
+def _own_attachments(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The attachments that are part of the message: neither another message nor the preview of a page."""
+    attached = objects(message.get("attachments"))
+    return [item for item in attached if not (_is_share(item) or _address_of(item))]
 
 
 def _share_heading(attachment: Mapping[str, Any]) -> str:
