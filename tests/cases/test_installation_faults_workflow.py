@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
+from tests.support.case_scene import REPORTER, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.model import Action, CaseLimits, TurnEnded, session_id
 from threadline.cases.store.messages import CaseMessageStore
@@ -95,15 +95,6 @@ def away(monkeypatch: pytest.MonkeyPatch) -> AwayWorker:
     return AwayWorker(monkeypatch)
 
 
-async def until_only_the_turn_runs(scene: CaseScene) -> None:
-    async def alone() -> bool:
-        described = (await scene.handle.describe()).raw_description
-        running = [each.activity_type.name for each in described.pending_activities]
-        return running == ["run_agent_investigation"] and not described.HasField("pending_workflow_task")
-
-    await scene.until(alone, "nothing but the turn runs")
-
-
 WAITS = "because my worker is not running"
 
 
@@ -126,7 +117,7 @@ async def test_worker_that_is_busy_with_the_turn_is_not_taken_for_absent(
         await scene.report()
         await turn.began.wait()
         await away.looked_for.wait()
-        await until_only_the_turn_runs(scene)
+        await scene.until_only_the_turn_runs()
         turn.finish.set()
         await scene.until_status("investigating", "pending_verification")
         assert scene.times_said(WAITS) == 0
@@ -146,7 +137,7 @@ async def test_worker_that_is_busy_with_other_turns_is_not_taken_for_absent(
         assert isinstance(claimed, TurnClaim)
         await scene.report()
         await away.looked_for.wait()
-        await until_only_the_turn_runs(scene)
+        await scene.until_only_the_turn_runs()
         away.back.set()
         await scene.until_status("investigating", "pending_verification")
         assert scene.times_said(WAITS) == 0

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from tests.support.case_scene import REPORTER, CaseScene, StartCase, outcome
+from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
-from threadline.cases.model import Action
+from threadline.cases.model import Action, CaseLimits
 from threadline.slack.model import FileRef
 from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
@@ -79,6 +79,21 @@ async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(
         said = " ".join(scene.said(SUMMARIES))
         assert 0 < said.index("The first cause.") < said.index("The second cause.")
         assert scene.times_said("The first cause.", SUMMARIES) == 1
+
+
+async def test_run_that_continues_another_posts_the_findings_that_were_refused(start_case: StartCase) -> None:
+    limits = CaseLimits(max_history_events=11)
+    async with start_case(outcome(POST), outcome(ASK), server=skipping_time, limits=limits) as scene:
+        archive(scene, SUMMARIES)
+        await scene.report()
+        await until_refused(scene)
+        await scene.reporter("it also happens on Mondays")
+        await scene.until_status("investigating", "awaiting_reporter")
+        await scene.until_quiet()
+        archive(scene, SUMMARIES, archived=False)
+        await scene.later(minutes=50)
+        await scene.until_said("found it", SUMMARIES)
+        assert scene.times_said("found it", SUMMARIES) == 1
 
 
 async def test_question_waits_until_it_can_be_asked(start_case: StartCase) -> None:
@@ -159,9 +174,13 @@ async def test_end_that_slack_refuses_is_told_later(start_case: StartCase) -> No
 
 
 async def test_findings_that_slack_never_takes_are_not_said_to_be_posted(start_case: StartCase) -> None:
-    async with start_case(outcome(POST)) as scene:
-        scene.slack.faults.refuse("chat.postMessage", "no_text", count=3)
+    turn = HeldTurn(outcome(POST))
+    async with start_case(turn) as scene:
         await scene.report()
+        await turn.began.wait()
+        await scene.until_only_the_turn_runs()
+        scene.slack.faults.refuse("chat.postMessage", "no_text", count=2)
+        turn.finish.set()
         await scene.until_status("investigating", "pending_verification")
         await scene.until_said("could not be posted in the developers' channel")
         assert (await scene.transitions())[-1].reason == "findings_refused"

@@ -233,6 +233,14 @@ class CaseScene:
         """Wait for a condition, in real time."""
         await until(condition, what, seconds)
 
+    async def until_only_the_turn_runs(self) -> None:
+        async def alone() -> bool:
+            described = (await self.handle.describe()).raw_description
+            running = [each.activity_type.name for each in described.pending_activities]
+            return running == ["run_agent_investigation"] and not described.HasField("pending_workflow_task")
+
+        await self.until(alone, "nothing but the turn runs")
+
     async def until_quiet(self) -> None:
         """Wait until the workflow has nothing under way."""
 

@@ -327,6 +327,10 @@ class BugState:
     """Turns whose findings Slack refuses until the admin mends something, before the last turn, in order."""
     unsaid: list[UnsaidNotice] = field(default_factory=list)
     """Notices that are refused in the same way."""
+    post_again_at: float = 0.0
+    """When the refused posts are tried again, in seconds since 1970; 0 while none was refused."""
+    refusals: int = 0
+    """How often they were refused one after the other."""
 
 
 @dataclass(frozen=True)

@@ -88,9 +88,6 @@ class BugInvestigationWorkflow(ThreadHandler):
         self._sla_signal: asyncio.Task[None] | None = None
         self._trouble = ""
         """Why the last attempt at this turn failed, or its posts were refused."""
-        self._post_again_at = 0.0
-        """When the posts that Slack refused are tried again; 0 while none was."""
-        self._refusals = 0
         self._shown: tuple[Any, ...] = ()
 
     @workflow.signal(
@@ -171,14 +168,14 @@ class BugInvestigationWorkflow(ThreadHandler):
         self._closing_unposted = False
         if self._closing:
             return self._close(Reason.REPORTER_CLOSED if case.close_requested else Reason.OPERATOR_CANCELLED)
-        if self._post_again_at:
-            if self._post_again_at <= workflow.now().timestamp():
+        if self.state.post_again_at:
+            if self.state.post_again_at <= workflow.now().timestamp():
                 return self._post_again()
         elif self._undecided and state.acted_turn < case.turn:
             return self._resume_action()  # a close was taken back, or an earlier run was terminated before the action
         if self._turn_due:
             return self._investigate()
-        if self._undecided and not self._post_again_at:
+        if self._undecided and not self.state.post_again_at:
             return self._resume_action()  # resolving was put off for a message that wanted no turn
         return self._timeout_step()
 
@@ -192,10 +189,10 @@ class BugInvestigationWorkflow(ThreadHandler):
         """Post how the case ended, if that is not done, and not before it may succeed."""
         if not self._closing_unposted:
             return None
-        if self._post_again_at <= workflow.now().timestamp():
+        if self.state.post_again_at <= workflow.now().timestamp():
             return self._post_closing()
         if not (self.inbox or self.thread_run.timer.is_set):
-            self.thread_run.timer.set(self._post_again_at, "until Slack may take the last post")
+            self.thread_run.timer.set(self.state.post_again_at, "until Slack may take the last post")
         return None
 
     @property
@@ -215,8 +212,8 @@ class BugInvestigationWorkflow(ThreadHandler):
             if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
                 poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
                 at = min(at, poll) if at else poll
-            if self._post_again_at:
-                at = min(at, self._post_again_at) if at else self._post_again_at
+            if self.state.post_again_at:
+                at = min(at, self.state.post_again_at) if at else self.state.post_again_at
             if at:
                 timer.set(at, f"until {format_utc(at)}")
         elif timer.fired:
@@ -393,8 +390,8 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- posts that Slack refuses until the admin mends something ----------------------------------------------------
 
     def _wait_until_mended(self, why: str) -> None:
-        self._refusals += 1
-        self._post_again_at = workflow.now().timestamp() + mending_delay(self._refusals)
+        self.state.refusals += 1
+        self.state.post_again_at = workflow.now().timestamp() + mending_delay(self.state.refusals)
         self._trouble = f"Slack refuses its posts; they are tried again until it takes them. {why}"
         self._show()
 
@@ -411,15 +408,15 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _post_again(self) -> None:
         """Try the refused posts again, in their order. A notice that is still refused does not hold up the findings,
         which may be for another channel."""
-        self._post_again_at = 0.0
+        self.state.post_again_at = 0.0
         self._trouble = ""
         if self._undecided:
             await self._resume_action()
         else:
             await self._say_unsaid()
             await self._try_earlier_turns()
-        if not self._post_again_at:
-            self._refusals = 0
+        if not self.state.post_again_at:
+            self.state.refusals = 0
 
     async def _say_unsaid(self) -> str:
         """Post the notices that were refused; returns why one still is."""
@@ -500,7 +497,7 @@ class BugInvestigationWorkflow(ThreadHandler):
                 raise
             fault = fault_of(error)
             elsewhere = fault.cause == CHANNEL_FAULT and fault.subject != self.state.thread.channel
-            if fault.kind is not FaultKind.MENDABLE or (elsewhere and not self._refusals):
+            if fault.kind is not FaultKind.MENDABLE or (elsewhere and not self.state.refusals):
                 await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault.message)
             if fault.kind is FaultKind.MENDABLE:
                 raise NotMended(fault.message) from error
@@ -546,7 +543,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             self.state.acted_turn = self.case.turn  # the last action is dropped, or was done
             self.state.unposted.clear()
             self.state.unsaid.clear()
-            self._post_again_at = 0.0
+            self.state.post_again_at = 0.0
             await self._post_closing()
 
     async def _post_closing(self) -> None:
@@ -562,8 +559,8 @@ class BugInvestigationWorkflow(ThreadHandler):
             self._wait_until_mended(str(refused))
             return
         self._closing_unposted = False
-        self._post_again_at = 0.0
-        self._refusals = 0
+        self.state.post_again_at = 0.0
+        self.state.refusals = 0
         self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
 
     def _reporter_wrote(self) -> bool:
