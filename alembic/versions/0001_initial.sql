@@ -505,6 +505,8 @@ CREATE TABLE posts (
 );
 -- Finds the conversation that an answer of the bot belongs to.
 CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'conversation:%';
+-- Finds the posts of which nobody knows yet whether Slack has them.
+CREATE INDEX posts_in_doubt_idx ON posts (claimed_at) WHERE ts IS NULL;
 -- Finds the posts of a conversation that is being forgotten.
 CREATE INDEX posts_conversation_idx ON posts (channel, thread_ts) WHERE key LIKE 'conversation:%';
 

@@ -1,5 +1,6 @@
 """Posts of a case that Slack refuses until an admin mends something: the case waits, and its status says so."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -63,6 +64,62 @@ async def test_close_does_not_wait_for_refused_findings(start_case: StartCase) -
         await scene.until_status("investigating", "resolved")
         assert await scene.result() == "resolved"
         assert sum(said.startswith("**BUG-1** is") for said in scene.said()) == 1
+
+
+@pytest.fixture
+def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Slack store a post within a second, or never."""
+    for name in ("RESEND_AFTER", "RESEND_ROOT_AFTER"):
+        monkeypatch.setattr(f"threadline.threads.outbox.{name}", 1.5)
+
+
+async def ledger(scene: CaseScene) -> dict[str, str | None]:
+    async with scene.database.begin() as tx:
+        return {row.key: row.ts for row in await tx.execute(text("SELECT key, ts FROM posts"))}
+
+
+async def until_sent(scene: CaseScene) -> None:
+    """Wait until the call for which a fault was ordered was made."""
+
+    async def sent() -> bool:
+        return not scene.slack.faults.ordered("chat.postMessage")
+
+    await scene.until(sent, "the post is sent")
+
+
+@pytest.mark.usefixtures("hasty_posts")
+@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("key", ["BUG-1:intake:0", "BUG-1:summary"])
+async def test_close_settles_a_post_of_which_nobody_knows_whether_slack_has_it(
+    start_case: StartCase, key: str, *, arrives: bool
+) -> None:
+    held = HeldTurn()
+    async with start_case(held, server=skipping_time) as scene:
+        faults = scene.slack.faults
+        order: Callable[[str], None] = faults.fail_after if arrives else faults.fail_before
+        if key == "BUG-1:intake:0":
+            order("chat.postMessage")
+        await scene.report()
+        await held.began.wait()
+        if key != "BUG-1:intake:0":
+            await scene.until_said("Thank you")
+            order("chat.postMessage")
+            held.finish.set()
+        await until_sent(scene)
+        faults.denied = "invalid_auth"
+        held.finish.set()
+        await until_refused(scene)
+        assert (await ledger(scene))[key] is None, "its search was refused, too"
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        await scene.until_status("investigating", "resolved")
+        await scene.until_quiet()
+        assert (await ledger(scene))[key] is None
+        faults.denied = ""
+        await scene.later(minutes=6)
+        assert await scene.result() == "resolved"
+        settled = await ledger(scene)
+        assert None not in settled.values()
+        assert (key in settled) is arrives
 
 
 async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(start_case: StartCase) -> None:

@@ -12,7 +12,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
-from threadline.errors import NotDone, Permanent, Transient
+from threadline.errors import Mendable, NotDone, Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
@@ -21,6 +21,7 @@ from threadline.threads import store
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import CLAIM_GOOD_FOR, LOOK_AGAIN, RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
+from threadline.threads.tables import posts
 from threadline_devstack.processes import poll
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import SandboxMessage
@@ -49,6 +50,12 @@ async def opening(reply: Post) -> Post:
 async def posted(database: Database, key: str) -> str | None:
     async with database.begin() as tx:
         return await PostStore(tx).ts_of(key)
+
+
+async def claims(database: Database) -> dict[str, str | None]:
+    """Every key of the table, and where its post is."""
+    async with database.begin() as tx:
+        return {row.key: row.ts for row in await tx.execute(select(posts.c.key, posts.c.ts))}
 
 
 def _visible(sandbox: FaultySlack) -> list[SandboxMessage]:
@@ -100,6 +107,43 @@ async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
     ts = await outbox.publish(reply)
     assert [message.ts for message in _visible(sandbox)] == [ts]
     assert await posted(database, reply.key) == ts
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_post_in_doubt_is_settled_once_it_could_have_arrived(
+    sandbox: FaultySlack, outbox: Outbox, database: Database, clock: Clock, reply: Post, *, stored: bool
+) -> None:
+    (sandbox.faults.fail_after if stored else sandbox.faults.fail_before)(SEND)
+    await _interrupted(outbox, reply)
+    await outbox.settle("BUG-1:1:")
+    await outbox.settle("BUG-_:")
+    assert await claims(database) == {reply.key: None}, "it is another post"
+    if not stored:
+        with pytest.raises(Transient) as early:
+            await outbox.settle("BUG-1:")
+        assert early.value.retry_after == LOOK_AGAIN
+        clock.now += RESEND_AFTER
+    await outbox.settle("BUG-1:")
+    shown = [message.ts for message in _visible(sandbox)]
+    assert len(shown) == stored
+    assert await claims(database) == ({reply.key: shown[0]} if stored else {})
+    await outbox.publish(reply)
+    assert len(_visible(sandbox)) == 1
+
+
+async def test_post_in_doubt_stays_so_while_slack_refuses_the_search_and_not_when_its_thread_is_gone(
+    sandbox: FaultySlack, outbox: Outbox, database: Database, clock: Clock, reply: Post
+) -> None:
+    sandbox.faults.fail_before(SEND)
+    await _interrupted(outbox, reply)
+    clock.now += RESEND_AFTER
+    sandbox.faults.denied = "invalid_auth"
+    with pytest.raises(Mendable):
+        await outbox.settle("BUG-1:")
+    assert await claims(database) == {reply.key: None}
+    sandbox.faults.denied = "thread_not_found"
+    await outbox.settle("BUG-1:")
+    assert await claims(database) == {}
 
 
 async def test_store_that_is_slower_than_the_call_is_waited_for(

@@ -276,6 +276,10 @@ class LiveCasePostActivities(CasePostActivities):
                 await self._post(each.case, each.thread, each.key, rendered, each.basis, kind="closing", words=kept)
             except Permanent as error:  # people in the other threads are told all the same
                 refusals.append(error)
+        try:
+            await self.outbox.settle(f"{bug_id}:")  # the end drops the posts that are still due
+        except Mendable as error:
+            refusals.append(error)
         if refusals:  # one that can be mended first: then this is tried again
             raise min(refusals, key=lambda each: not isinstance(each, Mendable))
 

@@ -25,7 +25,7 @@ from functools import partial
 import structlog
 
 from threadline.db.engine import Database, Transaction
-from threadline.errors import NotDone, Permanent, Transient, before_a_change
+from threadline.errors import Mendable, NotDone, Permanent, Transient, before_a_change
 from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
@@ -212,7 +212,44 @@ class Outbox:
         if claim.state != "ours" or self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
             raise NotDone(f"{post.key} was claimed too long ago to be sent now.")
 
+    async def settle(self, key_prefix: str) -> None:
+        """End the doubt about posts that nobody will send again: record those that Slack has, and give up the others.
+
+        The `ts` alone is recorded. Whatever goes with a post is recorded by a later `publish` of its key.
+
+        Args:
+            key_prefix: how the keys begin. They are keys of messages, not of files.
+
+        Raises:
+            Transient: one may still arrive in Slack.
+            Mendable: Slack refuses the search.
+        """
+        async with self._database.begin() as tx:
+            in_doubt = await PostStore(tx).in_doubt(key_prefix)
+        for each in in_doubt:
+            post = Post(each.key, each.channel, each.thread_ts, ())
+            find = partial(self._slack.find_post, post.channel, post.thread_ts, post.key)
+            try:
+                ts = await self._search(post, each.claim, find)
+            except Mendable:
+                raise
+            except Permanent as error:  # such as a thread that was deleted with the post
+                _log.warning("post_not_searched", key=post.key, reason=str(error))
+                ts = ""
+            async with self._database.begin() as tx:
+                if ts:
+                    await PostStore(tx).record_unfinished(post.key, ts)
+                else:
+                    await PostStore(tx).release(post.key, each.claim.claimed_at)
+            _log.info("post_settled", key=post.key, ts=ts)
+
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
+        """Search for what another attempt has sent, and record it. Raises and returns as `_search` does."""
+        if found := await self._search(post, claim, find):
+            await self._record(post, found)
+        return found
+
+    async def _search(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
         """Search for what another attempt has sent. Raises `Transient` where it may still come; returns "" where it is
         to be sent again."""
         early = self._wait(post, claim) > 0  # by the age when the claim was read: the search must see all until then
@@ -222,9 +259,7 @@ class Outbox:
         except Permanent:
             if not early:  # who may not search may post, and the other attempt may have
                 raise
-        if found:
-            await self._record(post, found)
-        elif early:
+        if early and not found:
             raise self._too_early(post, claim)
         return found or ""
 

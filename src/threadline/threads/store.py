@@ -77,6 +77,16 @@ class PostClaim:
     asked_at: float = field(default=0.0, compare=False)
 
 
+@dataclass(frozen=True)
+class PostInDoubt:
+    """A post whose `claim` is pending."""
+
+    key: str
+    channel: str
+    thread_ts: str | None
+    claim: PostClaim
+
+
 class ThreadBindingStore(Store):
     """What a thread is about: one record of each kind, such as the project it works on."""
 
@@ -156,6 +166,16 @@ class PostStore(Store):
         late = select(posts.c.key, posts.c.channel).where(posts.c.ts.is_(None), age > grace, age < horizon)
         return [
             (row.key, row.channel) for row in await self._tx.execute(late.order_by(posts.c.claimed_at).limit(limit))
+        ]
+
+    async def in_doubt(self, key_prefix: str) -> list[PostInDoubt]:
+        """The posts whose keys begin so and whose claims are pending, oldest first."""
+        row = posts.c
+        columns = (row.key, row.channel, row.thread_ts, row.claimed_at, (POSTGRES_CLOCK - row.claimed_at).label("age"))
+        pending = select(*columns).where(row.ts.is_(None), row.key.startswith(key_prefix, autoescape=True))
+        return [
+            PostInDoubt(each.key, each.channel, each.thread_ts, PostClaim("pending", "", each.claimed_at, each.age))
+            for each in await self._tx.execute(pending.order_by(row.claimed_at))
         ]
 
     async def record_posted(self, key: str, ts: str) -> None:
