@@ -50,11 +50,16 @@ SELECT t.bug_id AS thread, t.turn, t.action, t.result, t.read_seqs, t.attempt, t
           AND s.reason IN ('reporter_closed', 'operator_resolved', 'operator_cancelled')
           AND NOT EXISTS (SELECT FROM agent_turns n WHERE n.bug_id = t.bug_id AND n.turn > t.turn
                           AND n.started_at < s.at)) AS closed,
+       (SELECT extract(epoch FROM min(s.at))::float8 FROM case_transitions s
+        WHERE s.bug_id = t.bug_id AND s.at > t.finished_at AND s.to_status = 'resolved'
+          AND s.reason IN ('reporter_closed', 'operator_resolved', 'operator_cancelled')) AS closed_at,
+       extract(epoch FROM t.finished_at)::float8 AS finished,
        (SELECT count(*) FROM case_transitions s
         WHERE s.bug_id = t.bug_id AND s.at < t.finished_at AND s.to_status = 'resolved') AS ends
 FROM agent_turns t JOIN cases c USING (bug_id)
 WHERE t.status = 'done' AND t.turn <= c.turn AND t.bug_id = ANY(:cases) ORDER BY t.bug_id, t.turn
 """)
+"""`closed`: people closed the case before a next turn began; `closed_at`: when they closed it first after the turn."""
 _RUNNING_TURNS = text("""
 SELECT bug_id AS thread, turn FROM agent_turns WHERE status = 'running' AND bug_id = ANY(:cases)
 """)
@@ -144,6 +149,8 @@ class Evidence:
     cancelled: Counter[str] = field(default_factory=Counter)
     terminated: Counter[str] = field(default_factory=Counter)
     """How often an operator ended a run, by thread."""
+    refusals: Sequence[tuple[float, float]] = ()
+    """When Slack refused the bot, in seconds since 1970."""
     repaired: list[tuple[str, str]] = field(default_factory=list)
     """Threads that the sweep had to repair, with the event that it logged."""
     unsent: list[tuple[str, str]] = field(default_factory=list)
@@ -204,6 +211,7 @@ async def gather(
         stop_signs=people.stop_signs,
         handovers=people.relayed(),
         branches=await _branches(stack),
+        refusals=faults.refusals,
     )
     await _gather_rows(stack, people, evidence, since)
     names = {f"{identity.TEAM}:{place}": thread for place, thread in evidence.threads.items()}

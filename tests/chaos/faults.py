@@ -82,6 +82,8 @@ class Faults:
     people: People
     terminated: list[EndedRun] = field(default_factory=list)
     cancelled: list[EndedRun] = field(default_factory=list)
+    refusals: list[tuple[float, float]] = field(default_factory=list)
+    """From when to when Slack refused the bot, in seconds since 1970."""
     struck: set[str] = field(default_factory=set)
     """Kinds of faults of which at least one hit what it was meant for."""
 
@@ -232,13 +234,14 @@ class Faults:
 
     async def _refuse(self, error: str) -> bool:
         """Let Slack refuse the bot's token, or its messages."""
-        weather = self._weather
+        weather, began = self._weather, time.time()
         weather.refused = error
         self.stack.note(f"Slack answers {error}")
         try:
             await asyncio.sleep(REFUSAL)
         finally:
             weather.refused = ""
+            self.refusals.append((began, time.time()))
             self.stack.note("Slack takes the bot's calls again")
         return True
 

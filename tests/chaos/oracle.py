@@ -267,7 +267,10 @@ def _case_word(text: str) -> str:
 
 
 def _case_posts(evidence: Evidence) -> Iterator[Fault]:
-    """What each settled turn asks for is posted, except where the case was closed as the turn was settled."""
+    """What each settled turn asks for is posted, unless the case was closed as the turn was settled.
+
+    Posts that Slack refused are tried again until the case is closed, also during later turns.
+    """
     posted, escalations, called_since = set(map(key_of, evidence.posts)), Counter[str](), dict[str, int]()
     for turn in evidence.case_turns:
         # A failure does not call people again whom an earlier turn has called, unless the case has ended since.
@@ -277,8 +280,16 @@ def _case_posts(evidence: Evidence) -> Iterator[Fault]:
         due = _due_posts(turn, escalations[turn.thread])
         missing = [key for key in due if f"{turn.thread}:{key}" not in posted]
         settled_late = evidence.terminated[turn.thread]  # its next step is not the first that was taken after it
-        if missing and turn.next_step not in _CLOSED and not (settled_late and turn.closed):
+        dropped = turn.next_step in _CLOSED or (settled_late and turn.closed) or _refused_until_closed(evidence, turn)
+        if missing and not dropped:
             yield Fault(turn.thread, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
+
+
+def _refused_until_closed(evidence: Evidence, turn: Any) -> bool:
+    """Return whether Slack refused posts between the end of a turn and a close by people."""
+    if turn.closed_at is None:
+        return False
+    return any(turn.finished < until and since < turn.closed_at for since, until in evidence.refusals)
 
 
 def _due_posts(turn: Any, escalation: int) -> list[str]:

@@ -292,6 +292,8 @@ READING = SimpleNamespace(
     session_id="",
     next_step="",
     closed=False,
+    closed_at=None,
+    finished=1.0,
     ends=0,
 )
 
@@ -364,6 +366,18 @@ async def test_oracle_counts_what_the_admin_was_told(posts: list[Post], row: Cha
 async def test_oracle_sees_a_case_that_was_given_up_for_the_installation(failure: str, given_up: bool) -> None:
     turn = SimpleNamespace(thread="BUG-1", turn=1, failure=failure, action="", result={}, read_seqs=[], next_step="")
     assert bool([*oracle._given_up(Evidence({}, case_turns=[turn]))]) is given_up
+
+
+@pytest.mark.parametrize(
+    ("finished", "closed_at", "is_fault"),
+    [(15.0, 25.0, False), (5.0, 11.0, False), (5.0, 9.0, True), (21.0, 25.0, True), (15.0, None, True)],
+)
+async def test_oracle_allows_that_a_close_drops_what_slack_refused(
+    finished: float, closed_at: float | None, *, is_fault: bool
+) -> None:
+    turn = _changed(READING, next_step="investigating: new_messages", finished=finished, closed_at=closed_at)
+    evidence = Evidence({}, case_turns=[turn], refusals=[(10.0, 20.0)])
+    assert bool([*oracle._case_posts(evidence)]) is is_fault
 
 
 def _with_written(whole: Evidence, **values: Any) -> Changes:
