@@ -241,7 +241,8 @@ class LiveHandoverActivities(HandoverActivities):
             return await self._state(handover) if handover else HandoverState(open=False)
         handover = await self._with_card(handover)
         notice = formatting.notice(blocks.NOBODY_YET, mentions=tuple(self.settings.on_call))
-        await self.posts.post(handover.ref, f"reminder:{reminder.number}", handover.card, notice)
+        about = await self._asked(handover.ref)
+        await self.posts.post(handover.ref, f"reminder:{reminder.number}", handover.card, notice, about)
         async with self.database.begin() as tx:
             await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
         return await self._state(handover)
@@ -276,8 +277,7 @@ class LiveHandoverActivities(HandoverActivities):
 
         opens = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
         card = await self._card(handover)
-        async with self.database.begin() as tx:
-            asked = await TurnStore(tx).asked(ref.thread, ref.turn)
+        asked = await self._asked(ref)
         basis = Basis(f"{CARD}:{ref.turn}", ref.thread.key, asked, asked)  # its buttons name the turn
         post = Post(
             post_key(ref, CARD), channel, None, (card,), opens, on_posted=record, correlation_id=ref.key, basis=basis
@@ -287,6 +287,11 @@ class LiveHandoverActivities(HandoverActivities):
         if posted is None:
             raise Permanent("The conversation is no longer stored.")
         return posted
+
+    async def _asked(self, ref: ConversationTurn) -> tuple[str, ...]:
+        """The `ts` of the messages that were handed over."""
+        async with self.database.begin() as tx:
+            return await TurnStore(tx).asked(ref.thread, ref.turn)
 
     async def _update_card(self, ref: ConversationTurn) -> None:
         """Have the card, if it is posted, show the handover as it is now. It is read again after each update: of two
@@ -362,7 +367,7 @@ class LiveHandoverActivities(HandoverActivities):
                 handover = await self._with_card(handover)
                 rendered = formatting.notice(_text(each), mentions=(each.user_id,), headline="wrote")
                 old = posted if each.deleted or each.edited else ()
-                await self.posts.reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED)
+                await self.posts.reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED, (each.ts,))
         return missed
 
     # -- From the person to the asker ------------------------------------------------------------------------------

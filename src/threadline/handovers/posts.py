@@ -23,18 +23,25 @@ class HandoverPosts:
     slack: SlackClient
     outbox: Outbox
 
-    async def post(self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered]) -> None:
-        """Post in a thread, once for each `what`."""
+    async def post(
+        self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered], about: Sequence[str] = ()
+    ) -> None:
+        """Post in a thread, once for each `what`.
+
+        Args:
+            about: the `ts` of the messages that the post shows or answers, by which it is recognised after a restore.
+                Without them it is sent again then.
+        """
+        asked = tuple(about)
+        basis = Basis(f"handover:{what}", ref.thread.key, asked, asked) if asked else None
         key = post_key(ref, what)
-        post = Post(
-            key,
-            place.channel,
-            place.ts,
-            tuple(rendered),
-            correlation_id=ref.key,
-            basis=_basis(ref, what),
-        )
+        post = Post(key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key, basis=basis)
         await self.outbox.publish(post)
+
+    @property
+    def finds_lost_posts(self) -> bool:
+        """Whether `post` may find a post from before a restore, which shows what was true then."""
+        return self.outbox.lost.active_window is not None
 
     async def parts(self, ref: ConversationTurn, what: str) -> list[str]:
         """Find the `ts` of each message that was posted for this."""
@@ -49,19 +56,11 @@ class HandoverPosts:
         rendered: Sequence[Rendered],
         parts: Sequence[str],
         rest: str,
+        about: Sequence[str] = (),
     ) -> None:
         """Show a new wording in the messages of an earlier one, and `rest` in those that are not needed any more. Parts
         by which the new wording is longer are posted."""
         for number, ts in enumerate(parts):
             now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
             await self.slack.update(place.channel, ts, now.text, now.blocks)
-        await self.post(ref, what, place, rendered)
-
-
-def _basis(ref: ConversationTurn, what: str) -> Basis | None:
-    """The facts by which the reply of a person is recognised after a restore: the message that it shows. A reply from
-    the modal is no message; it is sent again."""
-    if not what.startswith("answer:") or what.startswith("answer:modal:"):
-        return None
-    answered = (what.rpartition(":")[2],)
-    return Basis(f"handover:{what}", ref.thread.key, answered, answered)
+        await self.post(ref, what, place, rendered, about)

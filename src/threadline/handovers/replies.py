@@ -79,7 +79,7 @@ class HandoverReplies:
         ref, text = handover.ref, blocks.with_files(words.text, answer.files)
         rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
         try:
-            await self.posts.post(ref, f"answer:{message_id}", ref.thread, rendered)
+            await self.posts.post(ref, f"answer:{message_id}", ref.thread, rendered, (answer.ts,))
         except InternalError:
             raise
         except Mendable as refused:  # it is sent, and those after it, once the admin has mended that
@@ -115,10 +115,12 @@ class HandoverReplies:
         ref, what = handover.ref, f"preview:{answer.message_id}"
         rendered = blocks.preview(handover, answer, self.hold)
         try:
-            if parts := await self.posts.parts(ref, what):
+            parts = await self.posts.parts(ref, what)
+            if not parts and answer.state in (ReplyState.HELD, ReplyState.SENT):
+                await self.posts.post(ref, what, handover.card, (rendered,), (answer.ts,))
+                parts = await self.posts.parts(ref, what) if self.posts.finds_lost_posts else []
+            if parts:
                 await self.posts.slack.update(handover.channel, parts[0], rendered.text, rendered.blocks)
-            elif answer.state in (ReplyState.HELD, ReplyState.SENT):
-                await self.posts.post(ref, what, handover.card, (rendered,))
         except InternalError:
             raise
         except Permanent as refused:
@@ -138,7 +140,7 @@ class HandoverReplies:
         rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
         parts = await self.posts.parts(ref, what)
         try:
-            await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED)
+            await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
         except InternalError:
             raise
         except Mendable as refused:
@@ -155,12 +157,14 @@ class HandoverReplies:
         """The key is no answer's, which could be corrected."""
         if not answer.deleted:
             notice = formatting.notice(blocks.ALREADY_CLOSED, mentions=(answer.user_id,))
-            await self.posts.post(handover.ref, f"over:{answer.message_id}", handover.card, notice)
+            what = f"over:{answer.message_id}"
+            await self.posts.post(handover.ref, what, handover.card, notice, (answer.ts,))
 
     async def _report(self, handover: Handover, answer: HandoverAnswer, what: str, text: str) -> None:
         """Tell the author under the card why the other thread does not show what they wrote."""
         _log.warning("reply_not_relayed", handover=handover.ref.key, reason=text)
-        await self.posts.post(handover.ref, what, handover.card, formatting.notice(text, mentions=(answer.user_id,)))
+        notice = formatting.notice(text, mentions=(answer.user_id,))
+        await self.posts.post(handover.ref, what, handover.card, notice, (answer.ts,))
 
     async def _get(self, ref: ConversationTurn, message_id: str) -> HandoverAnswer | None:
         async with self.database.begin() as tx:

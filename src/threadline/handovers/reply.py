@@ -90,7 +90,8 @@ def next_state(before: ReplyState, *, is_reply: bool, deleted: bool, late: bool)
 class HandoverAnswer:
     """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
     author withdrew the reply. `is_shown_as_held`: its time to undo it has begun. `forwarded`: what it quotes and
-    shares. The quotes of a reply belong to it and stand before its words; what it shares stays among colleagues."""
+    shares. The quotes of a reply belong to it and stand before its words; what it shares stays among colleagues.
+    `ts`: when it was written, as Slack's timestamp."""
 
     message_id: str
     user_id: str
@@ -101,6 +102,7 @@ class HandoverAnswer:
     undone_by: str
     is_shown_as_held: bool
     forwarded: str = ""
+    ts: str = ""
 
     def words(self, asker: str) -> Words:
         """For whom it is meant, as it reads now."""

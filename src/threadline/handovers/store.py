@@ -27,7 +27,7 @@ from threadline.threads.phrases import THUMBS
 _row, _answer = handovers.c, handover_answers.c
 
 _ASKER_MESSAGES = text("""
-SELECT message_id, sender_id, message_text, forwarded, files, redacted_at IS NOT NULL AS deleted,
+SELECT message_id, slack_ts, sender_id, message_text, forwarded, files, redacted_at IS NOT NULL AS deleted,
        edited_at IS NOT NULL AS edited
 FROM conversation_messages
 WHERE conversation_id = :id AND turn = :turn AND message_type IN ('message', 'stop')
@@ -46,6 +46,7 @@ class HandoverMessage:
     files: tuple[FileRef, ...]
     deleted: bool
     edited: bool
+    ts: str
 
 
 class HandoverStore(Store):
@@ -118,7 +119,7 @@ class HandoverStore(Store):
 def _message(row: Row[Any]) -> HandoverMessage:
     files = tuple(FileRef(**file) for file in row.files)
     shown = with_forwarded(row.message_text, row.forwarded)
-    return HandoverMessage(row.message_id, row.sender_id, shown, files, row.deleted, row.edited)
+    return HandoverMessage(row.message_id, row.sender_id, shown, files, row.deleted, row.edited, row.slack_ts)
 
 
 _HANDOVERS = (
@@ -330,6 +331,7 @@ def _answer_of(row: Row[Any]) -> HandoverAnswer:
         undone_by=row.undone_by,
         is_shown_as_held=row.send_at is not None,
         forwarded=row.forwarded,
+        ts=row.slack_ts,
     )
 
 
