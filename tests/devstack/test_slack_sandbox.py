@@ -244,6 +244,39 @@ async def test_a_file_goes_up_and_comes_down_for_the_bot_alone(slack: FaultySlac
             assert "Sign in" in await response.text()
 
 
+async def test_a_file_is_announced_sent_and_completed_in_a_thread(slack: FaultySlack, client: AsyncWebClient) -> None:
+    root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
+    assert await refusal(client.files_getUploadURLExternal(filename="", length=3)) == "invalid_arguments"
+    begun = await client.files_getUploadURLExternal(filename="the log.txt", length=3)
+    given = {"files": [{"id": begun["file_id"], "title": "The log"}], "channel_id": REPORTS, "thread_ts": root}
+    assert await refusal(client.files_completeUploadExternal(**given)) == "file_not_found"
+    async with aiohttp.ClientSession() as session, session.post(begun["upload_url"], data=b"log") as response:
+        assert (response.status, await response.text()) == (200, "OK - 3")
+    assert len((await client.conversations_replies(channel=REPORTS, ts=root))["messages"]) == 1, "nothing shows it yet"
+    done = await client.files_completeUploadExternal(**given, initial_comment="see")
+    assert [(each["id"], each["title"]) for each in done["files"]] == [(begun["file_id"], "The log")]
+    _, shown = (await client.conversations_replies(channel=REPORTS, ts=root))["messages"]
+    (file,) = shown["files"]
+    assert (shown["text"], file["name"], file["title"]) == ("see", "the log.txt", "The log")
+
+
+async def test_a_deleted_file_leaves_a_tombstone_in_its_message(slack: FaultySlack, client: AsyncWebClient) -> None:
+    root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
+    uploaded = await client.files_upload_v2(channel=REPORTS, thread_ts=root, filename="log.txt", content=b"log")
+    identity = uploaded["file"]["id"]
+    address = (await client.files_info(file=identity))["file"]["url_private_download"]
+    await client.files_delete(file=identity)
+    _, shown = (await client.conversations_replies(channel=REPORTS, ts=root))["messages"]
+    assert shown["files"] == [{"id": identity, "mode": "tombstone"}]
+    assert await refusal(client.files_info(file=identity)) == "file_deleted"
+    assert await refusal(client.files_delete(file=identity)) == "file_deleted"
+    token = {"Authorization": f"Bearer {BOT_TOKEN}"}
+    async with aiohttp.ClientSession() as session, session.get(address, headers=token) as response:
+        assert response.status == 404
+    theirs = slack.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
+    assert await refusal(client.files_delete(file=theirs.id)) == "cant_delete_file"
+
+
 async def test_a_file_says_where_it_is_shared_and_keeps_direct_messages_apart(
     slack: FaultySlack, client: AsyncWebClient
 ) -> None:

@@ -189,6 +189,15 @@ def complete_upload(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"files": [file.as_slack() for file in files]}
 
 
+def delete_file(slack: SlackWorkspace, given: CallArguments) -> Json:
+    """https://docs.slack.dev/reference/methods/files.delete: a bot deletes its own files alone."""
+    file = slack.file(given.text("file"))
+    if file.user != BOT_USER:
+        raise SlackRefusal("cant_delete_file")
+    slack.delete_file(file)
+    return {}
+
+
 Method = Callable[[SlackWorkspace, CallArguments], Json]
 METHODS: Mapping[str, Method] = {
     "apps.connections.open": open_connection,
@@ -202,6 +211,7 @@ METHODS: Mapping[str, Method] = {
     "conversations.members": members,
     "conversations.replies": replies,
     "files.completeUploadExternal": complete_upload,
+    "files.delete": delete_file,
     "files.getUploadURLExternal": get_upload_url,
     "files.info": file_info,
     "reactions.add": add_reaction,

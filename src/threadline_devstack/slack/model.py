@@ -87,9 +87,15 @@ class SandboxFile:
     """The `ts` of the messages that show it, by their channel."""
     announced: int | None = None
     """The size that is told of it; None for its own."""
+    external_url: str = ""
+    """Where a file is kept that a person has only linked to, such as a document of another provider."""
+    deleted: bool = False
+    """Messages go on showing that there was a file."""
 
     def as_slack(self) -> Json:
         """See https://docs.slack.dev/reference/objects/file-object."""
+        if self.deleted:
+            return {"id": self.id, "mode": "tombstone"}
         direct, open_to_all = _parted(self.shares)
         path, name = f"{self.base_url}/files-pri/{TEAM}-{self.id}", quote(self.name)
         return {
@@ -103,15 +109,15 @@ class SandboxFile:
             "created": self.created,
             "timestamp": self.created,
             "size": len(self.content) if self.announced is None else self.announced,
-            "mode": "hosted",
-            "is_external": False,
+            "mode": "external" if self.external_url else "hosted",
+            "is_external": bool(self.external_url),
             "is_public": bool(open_to_all),
             "channels": sorted(open_to_all),
             "groups": [],
             "ims": sorted(direct),
             "shares": {kind: shown for kind, shown in (("public", open_to_all), ("private", direct)) if shown},
-            "url_private": f"{path}/{name}",
-            "url_private_download": f"{path}/download/{name}",
+            "url_private": self.external_url or f"{path}/{name}",
+            "url_private_download": self.external_url or f"{path}/download/{name}",
             "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{name}",
             "file_access": "visible",
         }

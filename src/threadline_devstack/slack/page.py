@@ -100,14 +100,14 @@ class Page:
             await asyncio.sleep(fault.seconds)
         if bearer(request) != BOT_TOKEN or (fault and fault.kind == "login"):
             return HTMLResponse(_LOGIN)
-        if file is None:
+        if file is None or file.deleted:
             return Response(status_code=404)
         return Response(file.content, media_type=file.mimetype)
 
     async def show_file(self, request: Request) -> Response:
         """A file for the page, which has no token; whatever it holds, no script of it runs."""
         file = self._workspace.files.get(request.path_params["file"])
-        if file is None:
+        if file is None or file.deleted:
             return Response(status_code=404)
         headers = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
         return Response(file.content, media_type=file.mimetype, headers=headers)

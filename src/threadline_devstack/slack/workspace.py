@@ -317,6 +317,8 @@ class SlackWorkspace:
     def file(self, file: str) -> SandboxFile:
         if file not in self.files:
             raise SlackRefusal("file_not_found")
+        if self.files[file].deleted:
+            raise SlackRefusal("file_deleted")
         return self.files[file]
 
     def add_file(self, name: str, user: str, content: bytes, mimetype: str = "") -> SandboxFile:
@@ -332,6 +334,16 @@ class SlackWorkspace:
         """What was announced has arrived."""
         file.title = title
         self._keep(files=[file])
+
+    def delete_file(self, file: SandboxFile) -> None:
+        """The bytes are gone, and each message that shows the file shows a tombstone in its place."""
+        shown = [self.channels[channel].messages.get(ts) for channel, each in file.shares.items() for ts in each]
+        messages = [message for message in shown if message is not None]
+        before = [replace(message, files=[replace(each) for each in message.files]) for message in messages]
+        file.deleted, file.content = True, b""
+        self._keep(messages=messages, files=[file])
+        for message, old in zip(messages, before, strict=True):
+            self._publish_change(message, old)
 
     # Modals
 

@@ -193,6 +193,7 @@ function content(channel, message) {
   const nodes = message.blocks?.length && !own ? message.blocks.map((block) => renderBlock(block, names, click)) : [markup(message.text, names)];
   if (message.edited) nodes.push(element("span", { class: "faint" }, "(edited)"));
   const files = (message.files ?? []).map((file) => {
+    if (file.mode === "tombstone") return element("span", { class: "faint" }, "This file was deleted.");
     const address = `/pages/files/${file.id}`;
     const image = /^image\/(png|jpeg|gif|webp)$/.test(file.mimetype);
     return element("a", { class: image ? "image" : "file", href: address, target: "_blank", rel: "noreferrer" },
