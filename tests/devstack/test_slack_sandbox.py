@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -248,12 +249,17 @@ async def test_a_file_is_announced_sent_and_completed_in_a_thread(slack: FaultyS
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     assert await refusal(client.files_getUploadURLExternal(filename="", length=3)) == "invalid_arguments"
     begun = await client.files_getUploadURLExternal(filename="the log.txt", length=3)
-    given = {"files": [{"id": begun["file_id"], "title": "The log"}], "channel_id": REPORTS, "thread_ts": root}
-    assert await refusal(client.files_completeUploadExternal(**given)) == "file_not_found"
+    complete = partial(
+        client.files_completeUploadExternal,
+        files=[{"id": begun["file_id"], "title": "The log"}],
+        channel_id=REPORTS,
+        thread_ts=root,
+    )
+    assert await refusal(complete()) == "file_not_found"
     async with aiohttp.ClientSession() as session, session.post(begun["upload_url"], data=b"log") as response:
         assert (response.status, await response.text()) == (200, "OK - 3")
     assert len((await client.conversations_replies(channel=REPORTS, ts=root))["messages"]) == 1, "nothing shows it yet"
-    done = await client.files_completeUploadExternal(**given, initial_comment="see")
+    done = await complete(initial_comment="see")
     assert [(each["id"], each["title"]) for each in done["files"]] == [(begun["file_id"], "The log")]
     _, shown = (await client.conversations_replies(channel=REPORTS, ts=root))["messages"]
     (file,) = shown["files"]

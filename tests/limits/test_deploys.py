@@ -113,8 +113,13 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
             await ground.deliver(thread, ground.message(thread, 1, "any news?"))
             await ground.until_stored()
             assert await _build_of(ground.handle(thread)) == "2"
-            assert await doctor.check_task_queues(ground.client) == "both queues are served"
+            assert await doctor.check_task_queues(ground.client, idle) == "both queues are served"
             assert await ground.faults() == []
+
+
+async def idle() -> bool:
+    """No agents' worker holds a turn."""
+    return False
 
 
 async def _drained(ground: LoadScene, build: str) -> bool:
@@ -128,7 +133,7 @@ async def _drained(ground: LoadScene, build: str) -> bool:
 async def _until_advised(ground: LoadScene, words: str) -> None:
     async def advised() -> bool:
         try:
-            await doctor.check_task_queues(ground.client)
+            await doctor.check_task_queues(ground.client, idle)
         except Permanent as advice:
             return words in str(advice)
         return False
@@ -141,7 +146,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypa
 
     async def served() -> bool:
         try:
-            return bool(await doctor.check_task_queues(ground.client))
+            return bool(await doctor.check_task_queues(ground.client, idle))
         except Permanent:
             return False
 

@@ -10,12 +10,16 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from temporalio.api.taskqueue.v1 import PollerInfo
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueResponse
+from temporalio.client import Client
 
 from tests.sales.mail_server import serving
 from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
 from threadline.settings import ApprovalSettings
+from threadline.threads.model import CORE_QUEUE
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
@@ -47,6 +51,27 @@ async def test_every_check_is_told_though_nothing_is_set(unused_tcp_port: int) -
     assert "DATABASE_URL is not set" in advice["quarantine"]
     assert "Temporal does not answer" in advice["history"]
     assert "SLACK_BOT_TOKEN is not set" in advice["catch-up"]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_agents_worker_with_all_slots_in_use_serves_its_queue(
+    monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    poller = PollerInfo()
+
+    async def pollers(_: object, queue: str, __: object) -> tuple[DescribeTaskQueueResponse, list[PollerInfo]]:
+        return DescribeTaskQueueResponse(), [poller] if queue == CORE_QUEUE else []
+
+    async def turn_runs() -> bool:
+        return busy
+
+    monkeypatch.setattr(doctor, "live_pollers", pollers)
+    client = mock.create_autospec(Client)
+    if busy:
+        assert await doctor.check_task_queues(client, turn_runs) == "both queues are served"
+    else:
+        with pytest.raises(Permanent, match="threadline worker --queue agents"):
+            await doctor.check_task_queues(client, turn_runs)
 
 
 async def test_services_without_settings_are_off_and_their_variables_named() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -104,7 +105,7 @@ async def run_checks() -> list[Check]:
             "database": _over(database, _database),
             "agents' database": _agents_database(),
             "temporal": _over(temporal, check_search_attributes),
-            "workers": _over(temporal, check_task_queues),
+            "workers": _over(temporal, lambda client: check_task_queues(client, partial(_turn_runs, database))),
             "open workflows": _over(temporal, check_open_workflows),
             "reported problems": _over(temporal, silent_faults.check_reported_problems),
             "payload keys": _over(temporal, _payload_keys),
@@ -201,13 +202,23 @@ async def _quarantine(database: Database) -> str:
 # ---- Temporal --------------------------------------------------------------------------------------------------------
 
 
-async def check_task_queues(client: Client) -> str:
-    """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
+async def check_task_queues(client: Client, turn_runs: Callable[[], Awaitable[bool]]) -> str:
+    """Check that workers serve both queues.
+
+    Args:
+        client: of the namespace.
+        turn_runs: whether an agents' worker holds a turn. Such a worker asks Temporal for no work while all its slots
+            are in use.
+
+    Raises:
+        Permanent: no worker serves a queue, or only builds that get nothing to do.
+    """
     faults = []
     for queue, name, kind in _NEEDED:
         found, pollers = await live_pollers(client, queue, kind)
         if not pollers:
-            faults.append(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
+            if queue != AGENTS_QUEUE or not await turn_runs():
+                faults.append(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
             continue
         targets, served = builds.targets_of(found.versioning_info), builds.served_by(pollers)
         faults += builds.build_faults(queue, targets, await builds.without_replaced(client, served, targets))
@@ -217,6 +228,15 @@ async def check_task_queues(client: Client) -> str:
     if told := " ".join(dict.fromkeys(filter(None, faults))):
         raise Permanent(told)
     return "both queues are served"
+
+
+async def _turn_runs(database: Awaitable[Database]) -> bool:
+    """Whether an agents' worker holds a turn; False while the database does not say."""
+    try:
+        async with (await database).begin() as tx:
+            return await CaseLists(tx).turn_runs()
+    except (Permanent, Transient):
+        return False  # the line on the database tells why
 
 
 async def check_open_workflows(client: Client) -> str:
