@@ -18,6 +18,7 @@ SLOW = ("recovery",)
 """Waits for the configured times, which no smaller load makes shorter."""
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic not in SLOW])
 async def test_each_row_comes_to_numbers_beside_its_floor(topic: str, tmp_path: Path) -> None:
     rows = [row async for row in measured([topic], TINY, tmp_path)]

@@ -63,9 +63,33 @@ def test_reply_is_valid_json_and_blank_only_when_the_whole_is(text: str, name: s
     assert is_blank(reply.text) == is_blank(text)
 
 
+SILENT = [
+    "NO_REPLY",
+    " NO_REPLY\n",
+    "`NO_REPLY`",
+    "**NO_REPLY**",
+    '"NO_REPLY".',
+    "“NO_REPLY”",
+    "(NO_REPLY)",
+    "[NO_REPLY]",
+    "<NO_REPLY>",
+    "no_reply",
+    "No_Reply.",
+    ".NO_REPLY",
+    "...NO_REPLY...",
+    "NO REPLY",
+    "NO-REPLY",
+    "NO_REPLY NO_REPLY",
+    "NO_REPLY\nNO_REPLY",
+    "```\nNO_REPLY\n```",
+    "```text\nNO_REPLY\n```",
+    '{"action": "NO_REPLY"}',
+]
+
+
 def test_silence_is_the_word_alone() -> None:
-    for text in ("NO_REPLY", " NO_REPLY\n", "`NO_REPLY`", "**NO_REPLY**", '"NO_REPLY".'):
-        assert told(text) == ModelReply("", silent=True)
+    for text in SILENT:
+        assert told(text) == ModelReply("", silent=True), text
     for text in ("", "no reply", "NO_REPLY is what I write", "I say NO_REPLY", "NO_REPLY?"):
         assert told(text) == ModelReply(text)
     assert not told("NO_REPLY", CALL).silent
@@ -79,6 +103,17 @@ def test_silence_is_the_word_alone() -> None:
         ("`NO_REPLY` - they talk", "they talk"),
         ("NO_REPLY? Yes.", "Yes."),
         ("They talk with each other.\n\nNO_REPLY.", "They talk with each other."),
+        ("This is for Bob. NO_REPLY", "This is for Bob."),
+        ("This is for Bob. (NO_REPLY)", "This is for Bob."),
+        ("This is for Bob (NO_REPLY).", "This is for Bob"),
+        ("This is for Bob: no_reply", "This is for Bob:"),
+        ("This is for Bob — NO_REPLY", "This is for Bob"),
+        ("这是给 Bob 的。 NO_REPLY", "这是给 Bob 的。"),
+        ("This is for Bob.\n\n[NO_REPLY]", "This is for Bob."),
+        ("(NO_REPLY) This is for Bob.", "This is for Bob."),
+        ("no_reply: this is for Bob", "this is for Bob"),
+        ("no_reply\n\nThis is for Bob.", "This is for Bob."),
+        ("NO_REPLYThe user talks to Bob.", "The user talks to Bob."),
     ],
 )
 def test_word_for_silence_beside_a_text_is_silence_or_is_removed(text: str, rest: str) -> None:
@@ -88,11 +123,26 @@ def test_word_for_silence_beside_a_text_is_silence_or_is_removed(text: str, rest
     assert clean_reply(Completion(ModelReply(text, (CALL,))), addressed=False).text == rest
 
 
+SPOKEN = [
+    "",
+    "Yes.",
+    "NO_REPLY_TO is the setting",
+    "NO_REPLYING",
+    "It writes NO_REPLY then",
+    "I say NO_REPLY",
+    "no_reply is the name of the setting",
+    "no_reply@shop.example wrote it.",
+    "The sender is no_reply@shop.example",
+    "No reply.",
+    "We asked Bob twice. NO REPLY.",
+    "NO REPLY from Bob: I asked twice.",
+]
+
+
 def test_reply_without_the_word_for_silence_is_unchanged() -> None:
-    for text in ("", "Yes.", "NO_REPLY_TO is the setting", "NO_REPLYING", "It writes NO_REPLY then"):
+    for text in SPOKEN:
         for addressed in (True, False):
             assert clean_reply(Completion(ModelReply(text)), addressed=addressed).text == text
-    assert clean_reply(Completion(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
 
 
 def test_answer_that_was_cut_off_says_so() -> None:

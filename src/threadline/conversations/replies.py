@@ -17,9 +17,29 @@ PREVIEW_LENGTH = 300
 """Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
 CUT_OFF_NOTICE = "_My answer was cut off here: ask me to go on._"
 _QUESTION = 200
-_SILENT = re.compile(rf"[\s*_`'\"]*{NO_REPLY}[\s*_`'\".!]*")
-_SILENT_FIRST = re.compile(rf"[\s*_`'\"]*{NO_REPLY}(?!_?[^\W_])[*_`'\".!?,;]*(?:[ \t]*[:–—-]+)?\s*")
-_SILENT_LAST = re.compile(rf"\n[\s*_`'\"]*{NO_REPLY}[\s*_`'\".!]*\Z")
+_OPENED = r"(?:```\w*)?[\s*_~`'\"“‘(\[{<.…]*"
+_CLOSED = r"[\s*_~`'\"”’)\]}>.!…]*"
+"""Signs that models put around the word for silence."""
+_WORD = rf"(?i:{NO_REPLY})"
+_SILENT = re.compile(
+    rf"(?:{_OPENED}{_WORD})+{_CLOSED}"
+    rf"|{_OPENED}{NO_REPLY.replace('_', '[ -]')}{_CLOSED}"
+    rf"|\s*\{{\s*\"\w+\"\s*:\s*\"{_WORD}\"\s*\}}\s*"
+)
+"""The word alone: also twice, with a blank or a hyphen, or as the one value of a JSON object."""
+_SILENT_FIRST = re.compile(
+    rf"{_OPENED}(?:"
+    rf"{NO_REPLY}(?!_?[^\W_])[*_~`'\")\]}}>.!?,;]*(?:[ \t]*[:–—-]+)?\s*"
+    rf"|{_WORD}[*_~`'\")\]}}>]*(?:[.!?,;:](?=\s)|[ \t]*[–—-]+(?=\s)|\n)\s*"
+    rf"|{NO_REPLY}(?=[A-Z][a-z])"
+    r")"
+)
+"""The word as the first sentence. In lower case it may be a part of the text, so a sign has to end it. Some models
+write the next sentence without a blank."""
+_SILENT_LAST = re.compile(rf"(?:\n|(?<=[.!?…:;)。！？])\s|\s[–—-]+\s|\s(?=[(\[])){_OPENED}{_WORD}{_CLOSED}\Z")
+"""The word as the last sentence."""
+_LONGEST_ENDING = 80
+"""Characters at the end of a reply in which such a sentence begins."""
 _LAST_SIGNS = re.compile(r"(?:[\s*_~`)\]}>\"'”’»]|:[a-z0-9_+-]+:)+$")
 _ASKING = ("?", "？", "؟", "⁉", "❓")
 
@@ -29,13 +49,19 @@ def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
     reasons beside the word is silent where it was not spoken to; where it was, only the word goes. Words that came to
     the model's own limit say so, else people would take them for the whole."""
     reply = answer.reply
-    begun = _SILENT_FIRST.match(reply.text)
-    words = _SILENT_LAST.sub("", reply.text[begun.end() :] if begun else reply.text)
+    words = "" if _SILENT.fullmatch(reply.text) else _without_silence(reply.text)
     if words != reply.text and not reply.calls and (not addressed or is_blank(words)):
         return replace(reply, text=NO_REPLY)
     return replace(
         reply, text=f"{words}\n\n{CUT_OFF_NOTICE}" if answer.cut and not (reply.calls or is_blank(words)) else words
     )
+
+
+def _without_silence(text: str) -> str:
+    begun = _SILENT_FIRST.match(text)
+    words = text[begun.end() :] if begun else text
+    ended = _SILENT_LAST.search(words, max(0, len(words) - _LONGEST_ENDING))
+    return words[: ended.start()] if ended else words
 
 
 def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
