@@ -8,13 +8,27 @@ MAX_SENTENCE = 500
 """Characters of one sentence of an error; what is longer ends at a word."""
 _LOOKED_AT = 8_000
 """Characters that are searched at most. Marks shorten a text, so it is more than what is shown."""
-_INSIDES = re.compile(
-    r"Traceback|File \"[^\"\n]*\", line \d|\bline \d+, in |^\s*at .{1,200}:\d+|0x[0-9a-fA-F]{6,}|\[Errno|"
-    r"<class '|<[\w.]+ object|<[\w.]+ at |"
-    r"\[SQL:|\bSQLSTATE\b|\b(?:psycopg|asyncpg|sqlalchemy)\b|violates [\w -]+ constraint|relation \"[^\"]*\" does not|"
-    r"\b[A-Z]\w*(?:Error|Exception|Warning|ExceptionGroup|Interrupt)\b|\b[A-Z][a-z]\w*\((?:'|\"|\)|\d)",
-    re.MULTILINE,
+_PYTHON = (
+    r"Traceback|File \"[^\"\n]*\", line \d|\bline \d+, in |\[Errno|<class '|<[\w.]+ object|<[\w.]+ at |"
+    r"\b[A-Z]\w*(?:Error|Exception|Warning|ExceptionGroup|Interrupt)\b|\b[A-Z][a-z]\w*\((?:'|\"|\)|\d)"
 )
+_STACKS = (
+    r"0x[0-9a-fA-F]{6,}|^\s*at .{1,200}:\d+|\bstack ?trace(?:back)?:|\bcore dumped\b|\bsegmentation fault\b|"
+    r"\bpanic: |\bpanicked at |\bgoroutine \d+ \[|\+0x[0-9a-f]+\b|"  # Go, Rust
+    r"\battempt to (?:index|call|perform arithmetic on|compare|concatenate) |"  # Lua
+    r"\w\.\w{1,4}:\d+:in [`']|\bundefined (?:local variable or )?method [`']|"  # Ruby
+    r"\bon line \d+\b|\bat \S+ line \d+\.|\bPHP (?:Fatal|Parse) |"  # PHP, Perl
+    r"\bCaused by: |\bException in thread |\bUnhandled exception\b|\bat [\w.$<>]+\([\w.]*(?::\d+)?\)|"  # Java, .NET
+    r"\bnode:internal/|\bis not a function\b|\bCannot read propert(?:y|ies) of |"  # JavaScript
+    r"\*\* \(\w+|\b\w+\.(?:go|rs|rb|lua|php|js|ts|java|cs|ex|exs|erl|c|cc|cpp|py|pl):\d+"
+)
+_DATABASES = (
+    r"\[SQL:|\bSQLSTATE\b|\b(?:psycopg|asyncpg|sqlalchemy)\b|violates [\w -]+ constraint|"
+    r"(?:relation|column|table|function|type) \"[^\"]*\" (?:of relation \"[^\"]*\" )?does not|"
+    r"\bKey \([^()]*\)=\(|\bsyntax error at or near\b|\bconstraint failed: |"  # Postgres, SQLite
+    r"\bDuplicate entry '|\bORA-\d{5}\b|\bE11000 duplicate key\b"  # MySQL, Oracle, MongoDB
+)
+_INSIDES = re.compile(f"{_PYTHON}|{_STACKS}|{_DATABASES}", re.MULTILINE)
 """A stack trace, an address in memory, an exception or an object as Python prints it, or an error of a database: such a
 text is not for people."""
 _TOP = (
