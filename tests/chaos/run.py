@@ -30,7 +30,7 @@ from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, S
 from threadline_devstack.slack import identity
 
 LONGEST = 75.0
-"""Seconds after the last message and the last fault within which every thread must have come to its end."""
+"""Seconds within which one more thread must have come to its end, once people write no more and nothing goes wrong."""
 _HANDOVER = handover_workflow_id(Thread("", "", ""), 0).partition(":")[0]
 
 _UNSAID_ENDS = text("""
@@ -76,7 +76,7 @@ class Outcome:
 
 
 async def play(stack: ChaosStack, plan: Plan, longest: float = LONGEST) -> Outcome:
-    """Run a plan on a stack where nothing else runs. What has no end after `longest` seconds is stuck."""
+    """Run a plan on a stack where nothing else runs. All is stuck when nothing ends for `longest` seconds."""
     since, began, restarts = datetime.now(UTC) - timedelta(seconds=1), time.monotonic(), stack.restarts
     stack.log.clear()
     await stack.use(real=plan.real, http=plan.http)
@@ -112,6 +112,22 @@ async def play(stack: ChaosStack, plan: Plan, longest: float = LONGEST) -> Outco
     )
 
 
+@dataclass
+class Patience:
+    """Waits as long as fewer and fewer things are left: a busy machine takes its time, and nothing waits for ever."""
+
+    seconds: float
+    _fewest: float = float("inf")
+    _until: float = 0.0
+
+    def is_over(self, left: int, now: float) -> bool:
+        """Return whether no fewer things than before have been left for so many seconds."""
+        if left < self._fewest:
+            self._fewest = left
+            self._until = now + self.seconds
+        return now > self._until
+
+
 class _Settling:
     """Waits for the end of all threads, and resolves as an operator what silence never resolves."""
 
@@ -122,8 +138,8 @@ class _Settling:
         """What operators said, which is stored like everything else."""
 
     async def wait(self, longest: float) -> list[Fault]:
-        """Return nothing as soon as all is at its end, and what is stuck after `longest` seconds."""
-        until = time.monotonic() + longest
+        """Return nothing as soon as all is at its end, and what is stuck once nothing ends for `longest` seconds."""
+        patience = Patience(longest)
         catch_up = asyncio.create_task(self._catch_up())
         try:
             while True:
@@ -137,7 +153,8 @@ class _Settling:
                 at_rest = caught_up and not pending and all(each.startswith(_HANDOVER) for each in running)
                 if at_rest and not self._people.answer_late_cards():
                     await self._people.close_handovers()
-                if time.monotonic() > until:
+                left = pending + len(running) + unfinished + int(not caught_up)
+                if patience.is_over(left, time.monotonic()):
                     late = [] if caught_up else [Fault("", "the catch-up has no end")]
                     return [*late, *await self._stuck(running, pending)]
                 await asyncio.sleep(0.4)
