@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
+from tests.support.role_fakes import with_roles
 from tests.support.tool_fakes import context
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.contract import approval_start
@@ -164,7 +165,7 @@ class ApprovalScene:
     def services(self) -> Services:
         proposals = PostgresProposals(self.settings)
         users = UserDirectory(_find_user)
-        services = Services().with_service(Works, self.works).with_service(UserDirectory, users)
+        services = with_roles(Services()).with_service(Works, self.works).with_service(UserDirectory, users)
         services = services.with_service(Database, self.talk.database)
         return services.with_service(Proposals, proposals)
 

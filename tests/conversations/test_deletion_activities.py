@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
+from tests.support.role_fakes import with_roles
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt import TurnNote
@@ -50,7 +51,7 @@ async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     made = make_talk(
         with_model=False,
         registry=ToolRegistry(TOOLS),
-        services=Services().with_service(ThreadReader, reader),
+        services=with_roles(Services()).with_service(ThreadReader, reader),
     )
     asked = made.message("what was said here?")
     await made.said(asked)

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from tests.documents import document_samples as papers
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.tool_fakes import Clock, context
+from tests.support.tool_fakes import Clock, context, unheld
 from tests.support.tool_results import code_of, message_of
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
@@ -24,7 +24,6 @@ from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
@@ -44,7 +43,7 @@ class Caller:
         self.database = database
         slack = SlackClient(make_web_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._services = Services().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
+        self._services = unheld().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
         registry = ToolRegistry(files.TOOLS)
         everything = allowed_tools(registry, self._services, read_only=False)
         self._run = ToolRunner(registry, everything, ToolLedger(database)).run

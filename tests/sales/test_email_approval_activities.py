@@ -11,6 +11,7 @@ import pytest
 from tests.approvals.approval_scene import APPROVER, ASKER
 from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.role_fakes import with_roles
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
@@ -62,7 +63,8 @@ class Office:
         users = UserDirectory(self.talk.activities.deps.slack.user)
         settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(SETTINGS)
-        services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
+        services = with_roles(Services()).with_service(Database, self.talk.database)
+        services = services.with_service(UserDirectory, users)
         services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(self.server.url)))
         return services.with_service(EmailSettings, settings).with_service(Proposals, waiting)
 

@@ -12,6 +12,7 @@ from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.role_fakes import with_roles
 from tests.support.tool_fakes import unheld
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
@@ -270,7 +271,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 FailureAlerts(outbox, ESCALATIONS),
                 asks or (model_with(key) if with_model else None),
                 registry,
-                services or unheld(),
+                with_roles(services or unheld()),
                 ledger or ToolLedger(database),
                 DecisionDeps(None, _nobody, _no_documents),
                 SlackContext(users, History(client), AuthorPolicy(users)),

@@ -10,11 +10,11 @@ import aiohttp
 from pydantic import SecretStr
 
 from tests.support.faulty_sandboxes import FaultyTrackers
-from tests.support.tool_fakes import Clock, MemoryLedger, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context, unheld
 from threadline.errors import Transient
 from threadline.forge.actions import Actions
 from threadline.models.model import ToolCall
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
@@ -35,7 +35,7 @@ class Office:
         self.sandbox, self.jira, self.actions = sandbox, jira, actions
         self.ledger, self.clock = MemoryLedger(), Clock()
         self.others: dict[str, str] = {}
-        self.services = Services().with_service(JiraClient, jira).with_service(Actions, actions)
+        self.services = unheld().with_service(JiraClient, jira).with_service(Actions, actions)
         self._run = self._runner(REGISTRY)
 
     def _runner(self, registry: ToolRegistry) -> Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from tests.support.role_fakes import with_roles
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate
 from threadline.tools.context import Services, ToolContext
@@ -18,9 +19,9 @@ MAKE_ALL = CallRules((PolicyRule(Verdict.MAKE),))
 
 
 def unheld(services: Services | None = None) -> Services:
-    """The services, under rules that hold no call, unless they bring their own."""
+    """The services, under rules and roles that hold no call, unless they bring their own."""
     services = services or Services()
-    return services if CallRules in services else services.with_service(CallRules, MAKE_ALL)
+    return with_roles(services if CallRules in services else services.with_service(CallRules, MAKE_ALL))
 
 
 class Clock:

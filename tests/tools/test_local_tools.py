@@ -82,7 +82,8 @@ class Office:
         self.slack_fault: Exception | None = None
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
-    def _services(self) -> Services:
+    @property
+    def services(self) -> Services:
         return unheld().with_service(Office, self).with_service(UserDirectory, UserDirectory(self._find))
 
     async def _find(self, user_id: str) -> User | None:
@@ -91,11 +92,11 @@ class Office:
         return User("T1", name="Rina") if user_id == "U1" else User("T1", guest=True)
 
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
-        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self._services(), read_only=False), self.ledger)
+        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self.services, read_only=False), self.ledger)
         where_: dict[str, Any] = {"approved_action_id": given.pop("approved", "")}
         where_["co_requesters"] = dict.fromkeys(given.pop("with_", "").split(), "Somebody")
         id_ = call_id or next(self._ids)
-        where = context(call_id=id_, retries_left=retries_left, services=self._services(), **where_)
+        where = context(call_id=id_, retries_left=retries_left, services=self.services, **where_)
         return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)
 
     async def assign(self, call_id: str = "", retries_left: int = 0) -> ToolResult:
@@ -311,8 +312,9 @@ async def test_example_of_the_documentation_works(office: Office, monkeypatch: p
     exec(compile(example, "example.py", "exec"), namespace)  # noqa: S102 - our own documentation
     registry = ToolRegistry(namespace["TOOLS"])
     runner = ToolRunner(registry, allowed_tools(registry, Services(), read_only=False), office.ledger)
+    here = context(call_id="c1", services=office.services)
     for _ in range(2):
-        result = await runner.run(ToolCall("c1", "desks_assign", '{"desk": "4-12"}'), context(call_id="c1"))
+        result = await runner.run(ToolCall("c1", "desks_assign", '{"desk": "4-12"}'), here)
         assert result.display_text == "4-12 is taken by U1 now."
     assert await office.people() == ["U1"]
 

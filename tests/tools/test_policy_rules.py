@@ -12,14 +12,14 @@ MAKE, PROPOSE, REFUSE = Verdict
 @pytest.mark.parametrize(
     ("call", "verdict"),
     [
-        (CallFacts("journal.append", LOW), MAKE),
-        (CallFacts("opportunity.patch", MEDIUM), MAKE),
-        (CallFacts("opportunity.patch", HIGH), PROPOSE),
-        (CallFacts("whatever.new", HIGH), PROPOSE),
-        (CallFacts("email.send", LOW), MAKE),
-        (CallFacts("email.send", MEDIUM), PROPOSE),
-        (CallFacts("journal.append", LOW, wanted=True), MAKE),
-        (CallFacts("opportunity.patch", MEDIUM, wanted=True), PROPOSE),
+        (CallFacts("journal.append", LOW, members=True), MAKE),
+        (CallFacts("opportunity.patch", MEDIUM, members=True), MAKE),
+        (CallFacts("opportunity.patch", HIGH, members=True), PROPOSE),
+        (CallFacts("whatever.new", HIGH, members=True), PROPOSE),
+        (CallFacts("email.send", LOW, members=True), MAKE),
+        (CallFacts("email.send", MEDIUM, members=True), PROPOSE),
+        (CallFacts("journal.append", LOW, wanted=True, members=True), MAKE),
+        (CallFacts("opportunity.patch", MEDIUM, wanted=True, members=True), PROPOSE),
         (CallFacts("opportunity.patch", MEDIUM, members=False), PROPOSE),
         (CallFacts("jira.create", MEDIUM, members=False), PROPOSE),
         (CallFacts("ci.rerun", MEDIUM, members=False), PROPOSE),
@@ -29,7 +29,7 @@ MAKE, PROPOSE, REFUSE = Verdict
         (CallFacts("calendar.book", MEDIUM, members=False), MAKE),
         (CallFacts("calendar.book", HIGH, members=False), PROPOSE),
         (CallFacts("crm.update", MEDIUM, members=False), MAKE),
-        (CallFacts("crm.update", MEDIUM, wanted=True), PROPOSE),
+        (CallFacts("crm.update", MEDIUM, wanted=True, members=True), PROPOSE),
     ],
 )
 def test_built_in_rules_make_what_is_asked_for_and_propose_high_risks(call: CallFacts, verdict: Verdict) -> None:
@@ -62,7 +62,7 @@ RULES = (
 def test_first_rule_that_applies_decides(
     tool: str, risk: Risk, channel: str, roles: set[str], verdict: Verdict
 ) -> None:
-    assert decide(RULES, CallFacts(tool, risk, channel, frozenset(roles))) is verdict
+    assert decide(RULES, CallFacts(tool, risk, channel, frozenset(roles), members=True)) is verdict
 
 
 INTERNS = frozenset({"interns"})
@@ -87,9 +87,9 @@ def test_one_person_is_enough_for_a_rule_that_restricts(
 ) -> None:
     otherwise = PROPOSE if then is MAKE else MAKE
     rules = (PolicyRule(then, roles=INTERNS), PolicyRule(otherwise))
-    call = CallFacts("jira.create", MEDIUM, roles=frozenset(of_all), some_roles=frozenset(of_some))
+    call = CallFacts("jira.create", MEDIUM, roles=frozenset(of_all), some_roles=frozenset(of_some), members=True)
     assert decide(rules, call) is verdict
 
 
 def test_without_any_rule_a_call_waits() -> None:
-    assert decide((), CallFacts("journal.append", LOW)) is PROPOSE
+    assert decide((), CallFacts("journal.append", LOW, members=True)) is PROPOSE

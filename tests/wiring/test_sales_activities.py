@@ -13,6 +13,7 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.case_scene import core_deps
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.decision_forms import decision_form
+from tests.support.role_fakes import with_roles
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.conversations.contract import DecideRequest
@@ -57,7 +58,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with open_conversations(ConversationFeatureSettings(), deps, Services()) as (conversing, _):
+        async with open_conversations(ConversationFeatureSettings(), deps, with_roles(Services())) as (conversing, _):
             whole = replace(talk, activities=conversing)
             yield SalesScene(whole, server)
 

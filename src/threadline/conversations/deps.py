@@ -77,15 +77,15 @@ class ConversationDeps:
         return OperatorProfile(tools, self.job_types, self.bot_name)
 
     async def hidden_from(self, users: Collection[str], channel: str) -> frozenset[RecordKind]:
-        """The kinds of record that these people may not see. Never raises."""
+        """The kinds of record that these people may not see: all where no roles are known. Never raises."""
         directory = self.services.get(RoleDirectory)
-        return await directory.hidden_from(users, channel) if directory else frozenset()
+        return await directory.hidden_from(users, channel) if directory else frozenset(RecordKind)
 
     @property
     def hides_records(self) -> bool:
         """Whether some kind of record is not for everybody."""
         directory = self.services.get(RoleDirectory)
-        return directory is not None and bool(directory.roles.see)
+        return directory is None or bool(directory.roles.see)
 
     @property
     def knows_roles(self) -> bool:

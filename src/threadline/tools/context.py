@@ -12,6 +12,7 @@ from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
 from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, error_result
 from threadline.tools.policy import WantedApproval
+from threadline.tools.roles import RecordAccess
 
 S = TypeVar("S")
 
@@ -66,8 +67,8 @@ class ToolContext:
     `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
     a model asks for. `approved_changes`: the changes that its card showed.
     `wanted`: the model itself wants an approval. `roles`: those that everybody has who asks.
-    `some_roles`: those that at least one of them has. `members`: whether all of them are full members of the
-    workspace, as far as a rule asks for it.
+    `some_roles`: those that at least one of them has. `members`: all of them are known to be full members of the
+    workspace; False until a rule has asked for it. `access`: their rights to the records of the tool.
     """
 
     team: str
@@ -89,7 +90,8 @@ class ToolContext:
     wanted: WantedApproval | None = None
     roles: frozenset[str] = frozenset()
     some_roles: frozenset[str] = frozenset()
-    members: bool = True
+    members: bool = False
+    access: RecordAccess = field(default_factory=RecordAccess)
     transaction: Transaction | None = None
     change_rate: Rate | None = None
     identified: Requester | None = None

@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -57,7 +57,7 @@ class CallFacts:
     channel: str = ""
     roles: frozenset[str] = frozenset()
     some_roles: frozenset[str] = frozenset()
-    members: bool = True
+    members: bool = field(kw_only=True)
     wanted: bool = False
 
 

@@ -1,11 +1,11 @@
 """The policy as people read it: a row for each tool that changes something, and a sentence for each rule. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from threadline.tools.model import Risk
 from threadline.tools.policy import CallFacts, CallRules, PolicyRule, Verdict, decide
 from threadline.tools.registry import Tool
-from threadline.tools.roles import RecordKind, Roles
+from threadline.tools.roles import Roles
 
 COLUMNS = ("tool", "risk", "low", "medium", "high", "seen by", "changed by")
 _VERDICTS = {Verdict.MAKE: "made", Verdict.PROPOSE: "proposed", Verdict.REFUSE: "refused"}
@@ -19,9 +19,9 @@ def policy_rows(tools: Iterable[Tool], rules: CallRules, roles: Roles) -> list[t
         (
             each.name,
             _risk(each),
-            *(_VERDICTS[decide(rules.rules, CallFacts(each.name, risk))] for risk in Risk),
-            _groups(roles, each.records, to_change=False),
-            _groups(roles, each.records, to_change=True),
+            *(_VERDICTS[decide(rules.rules, CallFacts(each.name, risk, members=True))] for risk in Risk),
+            _groups(roles, each, to_change=False),
+            _groups(roles, each, to_change=True),
         )
         for each in sorted(tools, key=lambda tool: tool.name)
         if each.acts
@@ -48,7 +48,9 @@ def _risk(tool: Tool) -> str:
     return tool.risk.value if isinstance(tool.risk, Risk) else "by its arguments"
 
 
-def _groups(roles: Roles, kinds: Sequence[RecordKind], *, to_change: bool) -> str:
-    found = [roles.allowed(kind, to_change=to_change) for kind in kinds]
+def _groups(roles: Roles, tool: Tool, *, to_change: bool) -> str:
+    found = [roles.allowed(kind, to_change=to_change) for kind in tool.records]
     named = [" or ".join(sorted(each)) or "nobody" for each in found if each is not None]
-    return ", ".join(dict.fromkeys(named)) or _EVERYBODY
+    whole = ", ".join(dict.fromkeys(named)) or _EVERYBODY
+    partial = [kind for kind in tool.partial_records if roles.allowed(kind, to_change=to_change) is not None]
+    return f"{whole}; {', '.join(partial)} as the tool decides" if partial else whole

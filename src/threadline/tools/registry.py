@@ -66,7 +66,9 @@ class ToolOptions:
     effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
     transaction, so a call that is made again finds its record, and one that fails has changed nothing.
     `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
-    `records`: the kinds of record that it reads or changes, which roles may restrict.
+    `records`: the kinds of record that it reads or changes, which roles may restrict: without the role it is refused.
+    `partial_records`: kinds that only some of its calls or rows are about. It is not refused for them: it hides them
+    or refuses by itself, with `context.access`.
     `risk` is that of a call: a constant, or a function of its arguments. Without one it is high.
     `assess`: finds risk and changes in the record instead, where the arguments do not tell them.
     `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
@@ -85,6 +87,7 @@ class ToolOptions:
     description: str
     kind: ToolKind = ToolKind.READ
     records: tuple[RecordKind, ...] = ()
+    partial_records: tuple[RecordKind, ...] = ()
     risk: Risk | Callable[[Any], Risk] = Risk.HIGH
     assess: Assess | None = None
     remote: bool = False
@@ -125,6 +128,7 @@ class Tool(ToolOptions):
             or len(self.name) > MAX_NAME_LENGTH,
             "has no description: say what the tool is for, since the model chooses by it": not self.description.strip(),
             "changes something, so its result cannot be cached": self.mutating and self.cache,
+            "hides records by who asks, so its result cannot be cached": self.partial_records and self.cache,
             "changes something, so its result must be kept": self.mutating and not self.keep_result,
             "is read-only, so it cannot have a record to limit or an effect to look up": not self.mutating
             and (self.rate_limit_key or self.look_up),
@@ -144,6 +148,11 @@ class Tool(ToolOptions):
     def identifies(self) -> bool:
         """Whether it has to be known who asks before a call is made."""
         return self.needs_requester or self.members_only
+
+    @property
+    def all_records(self) -> frozenset[RecordKind]:
+        """The kinds of record that a result may tell of."""
+        return frozenset((*self.records, *self.partial_records))
 
     @property
     def mutating(self) -> bool:

@@ -1,7 +1,8 @@
 """Roles: who may see and who may change which kind of record, by groups of `THREADLINE_ROLES`.
 
 A tool names the kinds of record that it reads or changes (`registry.ToolOptions.records`). Everybody who asks
-for a call must be in one of the groups that may.
+for a call must be in one of the groups that may. Of `partial_records` a tool hides or refuses some itself, by its
+context's `RecordAccess`.
 """
 
 import asyncio
@@ -79,6 +80,33 @@ class Roles:
         return ""
 
 
+class RecordRefused(Permanent):
+    """Somebody who asks may not see or change records of a kind; the message names the groups that may."""
+
+
+@dataclass(frozen=True)
+class RecordAccess:
+    """The rights of everybody who asks for a call, for the `kinds` of record that its tool declares."""
+
+    kinds: frozenset[RecordKind] = frozenset()
+    roles: Roles = field(default_factory=Roles)
+    held: frozenset[str] = frozenset()
+
+    def refusal(self, kind: RecordKind, *, to_change: bool = False) -> str:
+        """Return why they may not see (or change) records of a kind, naming who may; empty if they may.
+
+        Raises `RuntimeError`: the tool does not declare this kind.
+        """
+        if kind not in self.kinds:
+            raise RuntimeError(f"a tool that asks about {kind} names them in its partial_records")
+        return self.roles.refusal([kind], self.held, to_change=to_change)
+
+    def check(self, kind: RecordKind, *, to_change: bool = False) -> None:
+        """Raises `RecordRefused` where `refusal` says why."""
+        if refusal := self.refusal(kind, to_change=to_change):
+            raise RecordRefused(refusal)
+
+
 def _refusal(kind: RecordKind, groups: Collection[str], verb: str) -> str:
     if not groups:
         return f"Nobody may {verb} {kind} here."
@@ -118,10 +146,9 @@ class RoleDirectory:
         return not missing
 
     async def check_may_see(self, users: Collection[str], channel: str, kind: RecordKind) -> None:
-        """Raises `Permanent`: these people may not; `Transient`: Slack does not say for now."""
+        """Raises `RecordRefused`: these people may not; `Transient`: Slack does not say for now."""
         held = await self.held_by(users, channel, self.roles.needed([kind], to_change=False))
-        if refusal := self.roles.refusal([kind], held, to_change=False):
-            raise Permanent(refusal)
+        RecordAccess(frozenset({kind}), self.roles, held).check(kind)
 
     async def hidden_from(self, users: Collection[str], channel: str) -> frozenset[RecordKind]:
         """Return the kinds of record that these people may not see together. Never raises: while Slack does not say

@@ -26,7 +26,7 @@ from threadline.tools.policy import Assessment, CallFacts, CallRules, Verdict, W
 from threadline.tools.proposals import HeldCall, Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
-from threadline.tools.roles import RoleDirectory
+from threadline.tools.roles import RecordAccess, RecordRefused, RoleDirectory
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
@@ -208,7 +208,8 @@ class ToolRunner:
         async with self._first_transaction(opened) as tx:
             begun = await record.begin(tx)
         if isinstance(begun, CallIntent) and not begun.new:
-            if found := await _find_effect(parsed, record.context, begun):
+            identified = checked if isinstance(checked, Invocation) else parsed
+            if found := await _find_effect(identified, record.context, begun):
                 return await record.finish_remote(found)
             # Two transactions: the first holds the record that another attempt may be about to make.
             async with self._ledger.transaction() as tx:
@@ -348,8 +349,8 @@ def _must_ask_slack(invocation: Invocation) -> bool:
         return True
     if not _needs_askers(invocation):
         return False
-    users = context.services[UserDirectory]
-    return not all(map(users.is_cached, context.askers))
+    users = context.services.get(UserDirectory)
+    return users is not None and not all(map(users.is_cached, context.askers))
 
 
 def _needs_askers(invocation: Invocation) -> bool:
@@ -358,9 +359,7 @@ def _needs_askers(invocation: Invocation) -> bool:
     if tool.identifies:
         return True
     rules = invocation.context.services.get(CallRules) or CallRules()
-    is_low = tool.risk is Risk.LOW
-    can_ask = UserDirectory in invocation.context.services
-    return tool.acts and not is_low and can_ask and rules.asks_for_members
+    return tool.acts and tool.risk is not Risk.LOW and rules.asks_for_members
 
 
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
@@ -395,25 +394,31 @@ async def _with_requester(invocation: Invocation) -> Invocation | ToolResult:
 
 
 async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
-    """Check that everybody who asks may see, and change, the records of the tool."""
+    """Check that everybody who asks may see, and change, the records of the tool. Raises `Permanent`: nobody can say
+    who has which role."""
     tool, context = invocation.tool, invocation.context
-    directory = context.services.get(RoleDirectory)
-    needed = _needed_roles(invocation, directory) if directory else frozenset()
-    if not directory or not needed:
+    if not tool.all_records and not _named_roles(invocation):
         return invocation
+    directory = context.services[RoleDirectory]
+    needed = _needed_roles(invocation, directory)
     held = await directory.held_by(context.askers, context.channel, needed)
     if refusal := directory.roles.refusal(tool.records, held, to_change=tool.mutating):
         return error_result(ErrorCode.NOT_ALLOWED, refusal, _NOT_FOR_THEM)
     by_some = await directory.held_by_some(context.askers, context.channel, needed)
-    return replace(invocation, context=replace(context, roles=held, some_roles=by_some))
+    access = RecordAccess(tool.all_records, directory.roles, held)
+    return replace(invocation, context=replace(context, roles=held, some_roles=by_some, access=access))
 
 
 def _needed_roles(invocation: Invocation, directory: RoleDirectory) -> frozenset[str]:
     """The groups that the rights to the tool's records and the rules of the policy depend on."""
     tool = invocation.tool
-    rules = invocation.context.services.get(CallRules) if tool.acts else None
-    named = rules.roles if rules else frozenset[str]()
-    return directory.roles.needed(tool.records, to_change=tool.mutating) | named
+    return directory.roles.needed(tool.all_records, to_change=tool.mutating) | _named_roles(invocation)
+
+
+def _named_roles(invocation: Invocation) -> frozenset[str]:
+    """The groups that rules of the policy name, for a tool that they decide about."""
+    rules = invocation.context.services.get(CallRules) if invocation.tool.acts else None
+    return rules.roles if rules else frozenset()
 
 
 async def _hold(invocation: Invocation, tx: Transaction) -> ToolResult | None:
@@ -446,7 +451,7 @@ async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | N
         context.channel,
         context.roles,
         context.some_roles,
-        context.members,
+        members=context.members,
         wanted=bool(context.wanted),
     )
     verdict = decide(rules, facts)
@@ -581,6 +586,8 @@ async def _note(handler: SideEffect, invocation: Invocation, result: ToolResult)
 
 def _failed(tool: Tool, error: Exception) -> ToolResult:
     """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
+    if isinstance(error, RecordRefused):
+        return error_result(ErrorCode.NOT_ALLOWED, str(error), _NOT_FOR_THEM)
     if isinstance(error, Permanent) and not isinstance(error, InternalError):
         return error_result(ErrorCode.REFUSED, str(error))
     _log.error("tool_failed", tool=tool.name, exc_info=error)
