@@ -14,6 +14,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.role_fakes import directory
 from tests.support.sweeps import repaired
 from tests.support.temporal import skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
@@ -183,5 +184,5 @@ async def job_scene(
         router = EventRouter(RoutingConfig(), temporal, ThreadLookup(database))
         channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-        live = LiveJobActivities(database, outbox, channels, router, runner)
+        live = LiveJobActivities(database, outbox, channels, router, runner, directory())
         yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

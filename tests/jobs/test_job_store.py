@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.jobs.model import AgentJob, JobRefused, JobSchedule, JobStatus, NewJob
+from threadline.jobs.model import AgentJob, JobFilter, JobRefused, JobSchedule, JobStatus, NewJob
 from threadline.jobs.store import JobStore
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
@@ -121,15 +121,15 @@ async def test_jobs_are_found_by_type_status_rfp_and_time(database: Database) ->
         search = JobStore(tx).search
         assert await search("T1") == [second, gone]
         assert await search("T1", limit=1) == [second]
-        assert await search("T1", status=JobStatus.CANCELLED) == [gone]
-        assert await search("T1", job_type="follow_up") == [second]
-        assert await search("T1", rfp_id="rfp_abc123") == [second]
+        assert await search("T1", JobFilter(status=JobStatus.CANCELLED)) == [gone]
+        assert await search("T1", JobFilter(job_type="follow_up")) == [second]
+        assert await search("T1", JobFilter(rfp_id="rfp_abc123")) == [second]
         assert await search("T2") == []
-        assert await search("T1", open_only=True) == [second]
-        assert await search("T1", since=AT.at) == [gone]
-        assert await search("T1", since=START, until=AT.at) == [second]
+        assert await search("T1", JobFilter(open_only=True)) == [second]
+        assert await search("T1", JobFilter(since=AT.at)) == [gone]
+        assert await search("T1", JobFilter(since=START, until=AT.at)) == [second]
         begun = await JobStore(tx).begin("T1", second.job_id, "run-1", NOW + 10**6)
-        assert await search("T1", since=AT.at) == [begun, gone]
+        assert await search("T1", JobFilter(since=AT.at)) == [begun, gone]
 
 
 async def test_open_jobs_of_all_teams_come_page_by_page(database: Database) -> None:
@@ -197,8 +197,8 @@ async def test_lists_read_by_an_index(database: Database) -> None:
         await tx.execute(text("ANALYZE agent_jobs"))
     async with explained(database) as (tx, asked):
         await JobStore(tx).search("T1", limit=10)
-        await JobStore(tx).search("T1", status=JobStatus.RUNNING, limit=10)
-        await JobStore(tx).search("T1", rfp_id="rfp_7", limit=10)
+        await JobStore(tx).search("T1", JobFilter(status=JobStatus.RUNNING), limit=10)
+        await JobStore(tx).search("T1", JobFilter(rfp_id="rfp_7"), limit=10)
         await JobStore(tx).get("T1", "JOB-7")
     assert [plan for plan in asked.plans if "Seq Scan" in plan] == []
     assert len(asked.plans) == 4

@@ -12,7 +12,7 @@ from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
-from threadline.jobs.model import JobSchedule, NewJob
+from threadline.jobs.model import JobFilter, JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import RfpNotFound, RfpUsage
@@ -64,7 +64,7 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
         assert await RfpStore(tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
         assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 2
         assert await ThreadBindingStore(tx).threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
-        [job] = await JobStore(tx).search("T1", open_only=True, rfp_id=rfp.rfp_id)
+        [job] = await JobStore(tx).search("T1", JobFilter(open_only=True, rfp_id=rfp.rfp_id))
         assert job.job_id == "JOB-1"
         assert await ApprovalStore(tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
         assert await ApprovalStore(tx).undecided_about("T2", rfp.rfp_id) == []

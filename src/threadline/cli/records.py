@@ -327,6 +327,7 @@ def _usage_lines(usage: "RfpUsage", memories: int) -> Iterator[str]:
 async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIterator[str]:
     """What refers to the RFP: the threads that were bound last come first."""
     from threadline.approvals.store import ApprovalStore
+    from threadline.jobs.model import JobFilter
     from threadline.jobs.store import JobStore
     from threadline.rfps.model import BINDING
     from threadline.threads.store import ThreadBindingStore
@@ -334,7 +335,8 @@ async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIt
     if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
         bound = [f"{each.channel}/{each.ts}" for each in threads]
         yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
-    if jobs := await JobStore(tx).search(team, open_only=True, rfp_id=rfp_id, limit=_MAX_LISTED):
+    about_it = JobFilter(open_only=True, rfp_id=rfp_id)
+    if jobs := await JobStore(tx).search(team, about_it, limit=_MAX_LISTED):
         yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
     if actions := await ApprovalStore(tx).undecided_about(team, rfp_id):
         yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."

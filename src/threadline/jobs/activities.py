@@ -75,7 +75,7 @@ class LiveJobActivities(JobActivities):
     channels: ChannelAdmission
     asker: ThreadAsker
     runner: JobRunner
-    roles: RoleDirectory | None = None
+    roles: RoleDirectory
     clock: Callable[[], float] = time.time
 
     async def look_at_job(self, ref: JobRef) -> NextRun:
@@ -186,8 +186,7 @@ class LiveJobActivities(JobActivities):
 
     async def _check_rfps(self, job: AgentJob) -> None:
         """Raises `Permanent` when whoever asked for the job may not see RFPs any more, and `Transient`."""
-        if self.roles:
-            await self.roles.check_may_see((job.author.user_id,), job.channel, RecordKind.RFPS)
+        await self.roles.check_may_see((job.author.user_id,), job.channel, RecordKind.RFPS)
 
     async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:
         await self._check_rfps(job)

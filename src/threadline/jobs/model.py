@@ -45,13 +45,35 @@ class JobSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobFilter:
+    """The jobs of a search; a field that is not given does not narrow it.
+
+    `since`, and `until`, which is exclusive, are about when a job last began to run, is to run at its one moment, or
+    was asked for: the first of these that it has. `about_rfps`: only jobs that tell of RFPs, or only others.
+    """
+
+    status: JobStatus | None = None
+    open_only: bool = False
+    job_type: str = ""
+    rfp_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    about_rfps: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class NewJob:
-    """A job that may be put on record: everything in it is checked."""
+    """A job that may be put on record: everything in it is checked. `rfp_id`: the RFP that it is about, if one."""
 
     job_type: str
     arguments: dict[str, Any] = field(repr=False)
     schedule: JobSchedule
     rfp_id: str = ""
+
+    @property
+    def is_about_rfps(self) -> bool:
+        """Whether it tells of RFPs."""
+        return bool(self.rfp_id) or self.job_type == STATUS_DIGEST
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, case, delete, func, not_, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
@@ -13,7 +13,9 @@ from threadline.jobs.model import (
     FINISHED,
     MAX_ARGUMENTS,
     MAX_OPEN_JOBS,
+    STATUS_DIGEST,
     AgentJob,
+    JobFilter,
     JobRefused,
     JobSchedule,
     JobStatus,
@@ -85,33 +87,15 @@ class JobStore(Store):
         row = (await self._tx.execute(mine)).one_or_none()
         return _job(row) if row else None
 
-    async def search(
-        self,
-        team: str,
-        *,
-        status: JobStatus | None = None,
-        open_only: bool = False,
-        job_type: str = "",
-        rfp_id: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 50,
-    ) -> list[AgentJob]:
-        """The newest first. What is not given does not narrow it. `since`, and `until`, which is exclusive, are about
-        when a job last began to run, is to run at its one moment, or was asked for: the first of these that it has."""
-        job = agent_jobs.c
-        at = func.coalesce(job.started_at, job.run_at, job.created_at)
-        wanted = [
-            job.team == team,
-            *([job.status == status] if status else ()),
-            *([job.status.in_(_OPEN)] if open_only else ()),
-            *([job.job_type == job_type] if job_type else ()),
-            *([job.rfp_id != "", job.rfp_id == rfp_id] if rfp_id else ()),  # the first condition is the index's own
-            *([at >= since] if since else ()),
-            *([at < until] if until else ()),
-        ]
-        found = select(agent_jobs).where(*wanted).order_by(job.id.desc()).limit(limit)
-        return [_job(row) for row in await self._tx.execute(found)]
+    async def search(self, team: str, wanted: JobFilter | None = None, *, limit: int = 50) -> list[AgentJob]:
+        """The newest first."""
+        found = select(agent_jobs).where(*_matching(team, wanted or JobFilter()))
+        page = await self._tx.execute(found.order_by(agent_jobs.c.id.desc()).limit(limit))
+        return [_job(row) for row in page]
+
+    async def count(self, team: str, wanted: JobFilter) -> int:
+        found = select(func.count()).select_from(agent_jobs).where(*_matching(team, wanted))
+        return int((await self._tx.execute(found)).scalar_one())
 
     async def open_jobs(self, after: int, limit: int) -> list[AgentJob]:
         """Jobs of all teams that are not finished, behind the one with this `id`, in the order of their ids."""
@@ -162,6 +146,24 @@ class JobStore(Store):
         ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)
         old = select(job.id).where(job.status.in_(FINISHED), ended).limit(limit)
         return (await self._tx.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
+
+
+def _matching(team: str, wanted: JobFilter) -> list[ColumnElement[bool]]:
+    job = agent_jobs.c
+    at = func.coalesce(job.started_at, job.run_at, job.created_at)
+    tells_of_rfps = or_(job.rfp_id != "", job.job_type == STATUS_DIGEST)
+    return [
+        job.team == team,
+        *([job.status == wanted.status] if wanted.status else ()),
+        *([job.status.in_(_OPEN)] if wanted.open_only else ()),
+        *([job.job_type == wanted.job_type] if wanted.job_type else ()),
+        # The first condition is the index's own.
+        *([job.rfp_id != "", job.rfp_id == wanted.rfp_id] if wanted.rfp_id else ()),
+        *([at >= wanted.since] if wanted.since else ()),
+        *([at < wanted.until] if wanted.until else ()),
+        *([tells_of_rfps] if wanted.about_rfps is True else ()),
+        *([not_(tells_of_rfps)] if wanted.about_rfps is False else ()),
+    ]
 
 
 def _is(team: str, job_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

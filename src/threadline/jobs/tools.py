@@ -1,6 +1,7 @@
 """The tools for jobs: scheduled, shown beforehand, listed, looked up and cancelled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -19,6 +20,7 @@ from threadline.jobs.model import (
     ChannelAdmission,
     DeadlineReminder,
     JobArguments,
+    JobFilter,
     JobRefused,
     JobRunner,
     JobSchedule,
@@ -31,10 +33,12 @@ from threadline.jobs.model import (
 from threadline.jobs.store import JobStore
 from threadline.models.model import ToolKind
 from threadline.privacy.redaction import redact_value
-from threadline.rfps.model import OPEN, Rfp
+from threadline.rfps.model import OPEN, Rfp, find_rfp_ids
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
+from threadline.tools.output import counted
+from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 
@@ -49,6 +53,9 @@ _ZONE = (
 )
 
 _ELSEWHERE = "not shown here: it was asked for in another channel"
+_HIDDEN = "hidden"
+_TELLS_OF_RFP = ("rfp_id", "arguments", "when", "last_result", "last_error")
+"""The fields of a job that tell of its RFP; `next_runs` do as well."""
 _ONE_ASKER = "A job runs in one person's name: let the one who wants it ask for it in a message of their own."
 
 _log = structlog.get_logger(__name__)
@@ -70,15 +77,19 @@ class PlanJob(BaseModel):
     "Show what a job would do and when, the next five times, without scheduling it.",
     needs=(ChannelAdmission,),
     remote=True,
-    records=(
-        RecordKind.JOBS,
-        RecordKind.RFPS,
-    ),
+    records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
 )
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
     now = context.clock()
     data = _planned(await _checked(context, given), now)
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
+
+
+async def _assess_schedule(context: ToolContext, given: PlanJob) -> Assessment:
+    type_ = find_job_type(given.job_type)
+    _check_rfps(context, type_.name, read_arguments(type_, given.arguments.model_dump(exclude_unset=True)).model_dump())
+    return Assessment(Risk.MEDIUM)
 
 
 async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None:
@@ -96,11 +107,12 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
     "Schedule a job: once now, after a delay or at a moment, or on a cron. Say when in one way; a deadline_reminder "
     "takes none, since it knows its time by the RFP. Tell the person the next runs.",
     kind=ToolKind.CHANGE,
-    risk=Risk.MEDIUM,
+    assess=_assess_schedule,
     needs=(ChannelAdmission, JobRunner),
     look_up=_find_scheduled,
     remote=True,
     records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
 )
 async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     # A job runs with the roles of one person, whoever else has asked for it.
@@ -112,16 +124,21 @@ async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
     return await _started(context, job)
 
 
-@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", records=(RecordKind.JOBS,))
+@tool(
+    "agent.job.list",
+    "The jobs that are scheduled or at work, with their next runs.",
+    records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
+)
 async def list_jobs(context: ToolContext) -> ToolResult:
-    found = await JobStore(context.tx).search(context.team, open_only=True, limit=MAX_LISTED + 1)
-    return _listed(context, found, "No job is scheduled.")
+    return await _found(context, JobFilter(open_only=True), "No job is scheduled.")
 
 
 @tool(
     "agent.job.query",
     "Jobs of all times, also those that are over: by type, status, RFP and time.",
     records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
 )
 async def query(
     context: ToolContext,
@@ -135,16 +152,16 @@ async def query(
     ] = None,
     until: Annotated[str | None, Field(max_length=60, description="The same: only those before it.")] = None,
 ) -> ToolResult:
-    found = await JobStore(context.tx).search(
-        context.team,
+    wanted = JobFilter(
         status=status,
         job_type=find_job_type(job_type).name if job_type else "",
         rfp_id=(rfp_id or "").strip().lower(),
         since=job_times.parse_time(since) if since else None,
         until=job_times.parse_time(until) if until else None,
-        limit=MAX_LISTED + 1,
     )
-    return _listed(context, found, "There is no such job.")
+    if wanted.rfp_id:
+        context.access.check(RecordKind.RFPS)
+    return await _found(context, wanted, "There is no such job.")
 
 
 @tool(
@@ -153,6 +170,7 @@ async def query(
     needs=(JobRunner,),
     remote=True,
     records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
 )
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     async with context.services[Database].begin() as tx:
@@ -193,6 +211,7 @@ async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
     needs=(JobRunner,),
     side_effects=(_stop,),
     records=(RecordKind.JOBS,),
+    partial_records=(RecordKind.RFPS,),
 )
 async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
     store = JobStore(context.tx)
@@ -221,23 +240,34 @@ TOOLS = [plan, schedule, list_jobs, query, status, cancel]
 
 
 async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
-    """The job that a call asks for. Raises `JobRefused`, `RfpNotFound`, `Permanent`, `Transient`."""
+    """The job that a call asks for. Raises `JobRefused`, `RecordRefused`, `RfpNotFound`, `Permanent`, `Transient`."""
     type_ = find_job_type(given.job_type)
     wanted = read_arguments(type_, given.arguments.model_dump(exclude_unset=True))
     # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
     arguments = read_arguments(type_, redact_value(wanted.model_dump())).model_dump()
+    about = _check_rfps(context, type_.name, arguments)
     rfp: Rfp | None = None
     if rfp_id := arguments.get("rfp_id"):
         async with context.services[Database].begin() as tx:
             rfp = await RfpStore(tx).get(context.team, rfp_id)
-        arguments["rfp_id"] = rfp.rfp_id
+        about = arguments["rfp_id"] = rfp.rfp_id
     if rfp and isinstance(wanted, DeadlineReminder):
         when = _before_due_date(rfp, wanted.days_before, given, context.clock())
     else:
         when = job_times.schedule_of(context.clock(), given.after_minutes, given.at, given.cron, given.time_zone)
     if channel := arguments.get("channel") or (type_.name == STATUS_DIGEST and context.channel):
         arguments["channel"] = await context.services[ChannelAdmission].admit(channel, context.user_id)
-    return NewJob(job_type=type_.name, arguments=arguments, schedule=when, rfp_id=arguments.get("rfp_id") or "")
+    return NewJob(job_type=type_.name, arguments=arguments, schedule=when, rfp_id=about)
+
+
+def _check_rfps(context: ToolContext, job_type: str, arguments: Mapping[str, Any]) -> str:
+    """Return the id of the RFP that a job is about, empty for none. Raises `RecordRefused`: it is about RFPs, which
+    somebody who asks may not see."""
+    in_question = find_rfp_ids(str(arguments.get("question") or ""))
+    about = str(arguments.get("rfp_id") or next(iter(in_question), ""))
+    if about or job_type == STATUS_DIGEST:
+        context.access.check(RecordKind.RFPS)
+    return about
 
 
 def _before_due_date(rfp: Rfp, days: int, given: PlanJob, now: datetime) -> JobSchedule:
@@ -274,10 +304,24 @@ async def _started(context: ToolContext, job: AgentJob) -> ToolResult:
     return ToolResult(data=data, display_text=said, structured=_records([data]))
 
 
-def _listed(context: ToolContext, found: Sequence[AgentJob], none: str) -> ToolResult:
+async def _found(context: ToolContext, wanted: JobFilter, none: str) -> ToolResult:
+    """The jobs of a search. Those about RFPs are left out, and counted, where somebody who asks may not see RFPs."""
+    store = JobStore(context.tx)
+    refusal = context.access.refusal(RecordKind.RFPS)
+    hidden = await store.count(context.team, replace(wanted, about_rfps=True)) if refusal else 0
+    seen = replace(wanted, about_rfps=False) if refusal else wanted
+    found = await store.search(context.team, seen, limit=MAX_LISTED + 1)
     shown = [_data(context, job) for job in found[:MAX_LISTED]]
-    data = {"jobs": shown, "more": len(found) > MAX_LISTED}
-    return ToolResult(data=data, display_text="" if shown else none, structured=_records(shown))
+    data: dict[str, Any] = {"jobs": shown, "more": len(found) > MAX_LISTED}
+    said = "" if shown or hidden else none
+    if hidden:
+        said = data["hidden"] = _hidden_text(hidden, refusal)
+    return ToolResult(data=data, display_text=said, structured=_records(shown))
+
+
+def _hidden_text(count: int, refusal: str) -> str:
+    are = "is" if count == 1 else "are"
+    return f"{counted(count, 'job')} about RFPs {are} not shown. {refusal}"
 
 
 def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
@@ -293,7 +337,8 @@ def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
 
 def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | None = None) -> dict[str, Any]:
     """A job for the model. What it was told, and what came of it, is shown in the channel where it was asked for alone:
-    it may have been in private, and what is told in a thread is there for all its readers."""
+    it may have been in private, and what is told in a thread is there for all its readers. Of a job about RFPs the
+    askers see no more than that it is one where they may not see RFPs."""
     data: dict[str, Any] = {
         "job_id": job.job_id,
         "status": job.status.value,
@@ -306,6 +351,10 @@ def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | 
     }
     if context.channel != job.channel:
         data |= {name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if data[name]}
+    refusal = context.access.refusal(RecordKind.RFPS) if job.is_about_rfps else ""
+    if refusal:
+        data |= {name: _HIDDEN for name in _TELLS_OF_RFP if data[name]}
+        return data | {"next_runs": [], "hidden": refusal}
     if job.is_finished:
         data["next_runs"] = []
     elif in_temporal and in_temporal.next_times:
