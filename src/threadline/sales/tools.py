@@ -1,6 +1,8 @@
-"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted. Members
-of the workspace see and change all customers, others only their own record. Where one of several people who ask is no
-member, all of them are treated as from outside."""
+"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted.
+
+Members of the workspace see and change all customers, as far as their roles go. Everybody else reaches only the own
+record. Where one of several people who ask may less, that holds for all of them.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -41,7 +43,7 @@ from threadline.tools.model import ErrorCode, FieldChange, RecordGroup, Risk, To
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
-from threadline.tools.roles import RecordKind
+from threadline.tools.roles import RecordKind, RecordRefused
 
 RECENT_INTERACTIONS = 3
 """Interactions of which the decision engine is told."""
@@ -49,6 +51,10 @@ MAX_LISTED = 20
 """Leads of one answer; fewer are found by more words."""
 _MAX_INTERACTIONS = 10
 """Interactions that are shown with a lead."""
+_OUTSIDERS = "people outside the workspace can see and change only their own record: leave lead_id out"
+_OWN_NEEDS_NO_ID = "Your own record needs no lead_id."
+_INTERNAL = ("stage", "notes", *COMPANY_FIELDS)
+"""Fields that only people with the role see and change, also in the record of whoever asks."""
 _NAME_LEAD = "Find the one who is meant, and give the lead_id."
 BEYOND_DOMAINS = "The address is beyond the domains that mail is sent to."
 _SETTLE_SECONDS = 45.0
@@ -91,29 +97,31 @@ class SendEmail(BaseModel):
     "crm.find",
     "Find customers by a part of their name, mail address or company, or by Slack id.",
     needs_requester=True,
-    records=(RecordKind.CUSTOMERS,),
+    partial_records=(RecordKind.CUSTOMERS,),
 )
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
-    if context.requester.are_members:
-        found = await LeadStore(context.tx).find(context.team, words, MAX_LISTED + 1)
-    else:
+    if limit := _limit_to_own(context):
         own = await _own_lead(context)
         found = [own] if own and not context.co_requesters else []
-    leads, more = [_lead_record(context, each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
-    return ToolResult(
-        data={"leads": leads, "more": more},
-        display_text=f"{counted(len(leads), 'customer', more=more)}." if leads else "No such customer is on record.",
-        structured=_lead_group(leads),
-    )
+    else:
+        found = await LeadStore(context.tx).find(context.team, words, MAX_LISTED + 1)
+    leads = [_lead_record(context, each) for each in found[:MAX_LISTED]]
+    more = len(found) > MAX_LISTED
+    data: dict[str, Any] = {"leads": leads, "more": more}
+    said = f"{counted(len(leads), 'customer', more=more)}." if leads else "No such customer is on record."
+    if limit and context.requester.are_members:
+        data["hidden"] = f"Other customers are not shown. {limit}"
+        said = f"{said} {limit}" if leads else limit
+    return ToolResult(data=data, display_text=said, structured=_lead_group(leads))
 
 
 @tool(
     "crm.get",
     "What is on record of a customer, with what passed between us lately.",
     needs_requester=True,
-    records=(RecordKind.CUSTOMERS,),
+    partial_records=(RecordKind.CUSTOMERS,),
 )
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     if not lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
@@ -124,6 +132,7 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     if lead is None:
         raise Permanent("the person who asks has no record yet: find a lead by name, or change a field")
     record = _lead_record(context, lead)
+    is_limited = bool(context.access.refusal(RecordKind.CUSTOMERS))
     recent = [
         {
             "at": each.at.isoformat(timespec="minutes"),
@@ -132,6 +141,7 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
             "by": each.user_id,
         }
         for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)
+        if not is_limited or context.only_asker(each.user_id)
     ]
     return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
 
@@ -141,7 +151,8 @@ _FINAL_STAGES = (Stage.WON, Stage.LOST)
 
 async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
     """To set or to leave a final stage is of high risk."""
-    await _require_lead_access(context, given.lead_id or "")
+    await _require_lead_access(context, given.lead_id or "", to_change=True)
+    _check_fields(context, given)
     store = LeadStore(context.tx)
     lead = await store.get(context.team, given.lead_id) if given.lead_id else await _own_lead(context)
     before = vars(lead) if lead else {}
@@ -162,17 +173,13 @@ async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
     assess=_assess_update,
     critical=True,
     needs_requester=True,
-    records=(RecordKind.CUSTOMERS,),
+    partial_records=(RecordKind.CUSTOMERS,),
 )
 async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     if not given.lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
+    _check_fields(context, given)
     fields = given.fields()
-    if not context.requester.are_members and (of_company := sorted(fields.keys() & COMPANY_FIELDS.keys())):
-        raise Permanent(
-            "only members of the workspace can change the record of a company: leave out "
-            f"{', '.join(of_company)}, and keep the rest of the call"
-        )
     lead, is_new = await _hold_lead(context, given.lead_id or "")
     made_for = context.requester.user if is_new else None
     lead, changes = await LeadStore(context.tx).update(context.change, lead, fields, made_for)
@@ -194,7 +201,7 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     kind=ToolKind.CHANGE,
     risk=Risk.LOW,
     needs_requester=True,
-    records=(RecordKind.CUSTOMERS,),
+    partial_records=(RecordKind.CUSTOMERS,),
 )
 async def log(
     context: ToolContext,
@@ -281,6 +288,7 @@ async def _assess_sending(context: ToolContext, given: SendEmail) -> Assessment:
     critical=True,
     needs=(Database, EmailSettings, SmtpMailer),
     needs_requester=True,
+    partial_records=(RecordKind.CUSTOMERS, RecordKind.TEAM),
     rate_limit_key=lambda given: f"draft:{given.draft_id.strip().upper()}",
     look_up=_find_sent,
     timeout=40.0,
@@ -299,15 +307,20 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
 
 async def _recipient_risk(tx: Transaction, context: ToolContext, settings: EmailSettings, recipient: str) -> Risk:
     """The risk of an email: low to whoever asks alone, medium to somebody on record, else high. An address is on record
-    if it was not entered by whoever asks. Beyond the allowed domains every address is of high risk."""
+    if it was not entered by whoever asks; records that the askers may not see do not count, since the risk would tell
+    of them. Beyond the allowed domains every address is of high risk."""
     if context.co_requesters or not settings.is_allowed(recipient):
         return Risk.HIGH
     user = context.requester.user
     if user and user.email and recipient == user.email.strip().lower():
         return Risk.LOW
-    is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
-    is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)
-    return Risk.MEDIUM if is_known else Risk.HIGH
+    sees_customers = not context.access.refusal(RecordKind.CUSTOMERS)
+    if sees_customers and await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id):
+        return Risk.MEDIUM
+    sees_team = not context.access.refusal(RecordKind.TEAM)
+    if sees_team and await TeamMemberStore(tx).has_address(context.team, recipient):
+        return Risk.MEDIUM
+    return Risk.HIGH
 
 
 async def _send_once(context: ToolContext, settings: EmailSettings, draft: EmailDraft) -> EmailDraft:
@@ -347,13 +360,39 @@ async def _send_once(context: ToolContext, settings: EmailSettings, draft: Email
 TOOLS = [find, get, update, log, draft, send]
 
 
-async def _require_lead_access(context: ToolContext, lead_id: str) -> None:
-    """Raises `Permanent` where the askers may not see and change a lead; an empty `lead_id` is their own."""
-    if context.requester.are_members or not lead_id:
+def _limit_to_own(context: ToolContext, *, to_change: bool = False) -> str:
+    """Return why the askers reach no record but their own; empty if they reach all."""
+    if not context.requester.are_members:
+        return _OUTSIDERS
+    return context.access.refusal(RecordKind.CUSTOMERS, to_change=to_change)
+
+
+async def _require_lead_access(context: ToolContext, lead_id: str, *, to_change: bool = False) -> None:
+    """Raises `Permanent` where the askers may not see (or change) a lead; an empty `lead_id` is their own."""
+    limit = _limit_to_own(context, to_change=to_change)
+    if not limit or not lead_id:
         return
     own = await _own_lead(context)
-    if own is None or own.lead_id != lead_id.strip().upper():
-        raise Permanent("people outside the workspace can see and change only their own record: leave lead_id out")
+    if own and own.lead_id == lead_id.strip().upper():
+        return
+    if not context.requester.are_members:
+        raise Permanent(limit)
+    raise RecordRefused(f"{limit} {_OWN_NEEDS_NO_ID}")
+
+
+def _check_fields(context: ToolContext, given: UpdateLead) -> None:
+    """Raises `Permanent` for a field that the askers may not change in any record."""
+    fields = given.fields().keys()
+    of_company = sorted(fields & COMPANY_FIELDS.keys())
+    if of_company and not context.requester.are_members:
+        raise Permanent(
+            "only members of the workspace can change the record of a company: leave out "
+            f"{', '.join(of_company)}, and keep the rest of the call"
+        )
+    internal = [each for each in _INTERNAL if each in fields]
+    refusal = context.access.refusal(RecordKind.CUSTOMERS, to_change=True)
+    if internal and refusal:
+        raise RecordRefused(f"{refusal} In your own record, leave out {', '.join(internal)}.")
 
 
 async def _own_lead(context: ToolContext) -> Lead | None:
@@ -375,7 +414,7 @@ async def describe_customer(tx: Transaction, team: str, user_id: str, user: User
 async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
     """A lead that the askers may change, locked and counted as a change; whether it was made. Raises `Permanent`,
     `RateExceeded`: nothing may be changed."""
-    await _require_lead_access(context, lead_id)
+    await _require_lead_access(context, lead_id, to_change=True)
     store = LeadStore(context.tx)
     lead, is_new = await store.hold(context.team, lead_id, context.user_id, context.requester.user, context.clock())
     await context.count_change(f"lead:{lead.lead_id}")
@@ -385,7 +424,8 @@ async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
 def _lead_record(context: ToolContext, lead: Lead) -> dict[str, str]:
     """The fields that have a value, as the askers may see them."""
     shown = lead if context.requester.are_members else without_company_details(lead)
-    return {name: str(value) for name, value in vars(shown).items() if value}
+    hidden = _INTERNAL if context.access.refusal(RecordKind.CUSTOMERS) else ()
+    return {name: str(value) for name, value in vars(shown).items() if value and name not in hidden}
 
 
 def _label(lead: Lead) -> str:
