@@ -11,10 +11,12 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
+from tests.support.role_fakes import directory, sellers
 from threadline.conversations.contract import PassToOperator, TurnDecision
+from threadline.conversations.decide import read_situation
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import DEFAULT_QUESTION, escalation_text
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
@@ -26,6 +28,7 @@ from threadline.knowledge.store import KnowledgeStore
 from threadline.models.model import Message, Role
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
+from threadline.tools.roles import RecordKind, RoleDirectory
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import TEAM
 
@@ -223,3 +226,19 @@ async def test_failed_retrieval_costs_confidence_or_escalates_if_critical(
     assert verdict.confidence == pytest.approx(0.7 * (0.2 * 0.9 + 0.3 * 2 / 3 + 0.2) / 0.7, abs=1e-6)
     await engine.talk.think()
     assert any("cannot be asked right now" in str(each) for each in engine.talk.sent())
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+async def test_names_of_earlier_passages_are_told_to_people_who_may_see_documents_alone(
+    engine: Engine, restricted: bool
+) -> None:
+    """Somebody else may have asked before."""
+    engine.decides("RETRIEVE", **RETRIEVE)
+    await engine.decided(QUESTION)
+    await engine.settled(OutcomeKind.ANSWERED, text="990 a month.")
+    await engine.hears("and for ten people?", turn=2)
+    roles = sellers(RecordKind.DOCUMENTS) if restricted else directory()
+    deps = replace(engine.talk.activities.deps, services=Services().with_service(RoleDirectory, roles))
+    async with deps.database.begin() as tx:
+        deciding = await read_situation(deps, tx, ConversationTurn(engine.talk.thread, 2))
+    assert [each.title for each in deciding.situation.sources] == ([] if restricted else ["Plans"])

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.operator.test_preparation_activities import QUESTION, fill
 from tests.support.conversation_store import THREAD
 from threadline.conversations.call_input import without_hidden
 from threadline.conversations.operator_context import context_request
-from threadline.conversations.prompt import tool_message
+from threadline.conversations.prompt import recent_ids, tool_message
 from threadline.conversations.store.transcript import Transcript, TranscriptEntry
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
@@ -73,6 +75,40 @@ def test_result_that_somebody_else_asked_for_is_not_shown_to_people_without_the_
     assert "may not see it" in said[1]
     assert said[2:] == ["the ticket is open", "Here you are."]
     assert [each.message.call_id for each in kept.messages] == [each.message.call_id for each in PAST.messages]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("agent_job_list", RecordKind.RFPS),
+        ("crm.get", RecordKind.CUSTOMERS),
+        ("propose_action", RecordKind.RFPS),
+        ("tool.that.is.gone", RecordKind.RATES),
+    ],
+)
+def test_call_that_may_tell_of_hidden_records_is_not_shown(name: str, kind: RecordKind) -> None:
+    """With what the model wrote into it, and with the thoughts that led there."""
+    call = ToolCall("c1", name, '{"budget": 900}')
+    asked = Message(Role.ASSISTANT, "One moment.", calls=(call,), provider_data='{"items": ["900"]}')
+    past = Transcript("", 0, (entry(1, asked), entry(2, tool_message("c1", "it is 900"))))
+    kept = without_hidden(REGISTRY, past, frozenset({kind}))
+    assert "900" not in repr(kept)
+    [message, result] = [each.message for each in kept.messages]
+    assert (message.content, message.calls[0].name, result.call_id) == ("One moment.", name, "c1")
+
+
+def test_ids_of_hidden_results_are_not_named() -> None:
+    """The note of a turn names the ids of the latest results."""
+    found = tool_message("c1", '{"success": true, "data": {"rfp_id": "rfp_abc123"}}')
+    called = Message(Role.ASSISTANT, calls=(ToolCall("c1", "rfp_list"),))
+    past = Transcript("", 0, (entry(1, called), entry(2, found)))
+
+    def named(*hidden: RecordKind) -> tuple[str, ...]:
+        kept = without_hidden(REGISTRY, past, frozenset(hidden))
+        return recent_ids([each.message for each in kept.messages])
+
+    assert named() == ("rfp_abc123",)
+    assert named(RecordKind.RFPS) == ()
 
 
 def test_past_stays_whole_where_nothing_is_hidden() -> None:

@@ -5,7 +5,7 @@ Everything is kept under its key, so a second attempt finds what the first one w
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -38,7 +38,7 @@ from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent, Transient
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
-from threadline.models.model import ChatModel, Message, Role
+from threadline.models.model import ChatModel, Message, Role, ToolKind
 from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, User, name_with_id
@@ -48,7 +48,7 @@ from threadline.threads.activity import LONG_WAIT
 from threadline.threads.model import message_id
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
-from threadline.tools.registry import ToolRegistry
+from threadline.tools.registry import Tool, ToolRegistry
 from threadline.tools.roles import RecordKind
 from threadline.tools.store import ToolExecutionStore
 
@@ -207,22 +207,35 @@ async def _write_call(
 
 
 def without_hidden(registry: ToolRegistry, past: Transcript, hidden: frozenset[RecordKind]) -> Transcript:
-    """Earlier turns, without results of tools that somebody else asked for and whoever asks now may not see. A summary
-    may quote them, so it is left out with them."""
+    """Earlier turns, without calls and results of tools that somebody else asked for and whoever asks now may not see.
+    A summary and the model's own thoughts may quote them, so they are left out with them."""
     if not hidden:
         return past
     calls = {call.id: call.name for each in past.messages for call in each.message.calls}
-    secret = {
-        call_id for call_id, name in calls.items() if (tool := registry.get(name)) and hidden.intersection(tool.records)
-    }
+    secret = {call_id for call_id, name in calls.items() if _may_tell_of(registry.get(name), hidden)}
     if not secret and not past.summary:
         return past
     told = render_result(error_result(ErrorCode.NOT_ALLOWED, _NOT_SHOWN))
     messages = [
-        replace(each, message=tool_message(each.message.call_id, told)) if each.message.call_id in secret else each
+        replace(each, message=tool_message(each.message.call_id, told))
+        if each.message.call_id in secret
+        else replace(each, message=_without_arguments(each.message, secret))
         for each in past.messages
     ]
     return replace(past, summary="", messages=tuple(messages))
+
+
+def _without_arguments(message: Message, secret: Collection[str]) -> Message:
+    if message.role is not Role.ASSISTANT:
+        return message
+    calls = tuple(replace(each, arguments="{}") if each.id in secret else each for each in message.calls)
+    return replace(message, calls=calls, provider_data="")
+
+
+def _may_tell_of(tool: Tool | None, kinds: frozenset[RecordKind]) -> bool:
+    """Whether a result may hold records of these kinds: that of a proposed call is the other tool's, and nobody knows
+    what a tool read that is gone."""
+    return tool is None or tool.kind is ToolKind.PROPOSE or not kinds.isdisjoint(tool.all_records)
 
 
 async def append_unread(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, words: str) -> None:
@@ -286,6 +299,9 @@ async def _make_note(
     newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
     user = newest.author_id if newest else found.previous.user_id if found.previous else ""
     others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
+    hidden = await deps.hidden_from({user, *others} - {""}, request.thread.channel)
+    kept = without_hidden(deps.registry, replace(found.transcript, messages=tuple(cut.kept)), hidden)
+    earlier_ids = found.previous.ids if found.previous and not hidden else ()
     records, read_only_reason = await read_binding(tx, request.thread)
     not_addressed = found.plan is not None and found.plan.route.not_addressed
     return TurnNote(
@@ -302,7 +318,7 @@ async def _make_note(
         addressed=found.snapshot.addressed_due and not not_addressed,
         read_only_reason=read_only_reason,
         records=records,
-        ids=recent_ids([each.message for each in cut.kept], found.previous.ids if found.previous else ()),
+        ids=recent_ids([each.message for each in kept.messages], earlier_ids),
         # A deletion in mid-turn voids the summary, and only that.
         since=max(cut.since, found.transcript.summary_until + 1),
     )

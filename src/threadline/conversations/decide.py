@@ -6,7 +6,7 @@ one's. Nothing is recorded of words that were deleted while the model read them:
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -328,7 +328,8 @@ async def read_situation(
     askers = await MessageStore(tx).askers(thread, number, 1)
     transcript = await TranscriptStore(tx).read(thread)
     conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
-    before = await decisions.recent_sources(conversation, number)
+    shows_documents = await _may_see_documents(deps, thread, {each.user_id for each in askers})
+    before = await decisions.recent_sources(conversation, number) if shows_documents else ()
     rounds = await decisions.rounds(conversation, number)
     _, read_only = await read_binding(tx, thread)
     user_id, lead = askers[-1].user_id if askers else "", ""
@@ -351,6 +352,13 @@ async def read_situation(
         tuple(DocumentType),
     )
     return Deciding(deps, thread, number, situation, rounds, deletions, "" if known else user_id)
+
+
+async def _may_see_documents(deps: ConversationDeps, thread: Thread, users: Collection[str]) -> bool:
+    """Whether all of them may, as far as it is known without Slack."""
+    if not deps.hides_records:
+        return True
+    return deps.knows_roles and RecordKind.DOCUMENTS not in await deps.hidden_from(users, thread.channel)
 
 
 async def _describe_asker(
