@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.role_fakes import directory
+from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_results import message_of
 from tests.support.tool_scene import ToolScene, members
 from threadline.appointments import tools as appointments
@@ -16,7 +18,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.estimates import tools as estimates
-from threadline.models.model import ToolKind
+from threadline.models.model import ToolCall, ToolKind
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import RfpFacts, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -28,8 +30,9 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, ToolStatus
 from threadline.tools.policy import BUILT_IN, CallRules, PolicyRule, Verdict
 from threadline.tools.proposals import Proposals
-from threadline.tools.registry import Cache, tool
+from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles
+from threadline.tools.runner import ToolRunner
 
 THREAD = Thread("T1", "C1", "1760000000.000100")
 
@@ -228,6 +231,41 @@ async def test_medium_change_waits_where_somebody_from_outside_asks(desk: Desk) 
     assert (await desk.patch({"place": "Ulm"}, user_id="U1")).made
 
 
+async def test_where_nobody_says_who_is_a_member_nothing_of_medium_risk_is_done(desk: Desk) -> None:
+    """A product that is wired without Slack's users lets nobody act as a member."""
+    database = desk.database
+    services = Services().with_service(CallRules, CallRules()).with_service(RoleDirectory, directory())
+    given = {"rfp_id": "rfp_abc123", "patch": '{"place": "Kiel"}'}
+    refused = await call_with(database, services, "opportunity.patch", **given)
+    assert "not set up" in message_of(refused)
+
+
+async def test_where_nobody_knows_the_roles_no_record_is_reached(desk: Desk) -> None:
+    database = desk.database
+    services = Services().with_service(CallRules, CallRules()).with_service(UserDirectory, members())
+    for name, given in (("rfp.list", {}), ("opportunity.load", {"rfp_id": "rfp_abc123"})):
+        assert "not set up" in message_of(await call_with(database, services, name, **given))
+
+
+async def call_with(database: Database, services: Services, name: str, **given: Any) -> ToolResult:
+    """A call of a real tool with these services alone."""
+    registry = ToolRegistry(TOOLS)
+    runner = ToolRunner(
+        registry, allowed_tools(registry, services, operator=True, read_only=False), LossyLedger(database)
+    )
+    return await runner.run(ToolCall(name, name, json.dumps(given)), context(services=services, call_id=name))
+
+
+@pytest.mark.parametrize("changes", [True, False])
+async def test_kind_of_record_that_is_for_nobody_is_reached_by_nobody(desk: Desk, changes: bool) -> None:
+    nobody = dict.fromkeys([RecordKind.RFPS], frozenset[str]())
+    roles = Roles(change=nobody) if changes else Roles(see=nobody)
+    closed = Desk(desk.database, roles=roles)
+    assert "Nobody may" in message_of(await closed.patch({"notes": "x"}))
+    loaded = await closed.ask("opportunity.load", rfp_id="rfp_abc123")
+    assert loaded.made is changes
+
+
 async def approve(desk: Desk, patch: Mapping[str, Any], changes: tuple[FieldChange, ...]) -> ToolResult:
     """The call as it is made once its action was approved."""
     at = desk.scene.context(call_id="approved", approved_action_id="ACT-1", approved_changes=changes)
@@ -277,6 +315,14 @@ async def test_records_are_read_and_changed_by_people_of_the_role_alone(desk: De
     assert (await guarded.ask("rfp.list", user_id="USELLER")).made
     together = await guarded.ask("rfp.list", user_id="USELLER", co_requesters={"U1": "Ana"})
     assert "Only people of the group sales" in message_of(together)
+
+
+async def test_proposal_is_not_filed_under_an_rfp_by_people_without_the_role(desk: Desk) -> None:
+    """The log of the RFP would tell of it."""
+    guarded = Desk(desk.database, roles=SELLERS)
+    given = {"tool": "robots.start", "arguments": "{}", "reason": "It is time.", "rfp_id": "rfp_abc123"}
+    assert "Only people of the group sales may see rfps" in message_of(await guarded.ask("propose.action", **given))
+    assert await guarded.waiting() == []
 
 
 async def test_changes_of_money_and_state_need_a_role_once_there_is_one(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from threadline.tools.policy import WantedApproval
 from threadline.tools.proposals import Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import Tool, tool
+from threadline.tools.roles import RecordKind
 from threadline.tools.runner import ToolRunner
 
 
@@ -52,8 +53,11 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     look_up=_repeatable,
     timeout=60.0,
     remote=True,
+    partial_records=(RecordKind.RFPS,),
 )
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
+    if given.rfp_id:  # the log of the RFP tells of the proposal
+        context.access.check(RecordKind.RFPS)
     runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
     wanted = WantedApproval(given.reason, given.risk or Risk.LOW, given.rfp_id)
