@@ -321,7 +321,9 @@ async def test_proposal_is_not_filed_under_an_rfp_by_people_without_the_role(des
     """The log of the RFP would tell of it."""
     guarded = Desk(desk.database, roles=SELLERS)
     given = {"tool": "robots.start", "arguments": "{}", "reason": "It is time.", "rfp_id": "rfp_abc123"}
-    assert "Only people of the group sales may see rfps" in message_of(await guarded.ask("propose.action", **given))
+    call = ToolCall("p1", "propose.action", json.dumps(given))
+    refused = await guarded.scene._runner.run(call, guarded.scene.context(call_id=call.id))
+    assert "Only people of the group sales may see rfps" in message_of(refused)
     assert await guarded.waiting() == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.recording import create
-from tests.support.tool_fakes import LossyLedger, context
+from tests.support.tool_fakes import LossyLedger, context, unheld
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
@@ -30,7 +30,7 @@ class Turn:
 
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
-        self._services = Services()
+        self._services = unheld()
         self._ledger = LossyLedger(database)
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)

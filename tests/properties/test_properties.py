@@ -26,7 +26,7 @@ from tests.slack.limits import check, legible, tables
 from tests.support.conversation_activities import REGISTRY as LAMPS
 from tests.support.conversation_activities import Make, make_talk
 from tests.support.conversation_store import StoredConversation, mention
-from tests.support.tool_fakes import Clock, MemoryLedger, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context, unheld
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.call_input import prepare_call
 from threadline.conversations.contract import THINK, ThinkRequest
@@ -227,7 +227,7 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
         alerts=unused,
         model=ScriptedModel(*[ModelReply(summary)] * 99),
         registry=unused,
-        services=unused,
+        services=unheld(),
         ledger=unused,
         decision=unused,
         operator_slack=unused,
