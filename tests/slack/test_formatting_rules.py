@@ -2,13 +2,15 @@
 
 import re
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from threadline.slack import formatting
+from threadline.slack.code import split_code
 from threadline.slack.text import escape
 
-BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)\b", re.IGNORECASE)
+BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)(?![\w/(-]|[.:]\w)", re.IGNORECASE)
 
 TOKENS = [
     "<",
@@ -40,8 +42,52 @@ def test_allowed_user_is_called_and_addresses_stay_whole() -> None:
 @example("<!<!here>channel> <!subteam^S1|@all> <@U2|bo> @channel")
 def test_neutralised_text_calls_nobody_and_stays_the_same(text: str) -> None:
     once = formatting.escape_mentions(text, {"U1"})
-    assert not BROADCAST.search(once.replace("<@U1>", ""))
+    spoken = "".join(part for part, is_code in split_code(once) if not is_code)
+    assert not BROADCAST.search(spoken.replace("<@U1>", ""))
+    assert "<!" not in once
     assert formatting.escape_mentions(once, {"U1"}) == once
+
+
+KEPT = [
+    '```java\n@Channel("prices")\nvoid on(String price)\n```',
+    "```\n@channel\n```",
+    "~~~\n@here\n~~~",
+    "> ```\n> @everyone\n> ```",
+    "```\n@channel\nis never closed",
+    "Write `@channel` there.",
+    "Write ``a ` @here`` there.",
+    "npm i @group/ui @here/be @channel-ui @everyone_else",
+    '@Channel("prices") in a sentence',
+    "@here.example is a name",
+    "ann@here.example",
+]
+CALLING = [
+    "@channel",
+    "@here, look",
+    "(@everyone)",
+    "@CHANNEL!",
+    "see @here.",
+    "@group: go",
+    "`a` @here `b`",
+    "` @here",
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_code_and_names_that_call_nobody_stay_as_they_are(text: str) -> None:
+    assert formatting.escape_mentions(text) == text
+    assert "\u2060" not in formatting.escape_all(text)
+
+
+@pytest.mark.parametrize("text", CALLING)
+def test_words_that_call_a_channel_are_made_inert(text: str) -> None:
+    for inert in (formatting.escape_mentions(text), formatting.escape_all(text), formatting.defuse_mentions(text)):
+        assert inert == text.replace("@", "@\u2060")
+
+
+@given(st.lists(st.sampled_from(["`", "``", "```", "~~~", "\n", "a", "> ", "@here"]), max_size=30).map("".join))
+def test_parts_of_a_text_are_the_text(text: str) -> None:
+    assert "".join(part for part, _ in split_code(text)) == text
 
 
 def test_notice_calls_its_mentions_and_may_be_a_headline_alone() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.privacy.redaction import redact
+from threadline.slack.code import outside_code
 from threadline.slack.model import FileRef
 from threadline.slack.text import escape, split_markdown
 
@@ -24,7 +25,8 @@ TEXT_LIMIT = 4_000
 TITLE_LIMIT = 200
 
 _TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
-_BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)\b)", re.IGNORECASE)
+_BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)(?![\w/(-]|[.:]\w))", re.IGNORECASE)
+"""The words that call a channel. `@group/ui` and `@Channel("prices")` call nobody."""
 _CALLING = re.compile(r"<(?=[@!#])")
 _WORD_JOINER = "\u2060"
 _USER = re.compile(r"[UW][A-Z0-9]+")
@@ -42,14 +44,14 @@ class Rendered:
 
 
 def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:
-    """Markdown by a model or a person, made to call nobody but the `allowed` user ids. Everything else stays to be read
-    as it was written; doing it twice changes nothing."""
+    """Markdown by a model or a person, made to call nobody but the `allowed` user ids. Everything else, code
+    above all, stays to be read as it was written; doing it twice changes nothing."""
 
     def token(match: re.Match[str]) -> str:
         rest, user = match[1] or "", match[2]
         return f"<@{user}>" if user in allowed else f"&lt;{rest}"
 
-    return _BROADCAST.sub(f"@{_WORD_JOINER}", _TOKEN.sub(token, text))
+    return _without_broadcasts(_TOKEN.sub(token, text))
 
 
 def mention(identity: str) -> str:
@@ -61,7 +63,12 @@ def mention(identity: str) -> str:
 
 def escape_all(text: str) -> str:
     """Text that is not ours, inside mrkdwn, where it calls nobody."""
-    return _BROADCAST.sub(f"@{_WORD_JOINER}", escape(text))
+    return escape(_without_broadcasts(text))
+
+
+def _without_broadcasts(text: str) -> str:
+    """Code stays as it is, since people copy it, and Slack reads no mention in it."""
+    return outside_code(text, lambda part: _BROADCAST.sub(f"@{_WORD_JOINER}", part))
 
 
 def defuse_mentions(text: str) -> str:
