@@ -859,6 +859,8 @@ CREATE TABLE handover_answers (
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
     forwarded text NOT NULL DEFAULT '',
+    -- The words with their quotes where they were written; empty where nothing is quoted.
+    as_written text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
     redacted_at timestamptz,
     edited_at timestamptz,

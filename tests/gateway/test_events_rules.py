@@ -286,6 +286,7 @@ def test_rich_text_is_read_when_there_is_no_plain_text(text: str | None) -> None
         "1. open\n2. press\n    • twice\n```\nTraceback\n```\n<https://e.org><!here>"
     )
     assert message.forwarded == "[Quoted]\n&gt; it said\n&gt; no"
+    assert "twice\n&gt; it said\n&gt; no\n```\nTraceback" in message.as_written
 
 
 def test_edit_of_rich_text_alone_is_an_edit() -> None:
@@ -352,6 +353,10 @@ def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> No
     assert TOKEN not in message.forwarded
     assert len(message.forwarded) <= 40_000
     assert message_of(routed(deletion(reply(attachments=[share("secret")])))).forwarded == ""
+    quoting = message_of(routed(said(text=f"why?\n&gt; {TOKEN}")))
+    assert TOKEN not in quoting.as_written
+    assert quoting.as_written.startswith("why?\n&gt; ")
+    assert message_of(routed(deletion(reply(text="why?\n&gt; secret")))).as_written == ""
 
 
 def test_text_is_made_storable() -> None:

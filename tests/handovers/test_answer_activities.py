@@ -17,6 +17,8 @@ from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HANDOVER, TAKE, UNDO, WRITTEN, Handover, handover_workflow_id, reply_value
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import FileRef, Thread
+from threadline.slack.quoting import with_marked_quotes
+from threadline.slack.text import forwarded_of, text_of
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import ForwardedReply
 from threadline.threads.model import (
@@ -272,6 +274,21 @@ async def test_files_are_named_to_the_asker_with_a_reply_alone(taken: HandoverSc
         new = taken.whole()[len(before) :]
         assert bool(new) is sent
         assert all("contract.pdf" in each for each in new)
+
+
+async def test_quotes_of_a_reply_stand_where_they_were_written(taken: HandoverScene) -> None:
+    def quoting(said: IncomingMessage, words: str) -> IncomingMessage:
+        raw = {"text": words}
+        return replace(said, text=text_of(raw), forwarded=forwarded_of(raw), as_written=with_marked_quotes(words))
+
+    said = quoting(remark(taken, ""), "reply: please see\n&gt; step 3\nand tell us")
+    await arrives(taken, said)
+    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\n&amp;gt; step 3\nand tell us"]
+    moved = quoting(correction(said, MessageKind.EDIT), "reply: please see\nand tell us\n&gt; step 3")
+    await arrives(taken, moved)
+    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\nand tell us\n&amp;gt; step 3"]
+    await arrives(taken, replace(correction(said, MessageKind.DELETION, after=2), forwarded="", as_written=""))
+    assert await taken.talk.rows("SELECT 1 FROM handover_answers WHERE as_written <> ''") == []
 
 
 async def test_held_reply_that_is_deleted_or_made_internal_is_not_sent(taken: HandoverScene) -> None:

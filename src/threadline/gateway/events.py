@@ -7,7 +7,8 @@ from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import MAX_TEXT, FileRef, Thread
+from threadline.slack.model import MAX_TEXT, FileRef, Thread, clean_text
+from threadline.slack.quoting import with_marked_quotes
 from threadline.slack.text import (
     app_team_of,
     apps_of,
@@ -45,6 +46,7 @@ class SlackEvent:
     - `correction`: EDIT or DELETION; None for any other event;
     - `words`: what the author wrote, for rules; `text`: the same, or of an app its attachments;
     - `forwarded`: what the author forwards or quotes. No rule reads it;
+    - `as_written`: what the author wrote with the quotes in their places; empty where nothing is quoted;
     - `team`: our own workspace, in whichever company's channel the event happened;
     - `author_team`: the author's workspace, where the event names it; of an app that posts under no user, the one whose
       installation posted it. `users.info` is the authority;
@@ -75,6 +77,7 @@ class SlackEvent:
     words: str
     text: str
     forwarded: str
+    as_written: str
     version: str
     text_changed: bool
     files: tuple[FileRef, ...]
@@ -163,6 +166,7 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         words=written_words(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
         forwarded="" if correction == MessageKind.DELETION else forwarded_of(said),
+        as_written="" if correction == MessageKind.DELETION else clean_text(with_marked_quotes(words_of(said))),
         version=version if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
         files=() if correction == MessageKind.DELETION else files_of(said),
@@ -207,6 +211,7 @@ def incoming_message(
         addressed=addressed,
         root_author_id=root_author_id,
         forwarded=redact(event.forwarded)[:MAX_TEXT],
+        as_written=redact(event.as_written)[:MAX_TEXT],
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from threadline.slack.model import FileRef
+from threadline.slack.quoting import leading_quotes
 from threadline.slack.text import quotes_in
 
 REPLY_PREFIX = "reply:"
@@ -90,8 +91,8 @@ def next_state(before: ReplyState, *, is_reply: bool, deleted: bool, late: bool)
 class HandoverAnswer:
     """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
     author withdrew the reply. `is_shown_as_held`: its time to undo it has begun. `forwarded`: what it quotes and
-    shares. The quotes of a reply belong to it and stand before its words; what it shares stays among colleagues.
-    `ts`: when it was written, as Slack's timestamp."""
+    shares. The quotes of a reply belong to it; what it shares stays among colleagues. `ts`: Slack's timestamp of the
+    message. `as_written`: its words with its quotes where they were written; see `slack.quoting`."""
 
     message_id: str
     user_id: str
@@ -103,6 +104,7 @@ class HandoverAnswer:
     is_shown_as_held: bool
     forwarded: str = ""
     ts: str = ""
+    as_written: str = ""
 
     def words(self, asker: str) -> Words:
         """For whom it is meant, as it reads now."""
@@ -110,4 +112,8 @@ class HandoverAnswer:
         words = read_words(self.text, asker, has_content=bool(self.files or quotes))
         if words.intent is not Intent.REPLY or not quotes:
             return words
-        return Words(Intent.REPLY, f"{quotes}\n{words.text}".strip())
+        before, rest = leading_quotes(self.as_written)
+        if not rest.strip():
+            return Words(Intent.REPLY, f"{quotes}\n{words.text}".strip())
+        written = read_words(rest, asker, has_content=True)
+        return Words(Intent.REPLY, f"{before}\n{written.text}".strip())

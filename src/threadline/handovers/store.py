@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, Select, and_, exists, func, or_, select, text, update
@@ -145,7 +146,7 @@ def _handover(row: Row[Any]) -> Handover:
 ANSWERS = MessageTable(handover_answers, "conversation_id")
 
 _CLEAR_OLD_EDITS = text("""
-UPDATE handover_answers a SET message_text = '', forwarded = '', files = '[]'
+UPDATE handover_answers a SET message_text = '', forwarded = '', as_written = '', files = '[]'
 WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = :original AND EXISTS (
     SELECT FROM handover_answers n
     WHERE n.conversation_id = :id AND n.message_type = 'edit' AND n.correction_of = :original AND n.version > a.version)
@@ -201,7 +202,7 @@ class HandoverAnswerStore(Store):
             return None
         original = message.correction_of or message.id
         before = await self._find(row.id, original)
-        stored = await ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
+        stored = await ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], partial(_columns, ref.turn))
         log_quarantined(ref.thread, stored.quarantined)
         await self._tx.execute(_CLEAR_OLD_EDITS, {"id": row.id, "original": original})
         after = await self._find(row.id, original)
@@ -310,6 +311,10 @@ class HandoverAnswerStore(Store):
         await self._tx.execute(update(handover_answers).where(*mine).values(**values))
 
 
+def _columns(turn: int, message: IncomingMessage) -> dict[str, object]:
+    return {"turn": turn, "as_written": message.as_written}
+
+
 def _reads_alike(before: HandoverAnswer | None, after: HandoverAnswer) -> bool:
     if before is None:
         return False
@@ -317,7 +322,7 @@ def _reads_alike(before: HandoverAnswer | None, after: HandoverAnswer) -> bool:
 
 
 def _reading(answer: HandoverAnswer) -> tuple[object, ...]:
-    return answer.text, quotes_in(answer.forwarded), answer.files, answer.deleted
+    return answer.text, quotes_in(answer.forwarded), answer.as_written, answer.files, answer.deleted
 
 
 def _answer_of(row: Row[Any]) -> HandoverAnswer:
@@ -332,6 +337,7 @@ def _answer_of(row: Row[Any]) -> HandoverAnswer:
         is_shown_as_held=row.send_at is not None,
         forwarded=row.forwarded,
         ts=row.slack_ts,
+        as_written=row.as_written,
     )
 
 

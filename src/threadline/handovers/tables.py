@@ -27,7 +27,7 @@ handover_answers = Table(
     required("said_at", SLACK_TIME),
     required("correction_of", TEXT),
     required("version", SLACK_TIME),
-    required("forwarded", TEXT),
+    *(required(name, TEXT) for name in ("forwarded", "as_written")),
     required("files", JSON),
     *(required(name, TEXT) for name in ("reply_state", "undone_by")),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at", "send_at")),

@@ -91,7 +91,8 @@ class Inbox:
 
 def _bytes(message: IncomingMessage) -> int:
     """About what a message takes on the wire, its files included."""
-    words = len(message.text.encode()) + len(message.forwarded.encode())
+    texts = (message.text, message.forwarded, message.as_written)
+    words = sum(len(each.encode()) for each in texts)
     return words + sum(len(file.name.encode()) + 256 for file in message.files) + 512
 
 

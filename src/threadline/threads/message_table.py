@@ -37,6 +37,7 @@ WHERE {inferred} AND a.{owner} = d.{owner} AND a.message_id = d.correction_of AN
 ON CONFLICT DO NOTHING
 """
 _KEPT_FILES, _RESTORED_FILES = ", 'files', o.files", ", files = r.kept -> 'files'"
+_BROUGHT_FILES = "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END,"
 _KEPT_TURN = ", 'wants_turn', o.wants_turn"
 _RESTORED_TURN = ", wants_turn = CAST(r.kept ->> 'wants_turn' AS boolean)"
 _INFERRED = """
@@ -175,14 +176,15 @@ class MessageTable:
         self._table, self._owner, self._files = table, owner, files
         own = files is None
         has_turns = "wants_turn" in table.c
+        has_order = "as_written" in table.c
         names = {
             "table": table.name,
             "owner": owner,
             "files": "" if files is None else files.name,
-            "emptied": "files = '[]'," if own else "",
+            "emptied": "files = '[]'," * own + "as_written = ''," * has_order,
             "kept": _KEPT_FILES * own + _KEPT_TURN * has_turns,
             "restored": _RESTORED_FILES * own + _RESTORED_TURN * has_turns,
-            "brought": "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END," if own else "",
+            "brought": _BROUGHT_FILES * own + "as_written = e.as_written," * has_order,
         }
         names["inferred"] = _INFERRED.format(**names)
         if own:
@@ -343,8 +345,9 @@ def seconds(ts: str) -> Decimal:
 
 def redact_message(message: IncomingMessage) -> IncomingMessage:
     """The message without secrets: a signal that is no gateway's of today, or that nobody could read, may hold one."""
-    text, forwarded = (clean_text(redact(each)) for each in (message.text, message.forwarded))
-    return replace(message, text=text, forwarded=forwarded, files=redact_files(message.files))
+    words = (message.text, message.forwarded, message.as_written)
+    text, forwarded, as_written = (clean_text(redact(each)) for each in words)
+    return replace(message, text=text, forwarded=forwarded, as_written=as_written, files=redact_files(message.files))
 
 
 def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:

@@ -79,7 +79,8 @@ class IncomingMessage:
     put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it mentions
     the bot, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
     or the event does not say. `text` is what the author wrote. `forwarded` is what they forward or quote, see
-    `slack.text.forwarded_of`: models and people are shown it as forwarded, and no rule reads it.
+    `slack.text.forwarded_of`: models and people are shown it as forwarded, and no rule reads it. `as_written` has the
+    author's words with their quotes where they were written, see `slack.quoting`; empty where nothing is quoted.
     """
 
     id: str
@@ -95,6 +96,7 @@ class IncomingMessage:
     addressed: bool = False
     root_author_id: str = ""
     forwarded: str = ""
+    as_written: str = ""
 
 
 def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
@@ -117,6 +119,7 @@ def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAG
                 files=_files(raw.get("files")),
                 addressed=raw.get("addressed") is True,
                 forwarded=_text(raw, "forwarded"),
+                as_written=_text(raw, "as_written"),
                 **names,
             )
     whole = _json(args)

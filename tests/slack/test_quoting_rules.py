@@ -1,0 +1,32 @@
+"""Quotes keep their places among an author's words, by the rule by which they are told apart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.slack.quoting import leading_quotes, with_marked_quotes
+from threadline.slack.text import split_quotes
+
+LINES = st.lists(st.sampled_from(["", "yes", " no", "&gt; quoted", "&gt;&gt;&gt; all", " &gt;", "```", "```x```"]))
+
+
+@given(LINES.map("\n".join))
+def test_marked_text_has_the_words_and_the_quotes_that_are_told_apart(text: str) -> None:
+    marked, (written, quoted) = with_marked_quotes(text), split_quotes(text)
+    if not marked:
+        assert (written, quoted) == (text, "")
+        return
+    assert split_quotes(marked) == (written, quoted)
+    assert len(marked.split("\n")) == len(text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("marked", "parts"),
+    [
+        ("\n&gt; one\n\n&gt; two\nyes\n&gt; three", ("&gt; one\n\n&gt; two", "yes\n&gt; three")),
+        ("yes\n&gt; one", ("", "yes\n&gt; one")),
+        ("&gt; one", ("&gt; one", "")),
+    ],
+)
+def test_quotes_before_the_first_word_are_parted_from_it(marked: str, parts: tuple[str, str]) -> None:
+    assert leading_quotes(marked) == parts
