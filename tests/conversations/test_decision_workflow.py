@@ -215,14 +215,43 @@ async def with_handover(
 
 @pytest.mark.records("relayed_to_a_person")
 @pytest.mark.parametrize("taken", [True, False])
-async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(database: Database, taken: bool) -> None:
+async def test_message_that_slack_refuses_for_now_is_shown_to_the_person_once_it_takes_it(
+    database: Database, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.threads.activity.mending_delay", lambda attempt: 0.3)
     async with with_handover(database, ModelReply("Here is how."), taken=taken) as scene:
         scene.slack.workspace.archive(HANDOVERS)
         await scene.say("to which account?")
         await scene.until_settled(2)
-        await scene.until_idle()
-        assert scene.words == [(NoticeReason.NOT_FORWARDED, "2")] * taken
+        await scene.until(lambda: len(scene.requests("relay_until_mended")) > 1, "it is tried again")
+        assert scene.words == [(NoticeReason.FORWARDED_LATER, "2")] * taken
         assert (2 in scene.said) is not taken
+        scene.slack.workspace.channel(HANDOVERS).is_archived = False
+        await scene.until(lambda: any("which account" in each for each in scene.posted(HANDOVERS)), "it is shown")
+        await scene.until_idle()
+        assert scene.words == [(NoticeReason.FORWARDED_LATER, "2")] * taken
+
+
+async def test_author_is_told_when_nobody_can_be_shown_the_message(database: Database) -> None:
+    async with with_handover(database, ModelReply("Here is how."), taken=True) as scene:
+        scene.slack.faults.refuse("chat.postMessage", "invalid_arguments")
+        await scene.say("to which account?")
+        await scene.until_settled(2)
+        await scene.until_idle()
+        assert scene.words == [(NoticeReason.NOT_FORWARDED, "2")]
+
+
+async def test_author_is_told_when_the_person_closes_while_slack_refuses_the_message(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.threads.activity.mending_delay", lambda attempt: 0.3)
+    async with with_handover(database, ModelReply("Here is how."), taken=True) as scene:
+        scene.slack.workspace.archive(HANDOVERS)
+        await scene.say("to which account?")
+        await scene.until_settled(2)
+        await scene.close_handover()
+        await scene.until(lambda: len(scene.words) == 2, "its author is told")
+        assert scene.words == [(NoticeReason.FORWARDED_LATER, "2"), (NoticeReason.NOT_FORWARDED, "2")]
 
 
 async def test_author_is_told_when_a_person_takes_and_closes_during_the_turn(database: Database) -> None:

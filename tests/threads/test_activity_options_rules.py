@@ -63,6 +63,7 @@ def test_worker_that_is_killed_is_missed_within_seconds() -> None:
         *("post_notice", "post_clarification_question", "create_summary_thread", "post_investigation_results"),
         *("escalate_to_humans", "post_closing", "report_sla_event", "finish_turn", "post_answer", "post_thread_notice"),
         *("open_handover", "show_handover", "remind_handover", "relay_to_person", "show_decision", "post_outcome"),
+        "relay_until_mended",
         *("save_investigation_result", "forward_reply", "run_job", "fail_job", "show_reply", "send_replies"),
     }
     assert {name for name, each in OPTIONS.items() if each.heartbeat == HEARTBEAT} == posting | {"think"}

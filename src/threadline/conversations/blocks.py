@@ -105,6 +105,11 @@ def notice_text(kind: NoticeReason, until: float = 0.0) -> str:
             "Your last message could not be shown to the person who took this over, so they have not seen it. "
             "Please send it again later, or contact them another way."
         )
+    if kind is NoticeReason.FORWARDED_LATER:
+        return (
+            "The person who took this over has not seen your last message yet, because Slack does not take it at the "
+            "moment. I show it to them as soon as it does."
+        )
     waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
     return (
         "My language model is not answering at the moment. Your message is saved. I keep trying"

@@ -174,6 +174,8 @@ class ConversationWorkflow(ThreadHandler):
             self._tell_throttled(ts)
         for turn in edited:
             self._show_again(turn)
+        for turn in list(self.state.turns_to_forward):
+            self._forward(turn)
 
     async def store_messages(self) -> None:
         await self._store(first=False)
@@ -233,8 +235,37 @@ class ConversationWorkflow(ThreadHandler):
     def _show_again(self, turn: int) -> None:
         """Have a person see what was said in a turn as it reads now."""
         asked, summary = ConversationTurn(self.state.thread, turn), f"relay the edits of turn {turn}"
-        showing = attempt(HandoverActivities.relay_to_person, asked, summary=summary)
+        showing = attempt(HandoverActivities.relay_until_mended, asked, summary=summary)
         self._in_background(showing, lambda: self.state.turns_to_show_again.remove(turn))
+
+    def show_once_mended(self, turn: int, *, left_to_person: bool) -> None:
+        """Have a person see what was said in a turn, once Slack takes it; the next run goes on with it."""
+        if left_to_person:
+            if turn not in self.state.turns_to_forward:
+                self.state.turns_to_forward.append(turn)
+                self._forward(turn)
+        elif turn not in self.state.turns_to_show_again:
+            self.state.turns_to_show_again.append(turn)
+            self._show_again(turn)
+
+    def _forward(self, turn: int) -> None:
+        self._in_background(self._forward_until_mended(turn), lambda: self.state.turns_to_forward.remove(turn))
+
+    async def _forward_until_mended(self, turn: int) -> str:
+        """Show a person a turn that was left to them. Its author is told first that this takes a while, and in the end
+        where nobody was shown it."""
+        asked, unshown = ConversationTurn(self.state.thread, turn), list[bool]()
+        await self.tell_author(turn, NoticeReason.FORWARDED_LATER)
+        relay, summary = HandoverActivities.relay_until_mended, f"relay turn {turn} once Slack takes it"
+        failed = await attempt(relay, asked, summary=summary, on_result=unshown.append)
+        if failed or any(unshown):
+            await self.tell_author(turn, NoticeReason.NOT_FORWARDED)
+        return failed
+
+    async def tell_author(self, turn: int, reason: NoticeReason) -> None:
+        """Say what became of a turn that was left to a person."""
+        notice = ThreadNotice(self.state.thread, reason, about=str(turn))
+        await attempt(ConversationActivities.post_thread_notice, notice, summary=f"tell the author: {reason}")
 
     def _in_background(self, work: Awaitable[str], done: Callable[[], None]) -> None:
         async def run() -> None:
@@ -444,18 +475,20 @@ class Turn:
         return replace(outcome, text=answers.stopped_text(self._executions, by_admin=by_admin))
 
     async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
-        """Show what was said in the turn to the person who has the thread, or may take it over. Where it is left to
-        them, whoever wrote it is told when that fails for good, and when the person had closed it before."""
+        """Show what was said in the turn to the person who has the thread, or may take it over; later, where Slack
+        refuses it until the admin mends something. Where it is left to them, its author is told when it is shown later,
+        when that fails for good, and when the person had closed it before."""
         if not begun.relays_to_person:
             return
-        unshown, summary = list[bool](), "relay the turn to the person"
-        failed = await attempt(
-            HandoverActivities.relay_to_person, self._turn, summary=summary, on_result=unshown.append
-        )
+        unshown = list[bool]()
+        relay, summary = HandoverActivities.relay_to_person, "relay the turn to the person"
+        try:
+            failed = await attempt_unless_mendable(relay, self._turn, summary=summary, on_result=unshown.append)
+        except NotMended:
+            self._conversation.show_once_mended(self._number, left_to_person=left_to_person)
+            return
         if (failed or any(unshown)) and left_to_person:
-            notice = ThreadNotice(self._thread, NoticeReason.NOT_FORWARDED, about=str(self._number))
-            summary = "tell the author that nobody saw it"
-            await attempt(ConversationActivities.post_thread_notice, notice, summary=summary)
+            await self._conversation.tell_author(self._number, NoticeReason.NOT_FORWARDED)
 
     def _keep_route(self, begun: BegunTurn) -> None:
         self._begun, self._protocol = begun, begun.protocol

@@ -354,6 +354,9 @@ class LiveHandoverActivities(HandoverActivities):
                     await self._update_card(each.ref)
             shown = written  # what was deleted or edited while it was on its way stands there
 
+    async def relay_until_mended(self, turn: ConversationTurn) -> bool:
+        return await self.relay_to_person(turn)
+
     async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
         """Show under the card what is not there yet, unless it is closed, and what is there as it reads now; returns
         whether something is not there, since it is closed."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id, parse_value
-from threadline.threads.activity_options import POST, STORE, activity_options
+from threadline.threads.activity_options import POST, POST_UNTIL_MENDED, STORE, activity_options
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -73,6 +73,11 @@ class HandoverActivities(ABC):
         """Show what was said in a turn to whoever has taken the thread over, or may. What was shown before reads as it
         does now, also under the card of what is closed. Returns whether something is shown to nobody, since the newest
         handover was closed before it could be."""
+
+    @activity_options(POST_UNTIL_MENDED)
+    @abstractmethod
+    async def relay_until_mended(self, turn: ConversationTurn) -> bool:
+        """Do the same in the background, and try it again until the admin has mended what Slack refuses."""
 
 
 def handover_start(ref: ConversationTurn, press: ButtonPress | None = None) -> WorkflowStart:

@@ -62,6 +62,8 @@ class NoticeReason(StrEnum):
     """Said once in a turn that waits for its model."""
     NOT_FORWARDED = "not_shown"
     """Said once in a turn that was for a person who could not be shown it."""
+    FORWARDED_LATER = "shown_later"
+    """Said once in a turn that the person is shown once Slack takes it."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,8 @@ class ConversationInput:
     """What the last settled turn came to, in words."""
     turns_to_show_again: list[int] = field(default_factory=list)
     """Turns of which the person who has the thread is still to see something as it reads now."""
+    turns_to_forward: list[int] = field(default_factory=list)
+    """Turns that were left to a person, and that Slack refuses to show them until the admin mends something."""
 
 
 def conversation_workflow_id(thread: Thread) -> str:
