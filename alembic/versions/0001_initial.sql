@@ -509,6 +509,8 @@ CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'conversati
 CREATE INDEX posts_in_doubt_idx ON posts (claimed_at) WHERE ts IS NULL;
 -- Finds the posts of a conversation that is being forgotten.
 CREATE INDEX posts_conversation_idx ON posts (channel, thread_ts) WHERE key LIKE 'conversation:%';
+-- Finds the files that a handover has shown in a thread.
+CREATE INDEX posts_handover_idx ON posts (channel, thread_ts) WHERE key LIKE 'handover:%';
 
 -- The registry of threads: the workflow that gets what people write there. author_id wrote the root; it is kept for when
 -- Slack has it no more. The catch-up leaves alone what was said before compare_from. first_message_at: when the first

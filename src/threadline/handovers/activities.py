@@ -23,6 +23,7 @@ from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Mendable, Permanent, Transient
 from threadline.handovers import blocks
 from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder, handover_start
+from threadline.handovers.files import Attachments
 from threadline.handovers.model import (
     CARD,
     CLOSE,
@@ -34,6 +35,7 @@ from threadline.handovers.model import (
     WRITTEN,
     WRITTEN_KEY,
     Handover,
+    UnshownFile,
     handover_workflow_id,
     message_of,
     parse_value,
@@ -362,16 +364,41 @@ class LiveHandoverActivities(HandoverActivities):
         whether something is not there, since it is closed."""
         missed = False
         for each in written:
-            what = f"said:{each.message_id}"
-            posted = await self.posts.parts(handover.ref, what)
+            posted = await self.posts.parts(handover.ref, _said(each))
             is_new = not posted and not each.deleted and each.user_id != handover.taken_by
             missed = missed or (is_new and not handover.open)
             if posted or (is_new and handover.open):
                 handover = await self._with_card(handover)
-                rendered = formatting.notice(_text(each), mentions=(each.user_id,), headline="wrote")
                 old = posted if each.deleted or each.edited else ()
-                await self.posts.reword(handover.ref, what, handover.card, rendered, old, blocks.DELETED, (each.ts,))
+                await self._show_message(handover, each, old, ())
+                if each.files or old:
+                    await self._show_files(handover, each)
         return missed
+
+    async def _show_message(
+        self, handover: Handover, said: HandoverMessage, parts: Sequence[str], unshown: Sequence[UnshownFile]
+    ) -> None:
+        text = blocks.DELETED if said.deleted else blocks.with_unshown(said.text, unshown)
+        rendered = formatting.notice(text, mentions=(said.user_id,), headline="wrote")
+        about = (said.ts,)
+        await self.posts.reword(handover.ref, _said(said), handover.card, rendered, parts, blocks.DELETED, about)
+
+    async def _show_files(self, handover: Handover, said: HandoverMessage) -> None:
+        """Show the files of a message of the asker under the card. Those that cannot be shown are named there, and the
+        asker is told why; where Slack refuses that, the message counts as shown."""
+        ref = handover.ref
+        attached = Attachments(ref, said.message_id, said.user_id, said.files, handover.card, _said(said))
+        unshown = await self.posts.files.show(attached)
+        if not unshown:
+            return
+        try:
+            await self._show_message(handover, said, await self.posts.parts(ref, _said(said)), unshown)
+            told = formatting.notice(blocks.unshown_text(unshown), mentions=(said.user_id,))
+            await self.posts.post(ref, f"unshown:{said.message_id}", ref.thread, told, (said.ts,))
+        except InternalError:
+            raise
+        except Permanent as refused:
+            _log.warning("unshown_files_not_named", handover=ref.key, reason=str(refused))
 
     # -- From the person to the asker ------------------------------------------------------------------------------
 
@@ -453,5 +480,6 @@ def _undo_refusal(state: ReplyState | None) -> str:
     return blocks.UNDO_TOO_LATE if state in (ReplyState.SENDING, ReplyState.SENT) else blocks.NOT_HELD
 
 
-def _text(message: HandoverMessage) -> str:
-    return blocks.DELETED if message.deleted else blocks.with_files(message.text, message.files)
+def _said(message: HandoverMessage) -> str:
+    """As what a message of the asker is posted under the card."""
+    return f"said:{message.message_id}"

@@ -1,9 +1,10 @@
 """The card of a handover with its buttons, the modal and the previews of replies, and texts in both threads. Pure."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from threadline.decisions.model import DecisionRound, EscalationReason
-from threadline.handovers.model import CLOSE, REPLY, TAKE, UNDO, Handover, reply_value
+from threadline.handovers.model import CLOSE, REPLY, TAKE, UNDO, Handover, UnshownFile, reply_value
 from threadline.handovers.reply import HandoverAnswer, ReplyState
 from threadline.models.model import Message
 from threadline.privacy.redaction import redact
@@ -60,6 +61,10 @@ UNDO_TOO_LATE = (
 NOT_HELD = "This reply is not waiting to be sent any more, so nothing was changed."
 DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
 """Stand for a deleted message, and where a part of an answer stood that has fewer parts now."""
+TOO_MANY_FILES = "I show ten files of a message: send the others in another one."
+NOT_DELIVERED = "Slack does not deliver the file at the moment: attach it again later."
+_IN_LINKS = "%/:?&=#@+,;~!$*"
+"""Characters of an address that end no link of Markdown."""
 _INTERNAL = "Messages here stay in your team."
 _HOW_TO_REPLY = "To answer, press *Reply* or begin a message with `reply:`. You then have ten seconds to undo it."
 _WHY = {
@@ -159,10 +164,37 @@ def reply_modal(value: str, channel: str, thread_ts: str) -> Block:
 
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:
-    """What somebody wrote, with the names of what they attached: the files themselves stay where they are."""
+    """What somebody wrote, with the names of what they attached."""
     names = ", ".join(file.name or file.id for file in files)
-    attached = f"(Attached in the other thread, not shown here: {names})" if names else ""
+    attached = f"(Attached: {names})" if names else ""
     return "\n\n".join(filter(None, (text.strip(), attached)))
+
+
+def with_unshown(text: str, files: Sequence[UnshownFile]) -> str:
+    """What somebody wrote, with names and links of files that are not shown beside it. Markdown."""
+    names = ", ".join(
+        f"[{_label(file.name)}]({quote(file.link, _IN_LINKS)})" if file.link else file.name for file in files
+    )
+    attached = f"(Not shown here: {names})" if names else ""
+    return "\n\n".join(filter(None, (text.strip(), attached)))
+
+
+def unshown_text(files: Sequence[UnshownFile]) -> str:
+    """Tell the author of files why the other thread only names them."""
+    return "\n".join(
+        f"{file.name} is only named in the other thread. {public_sentence(file.reason, NOT_DELIVERED)}"
+        for file in files
+    )
+
+
+def attached_by(user_id: str) -> str:
+    """The text beside a file in the other thread."""
+    return f"{mention(user_id)} attached this file."
+
+
+def _label(name: str) -> str:
+    """A name inside a link of Markdown."""
+    return name.replace("[", "(").replace("]", ")")
 
 
 def _state(handover: Handover) -> str:

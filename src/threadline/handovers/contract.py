@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, handover_workflow_id, parse_value
-from threadline.threads.activity_options import POST, POST_UNTIL_MENDED, STORE, activity_options
+from threadline.threads.activity_options import POST, STORE, activity_options
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
+
+RELAY = replace(POST, start_to_close=600)
+"""Also downloads and uploads files; each claims its key anew right before Slack shows it."""
 
 
 @dataclass(frozen=True)
@@ -51,30 +54,31 @@ class HandoverActivities(ABC):
     async def show_handover(self, ref: ConversationTurn) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
 
-    @activity_options(POST)
+    @activity_options(RELAY)
     @abstractmethod
     async def show_reply(self, press: ButtonPress) -> HandoverState:
         """Show under the card how a reply stands, and in the asker's thread a correction of one that was sent. The time
         in which a reply can be undone begins when it is shown."""
 
-    @activity_options(POST)
+    @activity_options(RELAY)
     @abstractmethod
     async def send_replies(self, ref: ConversationTurn) -> HandoverState:
-        """Post the replies whose time to undo them is over in the asker's thread, each once and in their order."""
+        """Post the replies whose time to undo them is over in the asker's thread with their files, each once and in
+        their order."""
 
     @activity_options(POST)
     @abstractmethod
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         """Say once more that nobody has taken it, unless somebody has."""
 
-    @activity_options(POST)
+    @activity_options(RELAY)
     @abstractmethod
     async def relay_to_person(self, turn: ConversationTurn) -> bool:
-        """Show what was said in a turn to whoever has taken the thread over, or may. What was shown before reads as it
-        does now, also under the card of what is closed. Returns whether something is shown to nobody, since the newest
-        handover was closed before it could be."""
+        """Show what was said in a turn, with its files, to the person who has taken the thread over, or may. What was
+        shown before reads as it does now, also under the card of what is closed. Returns whether something is shown to
+        nobody, since the newest handover was closed before it could be."""
 
-    @activity_options(POST_UNTIL_MENDED)
+    @activity_options(replace(RELAY, waits_until_mended=True))
     @abstractmethod
     async def relay_until_mended(self, turn: ConversationTurn) -> bool:
         """Do the same in the background, and try it again until the admin has mended what Slack refuses."""

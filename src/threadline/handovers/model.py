@@ -63,6 +63,15 @@ class Handover:
         return not self.open and self.closed_at <= at
 
 
+@dataclass(frozen=True)
+class UnshownFile:
+    """A file that the other thread does not show. `link` is empty where Slack tells none. `reason` is a sentence."""
+
+    name: str
+    link: str
+    reason: str
+
+
 @dataclass
 class HandoverInput(ButtonState):
     """What the workflow of a handover starts with, and what it carries into its next run.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.db.engine import Database
+from threadline.handovers.files import HandoverFiles
 from threadline.handovers.model import post_key
 from threadline.slack import formatting
 from threadline.slack.client import SlackClient
@@ -37,6 +38,10 @@ class HandoverPosts:
         key = post_key(ref, what)
         post = Post(key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key, basis=basis)
         await self.outbox.publish(post)
+
+    @property
+    def files(self) -> HandoverFiles:
+        return HandoverFiles(self.database, self.slack, self.outbox)
 
     @property
     def finds_lost_posts(self) -> bool:

@@ -4,6 +4,7 @@ The handover's workflow calls these methods one after the other, so that nothing
 record says how far a reply is; each method reads it again and may be repeated.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -14,12 +15,14 @@ from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.errors import InternalError, Mendable, Permanent
 from threadline.handovers import blocks
-from threadline.handovers.model import HOLD, Handover
+from threadline.handovers.files import Attachments
+from threadline.handovers.model import HOLD, Handover, UnshownFile
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
 from threadline.handovers.store import HandoverAnswerStore
 from threadline.models.model import Message, Role
 from threadline.slack import formatting
+from threadline.slack.formatting import Rendered
 
 _log = structlog.get_logger(__name__)
 
@@ -69,17 +72,19 @@ class HandoverReplies:
             await self._send(handover, message_id)
 
     async def _send(self, handover: Handover, message_id: str) -> None:
-        answer = await self._get(handover.ref, message_id)
+        ref = handover.ref
+        answer = await self._get(ref, message_id)
         if answer is None or answer.state is not ReplyState.SENDING:
             return
-        words = answer.words(handover.user_id)
-        if answer.deleted or words.intent is not Intent.REPLY:  # withdrawn since it was claimed
-            await self._settle(handover, answer, ReplyState.UNDONE)
+        if (
+            answer.deleted or answer.words(handover.user_id).intent is not Intent.REPLY
+        ):  # withdrawn since it was claimed
+            # An earlier try may have posted it, before its files: then the press that tells of it has it corrected.
+            posted = await self.posts.parts(ref, f"answer:{message_id}")
+            await self._settle(handover, answer, ReplyState.SENT if posted else ReplyState.UNDONE)
             return
-        ref, text = handover.ref, blocks.with_files(words.text, answer.files)
-        rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
         try:
-            await self.posts.post(ref, f"answer:{message_id}", ref.thread, rendered, (answer.ts,))
+            await self._post(handover, answer)
         except InternalError:
             raise
         except Mendable as refused:  # it is sent, and those after it, once the admin has mended that
@@ -96,10 +101,37 @@ class HandoverReplies:
         async with self.database.begin() as tx:  # the agent reads later what a person has answered in its place
             snapshot = await ConversationStore(tx).snapshot(ref.thread)
             if snapshot.exists:
-                entry = (_transcript_key(message_id), Message(Role.ASSISTANT, _note(answer, text)))
+                entry = (_transcript_key(message_id), Message(Role.ASSISTANT, _note(handover, answer)))
                 await TranscriptStore(tx).append(ref.thread, snapshot.turn, 0, [entry])
         await self._settle(handover, answer, ReplyState.SENT)
         _log.info("reply_sent", handover=ref.key)
+
+    async def _post(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """Post a reply in the asker's thread, then its files."""
+        ref = handover.ref
+        rendered = _rendered(handover, answer)
+        await self.posts.post(ref, f"answer:{answer.message_id}", ref.thread, rendered, (answer.ts,))
+        if answer.files:
+            await self._show_files(handover, answer)
+
+    async def _show_files(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """Show the files of a posted reply to the asker. Those that cannot be shown are named in its post, and its
+        author is told why; where Slack refuses that, the reply counts all the same."""
+        ref, what = handover.ref, f"answer:{answer.message_id}"
+        attached = Attachments(ref, answer.message_id, answer.user_id, answer.files, ref.thread, what)
+        unshown = await self.posts.files.show(attached)
+        if not unshown:
+            return
+        rendered = _rendered(handover, answer, unshown)
+        try:
+            parts = await self.posts.parts(ref, what)
+            await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
+            told = blocks.unshown_text(unshown)
+            await self._report(handover, answer, f"unshown:{answer.message_id}", told)
+        except InternalError:
+            raise
+        except Permanent as refused:
+            _log.warning("unshown_files_not_named", handover=ref.key, reason=str(refused))
 
     async def _settle(self, handover: Handover, answer: HandoverAnswer, state: ReplyState) -> None:
         """Record what became of a reply, and show it under the card; the record counts if Slack refuses that."""
@@ -134,13 +166,14 @@ class HandoverReplies:
         if not answer.deleted and words.intent is not Intent.REPLY:
             await self._report(handover, answer, f"unmarked:{event_id}", blocks.NOT_MARKED)
             return False
-        text = blocks.DELETED if answer.deleted else blocks.with_files(words.text, answer.files)
         async with self.database.begin() as tx:  # first: the agent reads no old words, also if Slack refuses the change
-            await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), _note(answer, text))
-        rendered = formatting.notice(text, mentions=(answer.user_id,), headline=blocks.ANSWERS)
+            note = _note(handover, answer)
+            await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), note)
         parts = await self.posts.parts(ref, what)
         try:
+            rendered = _rendered(handover, answer)
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
+            await self._show_files(handover, answer)
         except InternalError:
             raise
         except Mendable as refused:
@@ -175,5 +208,15 @@ def _transcript_key(message_id: str) -> str:
     return f"h:{message_id}"
 
 
-def _note(answer: HandoverAnswer, text: str) -> str:
-    return f"{answer.user_id}, a person of the team, answered: {text}"
+def _rendered(handover: Handover, answer: HandoverAnswer, unshown: Sequence[UnshownFile] = ()) -> tuple[Rendered, ...]:
+    """A reply as the asker reads it."""
+    text = answer.words(handover.user_id).text
+    shown = blocks.DELETED if answer.deleted else blocks.with_unshown(text, unshown)
+    return formatting.notice(shown, mentions=(answer.user_id,), headline=blocks.ANSWERS)
+
+
+def _note(handover: Handover, answer: HandoverAnswer) -> str:
+    """A reply as the agent reads it."""
+    text = answer.words(handover.user_id).text
+    said = blocks.DELETED if answer.deleted else blocks.with_files(text, answer.files)
+    return f"{answer.user_id}, a person of the team, answered: {said}"

@@ -155,16 +155,18 @@ WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = 
 
 _CLAIM_DUE = text("""
 WITH waiting AS (
-    SELECT message_id, bool_and(reply_state = 'sending' OR coalesce(send_at <= now(), false)) OVER (
+    SELECT message_id, reply_state = 'sending' OR NOT bool_or(reply_state = 'sending') OVER () AS is_next,
+           bool_and(reply_state = 'sending' OR coalesce(send_at <= now(), false)) OVER (
                ORDER BY said_at, message_id) AS due
     FROM handover_answers
     WHERE conversation_id = :id AND turn = :turn AND reply_state IN ('held', 'sending')
 )
 UPDATE handover_answers a SET reply_state = 'sending'
-FROM waiting WHERE a.conversation_id = :id AND a.message_id = waiting.message_id AND waiting.due
+FROM waiting WHERE a.conversation_id = :id AND a.message_id = waiting.message_id AND waiting.due AND waiting.is_next
 RETURNING a.message_id, a.said_at
 """)
-"""A reply waits for those before it, so that their order stays."""
+"""A reply waits for those before it, so that their order stays. It also waits for those that an earlier try has taken:
+a press of Undo may wait for that try."""
 
 _SEND_IN = text("""
 SELECT CASE WHEN reply_state = 'sending' THEN 0
@@ -251,7 +253,7 @@ class HandoverAnswerStore(Store):
 
     async def claim_due(self, ref: ConversationTurn) -> list[str]:
         """Take the replies whose time to undo them is over; from now on Undo comes too late. Returns their ids in
-        order, with those that an earlier call took and did not settle."""
+        order. Those that an earlier call took and did not settle come alone, and the others with a later call."""
         row = await ConversationStore(self._tx).lock(ref.thread)
         claimed = list(await self._tx.execute(_CLAIM_DUE, {"id": row.id, "turn": ref.turn}))
         return [each.message_id for each in sorted(claimed, key=lambda each: (each.said_at, each.message_id))]

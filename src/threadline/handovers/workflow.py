@@ -82,7 +82,7 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         state: HandoverState = await call_until_done(HandoverActivities.press_handover, press, summary=summary)
         self._enter(state)
         if button == CLOSE:
-            await self._send_replies("post held replies before the end")
+            await self._send_all_replies()
         if button in (TAKE, CLOSE) or state.taken_by != taken_by:
             await self._show_handover()
         if button in (REPLY, UNDO, WRITTEN):
@@ -160,6 +160,13 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         self._unsent = False
         if failed and self._state.send_in is not None:
             self._enter(replace(self._state, send_in=SEND_AGAIN))
+
+    async def _send_all_replies(self) -> None:
+        """Post all replies that are due, before the asker is told of the end."""
+        while True:
+            await self._send_replies("post held replies before the end")
+            if self._unsent or self._state.send_in != 0:
+                return
 
     # -- posts that Slack refuses until the admin mends something ----------------------------------------------------
 

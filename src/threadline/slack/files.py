@@ -15,11 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.errors import Permanent, Transient, before_a_change
 from threadline.slack.client import CALL_TIMEOUT, SlackClient, pages
-from threadline.slack.errors import translated
+from threadline.slack.errors import error_name, translated
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
@@ -31,6 +32,7 @@ _READABLE = re.compile(
     r"|application/(?:json|xml|yaml|x-yaml|toml|sql|javascript|x-javascript|x-sh|x-ndjson|[\w.-]+\+(?:json|xml))"
 )
 _HIDDEN = ("tombstone", "hidden_by_limit")
+_FILE_GONE = frozenset({"file_deleted", "file_not_found"})
 _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
@@ -38,7 +40,8 @@ _UNSAFE = re.compile(r"[^\w .()+-]")
 class SharedFile:
     """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
     `name` is safe as a file's name: no folders, no leading dot, at most 120 characters. `size`: bytes, as announced.
-    `channels`: where it is shared, be they channels, groups or direct messages. `user` has uploaded it."""
+    `channels`: where it is shared, be they channels, groups or direct messages. `user` has uploaded it.
+    `permalink`: its page in Slack; empty where Slack tells none."""
 
     id: str
     name: str
@@ -48,6 +51,7 @@ class SharedFile:
     url: str
     mode: str
     user: str = ""
+    permalink: str = ""
 
 
 async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
@@ -67,6 +71,7 @@ async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
         url=str(info.get("url_private_download") or info.get("url_private") or ""),
         mode=str(info.get("mode") or ""),
         user=str(info.get("user") or ""),
+        permalink=str(info.get("permalink") or ""),
     )
 
 
@@ -178,11 +183,37 @@ async def upload_file(slack: SlackClient, upload: FileUpload, before_showing: Ca
 
 async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> str:
     """The id of a file with this title in the thread; empty when there is none."""
-    fetch = partial(slack.client.conversations_replies, channel=upload.channel, ts=upload.thread_ts)
+
+    def is_same(file: Mapping[str, Any]) -> bool:
+        return bool(file.get("title") == upload.title and file.get("name") == upload.name)
+
+    return await find_file_where(slack, upload.channel, upload.thread_ts, is_same, oldest)
+
+
+async def find_file_where(
+    slack: SlackClient, channel: str, thread_ts: str, is_wanted: Callable[[Mapping[str, Any]], bool], oldest: float
+) -> str:
+    """The id of the first such file in a thread; empty when there is none.
+
+    Args:
+        is_wanted: asked with Slack's JSON of each file.
+        oldest: seconds since 1970.
+    """
+    fetch = partial(slack.client.conversations_replies, channel=channel, ts=thread_ts)
     window: dict[str, Any] = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE}
-    async with aclosing(pages(fetch, f"channel {upload.channel}", **window)) as found:
+    async with aclosing(pages(fetch, f"channel {channel}", **window)) as found:
         async for page in found:
             for file in (each for message in page.get("messages") or () for each in message.get("files") or ()):
-                if file.get("title") == upload.title and file.get("name") == upload.name:
+                if is_wanted(file):
                     return str(file["id"])
     return ""
+
+
+async def delete_file(slack: SlackClient, file_id: str) -> None:
+    """Delete a file that the bot has uploaded; done as well when it is gone."""
+    async with translated(f"file {file_id}"):
+        try:
+            await slack.client.files_delete(file=file_id)
+        except SlackApiError as exc:
+            if error_name(exc) not in _FILE_GONE:
+                raise

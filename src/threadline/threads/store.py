@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Double, Table, cast, delete, func, select, update
+from sqlalchemy import ColumnElement, Double, Table, cast, delete, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store, Transaction
@@ -204,6 +204,18 @@ class PostStore(Store):
         while ts := await self.ts_of(f"{key}#{len(parts) + 1}" if parts else key):
             parts.append(ts)
         return parts
+
+    async def sent_under(self, prefix: str, channel: str, thread_ts: str) -> dict[str, str]:
+        """What was sent in a thread under keys of a handover that begin so: where each is, by its key."""
+        row = posts.c
+        here = (row.channel == channel, row.thread_ts == thread_ts, row.key.like(literal_column("'handover:%'")))
+        query = select(row.key, row.ts).where(*here, row.ts.is_not(None), func.starts_with(row.key, prefix))
+        return {each.key: each.ts for each in await self._tx.execute(query)}
+
+    async def age_of(self, key: str) -> float:
+        """Seconds since a post was claimed; 0 when it was not."""
+        query = select(POSTGRES_CLOCK - posts.c.claimed_at).where(posts.c.key == key)
+        return float((await self._tx.execute(query)).scalar_one_or_none() or 0.0)
 
     async def _known(self, key: str) -> PostClaim | None:
         row = posts.c

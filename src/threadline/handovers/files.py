@@ -1,0 +1,151 @@
+"""HandoverFiles: what people attach is shown on the other side of a handover, once.
+
+A file is downloaded from Slack and uploaded into the other thread under a key of its own, as `threads/outbox.py` posts
+a message. Slack keeps no key with a file, so the name of the upload holds the id of the original: by it the upload is
+searched for, before it is sent again and after a restore. A file that cannot be shown is named with its link.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+import structlog
+
+from threadline.conversations.model.conversation import ConversationTurn
+from threadline.db.engine import Database
+from threadline.errors import InternalError, NotDone, Permanent, Transient, before_a_change
+from threadline.handovers import blocks
+from threadline.handovers.model import UnshownFile, post_key
+from threadline.privacy.redaction import redact
+from threadline.slack.client import SlackClient
+from threadline.slack.files import FileUpload, SharedFile, delete_file, fetch, file_info, find_file_where, upload_file
+from threadline.slack.model import FileRef, Thread
+from threadline.threads.outbox import ClaimAnew, Outbox, Post
+from threadline.threads.store import PostStore
+
+MAX_FILES = 10
+"""Files of one message that are shown; Slack's own clients attach no more."""
+PATIENCE = 120.0
+"""Seconds after the message's post in which a file is tried again that Slack does not deliver. Later posts wait."""
+DOWNLOAD_TIME = 20.0
+"""Seconds for one file, since later posts wait."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """What one message shows.
+
+    - `message_id` and `user_id`: the message and its author;
+    - `files`: what it shows now, of which the other side shows no more;
+    - `place`: the thread on the other side, where the message itself is posted as `what`.
+    """
+
+    ref: ConversationTurn
+    message_id: str
+    user_id: str
+    files: tuple[FileRef, ...]
+    place: Thread
+    what: str
+
+
+@dataclass(frozen=True, eq=False)
+class HandoverFiles:
+    """Raises what `Outbox.publish` raises, but `Permanent`: what Slack refuses is returned."""
+
+    database: Database
+    slack: SlackClient
+    outbox: Outbox
+
+    async def show(self, given: Attachments) -> list[UnshownFile]:
+        """Show the files of a message that is posted, in their order, and remove those that it shows no more. Safe to
+        repeat. Returns those that are not shown."""
+        async with self.database.begin() as tx:
+            store = PostStore(tx)
+            shown = await store.sent_under(_key(given, ""), given.place.channel, given.place.ts)
+            age = await store.age_of(post_key(given.ref, given.what))
+        kept = {_key(given, file.id) for file in given.files}
+        for key, upload_id in shown.items():
+            if key not in kept:
+                await self._remove(upload_id)
+        unshown = list[UnshownFile]()
+        for number, file in enumerate(given.files):
+            if _key(given, file.id) in shown:
+                continue
+            if number >= MAX_FILES:
+                unshown.append(await self._unshown(file, blocks.TOO_MANY_FILES))
+            elif reason := await self._show(given, file, patient=age < PATIENCE):
+                unshown.append(await self._unshown(file, reason))
+        return unshown
+
+    async def _show(self, given: Attachments, file: FileRef, *, patient: bool) -> str:
+        """Show one file. Returns why that is not possible; empty if it is shown. `patient`: raise `NotDone` where Slack
+        does not deliver it now."""
+        key, place = _key(given, file.id), given.place
+        send, find = partial(self._send, given, file), partial(self._find, given, file)
+        try:
+            await self.outbox.once(Post(key, place.channel, place.ts, ()), send, find)
+        except InternalError:
+            raise
+        except Permanent as refused:
+            _log.warning("file_not_relayed", key=key, reason=str(refused))
+            return str(refused)
+        except NotDone as failed:  # after any other `Transient` it may be shown, and is searched for
+            if patient:
+                raise
+            _log.warning("file_not_relayed", key=key, reason=str(failed))
+            return blocks.NOT_DELIVERED
+        return ""
+
+    async def _send(self, given: Attachments, file: FileRef, claim_anew: ClaimAnew) -> str:
+        client = self.slack.client
+        with before_a_change():
+            if (window := self.outbox.lost.active_window) and (found := await self._find(given, file, window.oldest)):
+                return found
+            info = await file_info(client, file.id)
+            content = await fetch(client, info, seconds=DOWNLOAD_TIME)
+        upload = FileUpload(
+            key=_key(given, file.id),
+            channel=given.place.channel,
+            thread_ts=given.place.ts,
+            name=_upload_name(info),
+            title=redact(info.name),
+            comment=blocks.attached_by(given.user_id),
+            content=content,
+        )
+        return await upload_file(self.slack, upload, claim_anew)
+
+    async def _find(self, given: Attachments, file: FileRef, oldest: float) -> str:
+        is_ours = partial(_is_upload_of, file.id)
+        return await find_file_where(self.slack, given.place.channel, given.place.ts, is_ours, oldest)
+
+    async def _remove(self, upload_id: str) -> None:
+        """Delete an upload of ours. Where Slack refuses that, the message is changed all the same."""
+        try:
+            await delete_file(self.slack, upload_id)
+        except Permanent as refused:
+            _log.warning("relayed_file_not_deleted", file=upload_id, reason=str(refused))
+
+    async def _unshown(self, file: FileRef, reason: str) -> UnshownFile:
+        try:
+            info = await file_info(self.slack.client, file.id)
+        except (Permanent, Transient):
+            return UnshownFile(file.name or file.id, "", reason)
+        return UnshownFile(redact(info.name), info.permalink, reason.replace(info.name, "It"))
+
+
+def _key(given: Attachments, file_id: str) -> str:
+    return post_key(given.ref, f"file:{given.message_id}:{file_id}")
+
+
+def _upload_name(original: SharedFile) -> str:
+    """The name under which people save it. No other file of the thread has it: it holds the original's id."""
+    name = PurePath(redact(original.name))
+    return f"{name.stem}-{original.id}{name.suffix}"
+
+
+def _is_upload_of(file_id: str, shown: Mapping[str, Any]) -> bool:
+    return PurePath(str(shown.get("name") or "")).stem.endswith(f"-{file_id}")

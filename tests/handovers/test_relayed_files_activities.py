@@ -1,0 +1,277 @@
+"""Files of a reply, and of the asker, are shown on the other side once; others are named with their links."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.handovers.scene import ASKER, PERSON, HandoverScene, correction
+from tests.handovers.test_answer_activities import arrives, edited, received, remark, shown
+from tests.handovers.test_restored_posts_activities import restore
+from threadline.errors import Transient
+from threadline.handovers import files as relayed_files
+from threadline.slack.files import MAX_BYTES
+from threadline.slack.model import FileRef
+from threadline.threads.model import MessageKind
+from threadline_devstack.slack.faults import DOWNLOAD
+from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL
+from threadline_devstack.slack.model import SandboxFile, SandboxMessage
+
+BEGIN, COMPLETE = "files.getUploadURLExternal", "files.completeUploadExternal"
+
+
+def attach(scene: HandoverScene, name: str = "error.log", content: bytes = b"it broke", user: str = PERSON) -> FileRef:
+    """A file that somebody has uploaded in Slack."""
+    file = scene.talk.slack.workspace.add_file(name, user, content)
+    return FileRef(file.id, name, file.mimetype, len(content))
+
+
+def source(scene: HandoverScene, file: FileRef) -> SandboxFile:
+    return scene.talk.slack.workspace.files[file.id]
+
+
+def link(scene: HandoverScene, file: FileRef) -> str:
+    return str(source(scene, file).as_slack()["permalink"])
+
+
+def carriers(scene: HandoverScene, channel: str = GENERAL) -> list[SandboxMessage]:
+    """The bot's messages that show files."""
+    return [each for each in scene.talk.posted(channel) if each.files]
+
+
+def seen(scene: HandoverScene, channel: str = GENERAL) -> list[tuple[str, bytes]]:
+    """Title and bytes of what people see."""
+    files = [file for message in carriers(scene, channel) for file in message.files]
+    return [(file.title, file.content) for file in files if not file.deleted]
+
+
+async def replies(scene: HandoverScene, *files: FileRef, text: str = "reply: see the log") -> None:
+    """The person replies with files, and the reply is sent."""
+    await arrives(scene, replace(remark(scene, text), files=files))
+
+
+async def asks(scene: HandoverScene, *files: FileRef, text: str = "see the log", turn: int = 2) -> None:
+    """The asker writes with files while a person has the thread."""
+    await scene.hears(turn, scene.talk.message(text, files=files))
+
+
+async def test_file_of_a_reply_is_shown_to_the_asker_after_the_hold(taken: HandoverScene) -> None:
+    taken.hold = 60.0
+    await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken),)))
+    (preview,) = taken.previews()
+    assert "error.log" in str(preview.blocks)
+    await taken.send_replies()
+    assert seen(taken) == []
+    await taken.talk.rows("UPDATE handover_answers SET send_at = now() RETURNING 1")
+    await taken.send_replies()
+    assert seen(taken) == [("error.log", b"it broke")]
+    (carrier,) = carriers(taken)
+    assert (carrier.thread_ts, carrier.user) == (taken.ref.thread.ts, BOT_USER)
+    assert f"<@{PERSON}>" in carrier.text
+    assert taken.said()[-2] == f"<@{PERSON}> answers\nsee the log"
+
+
+async def test_file_of_an_undone_reply_is_never_shown(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await shown(taken, said)
+    await taken.undone(said.id)
+    await taken.send_replies()
+    assert seen(taken) == []
+
+
+async def test_file_of_an_internal_message_is_shown_to_nobody(taken: HandoverScene) -> None:
+    await replies(taken, attach(taken), text="does anybody understand this log?")
+    assert seen(taken) == []
+
+
+async def test_file_of_the_asker_is_shown_under_the_card(taken: HandoverScene) -> None:
+    await asks(taken, attach(taken, "shot.png", b"\x89PNG", ASKER))
+    assert seen(taken, ESCALATIONS) == [("shot.png", b"\x89PNG")]
+    (carrier,) = carriers(taken, ESCALATIONS)
+    assert carrier.thread_ts == await taken.card_ts()
+    assert f"<@{ASKER}>" in carrier.text
+
+
+async def test_reply_of_files_alone_is_sent(taken: HandoverScene) -> None:
+    await replies(taken, attach(taken), attach(taken, "more.log", b"and again"), text="reply:")
+    assert seen(taken) == [("error.log", b"it broke"), ("more.log", b"and again")]
+
+
+async def test_file_of_which_the_event_names_only_the_id_is_shown(taken: HandoverScene) -> None:
+    """Slack Connect sends `file_access: check_file_info`, and nothing else of a file."""
+    await replies(taken, FileRef(attach(taken).id))
+    assert seen(taken) == [("error.log", b"it broke")]
+
+
+async def test_files_of_one_name_are_all_shown(taken: HandoverScene) -> None:
+    """Slack calls every pasted picture `image.png`."""
+    await replies(taken, attach(taken, "image.png", b"1"), attach(taken, "image.png", b"2"))
+    assert seen(taken) == [("image.png", b"1"), ("image.png", b"2")]
+
+
+@pytest.mark.parametrize("method", [COMPLETE, BEGIN, "chat.postMessage", "files.info", DOWNLOAD])
+async def test_file_is_shown_once_whichever_try_comes_to_it(taken: HandoverScene, method: str) -> None:
+    await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken), attach(taken, "b.log"))))
+    taken.talk.slack.faults.fail_after(method)
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    for _ in range(2):
+        await taken.send_replies()
+    assert [title for title, _ in seen(taken)] == ["error.log", "b.log"]
+
+
+async def test_file_of_the_asker_is_shown_once_whichever_try_comes_to_it(taken: HandoverScene) -> None:
+    await taken.talk.said(taken.talk.message("see the log", files=(attach(taken, user=ASKER),)))
+    await taken.talk.begin(2)
+    taken.talk.slack.faults.fail_after(COMPLETE)
+    with pytest.raises(Transient):
+        await taken.relay(2)
+    for _ in range(2):
+        await taken.relay(2)
+    assert len(seen(taken, ESCALATIONS)) == 1
+
+
+def too_large(scene: HandoverScene, file: FileRef) -> None:
+    source(scene, file).announced = MAX_BYTES + 1
+
+
+def hidden(scene: HandoverScene, file: FileRef) -> None:
+    scene.talk.slack.faults.refuse("files.info", "file_not_found", 2)
+
+
+def external(scene: HandoverScene, file: FileRef) -> None:
+    source(scene, file).external_url = "https://drive.example.com/contract"
+
+
+def unreadable(scene: HandoverScene, file: FileRef) -> None:
+    scene.talk.slack.faults.login_page()
+
+
+def not_writable(scene: HandoverScene, file: FileRef) -> None:
+    scene.talk.slack.faults.refuse(BEGIN, "missing_scope")
+
+
+REASONS = [
+    (too_large, "larger than 10 MiB"),
+    (hidden, "without the bot"),
+    (external, "kept outside Slack"),
+    (unreadable, "files:read"),
+    (not_writable, "lacks the scope"),
+]
+Spoil = Callable[[HandoverScene, FileRef], None]
+
+
+@pytest.mark.parametrize(("spoil", "reason"), REASONS)
+async def test_file_of_a_reply_that_cannot_be_shown_is_named_and_its_author_told(
+    taken: HandoverScene, spoil: Spoil, reason: str
+) -> None:
+    bad, good = attach(taken, "big.log"), attach(taken)
+    spoil(taken, bad)
+    await replies(taken, bad, good)
+    assert seen(taken) == [("error.log", b"it broke")]
+    (answer,) = [each for each in taken.whole() if "answers" in each]
+    assert "see the log" in answer
+    assert "big.log" in answer
+    assert (link(taken, bad) in answer) is (spoil is not hidden), "of a hidden file no link is known"
+    (told,) = [each for each in taken.said(ESCALATIONS) if "big.log" in each and f"<@{PERSON}>" in each]
+    assert reason in told
+    (row,) = await taken.talk.rows("SELECT reply_state FROM handover_answers")
+    assert row == {"reply_state": "sent"}
+
+
+async def test_file_of_the_asker_that_cannot_be_shown_is_named_and_they_are_told(taken: HandoverScene) -> None:
+    bad = attach(taken, "big.log", user=ASKER)
+    too_large(taken, bad)
+    await asks(taken, bad)
+    await taken.relay(2)
+    assert seen(taken, ESCALATIONS) == []
+    (relayed,) = [each for each in taken.whole(ESCALATIONS) if "wrote" in each]
+    assert "big.log" in relayed
+    assert link(taken, bad) in relayed
+    (told,) = [each for each in taken.said() if "big.log" in each]
+    assert f"<@{ASKER}>" in told
+    assert "larger than 10 MiB" in told
+
+
+async def test_file_that_slack_does_not_deliver_holds_up_later_replies_for_a_while_only(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken),)))
+    await shown(taken, remark(taken, "reply: and that is all"))
+    taken.talk.slack.faults.fail_after(DOWNLOAD, 2)
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    monkeypatch.setattr(relayed_files, "PATIENCE", 0.0)
+    await taken.send_replies()
+    assert seen(taken) == []
+    answers = [each for each in taken.whole() if "answers" in each]
+    assert "error.log" in answers[0]
+    assert "and that is all" in answers[1]
+    assert any("error.log" in each and f"<@{PERSON}>" in each for each in taken.said(ESCALATIONS))
+
+
+async def test_only_ten_files_of_a_message_are_shown(taken: HandoverScene) -> None:
+    await replies(taken, *(attach(taken, f"{number}.log") for number in range(12)))
+    assert [title for title, _ in seen(taken)] == [f"{number}.log" for number in range(10)]
+    (answer,) = [each for each in taken.whole() if "answers" in each]
+    assert "10.log" in answer
+    assert "11.log" in answer
+
+
+async def test_deleted_reply_takes_its_files_along(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await arrives(taken, said)
+    await arrives(taken, edited(said, "look at the log"))
+    assert seen(taken) == [("error.log", b"it broke")], "Slack names no files with an edit of the words"
+    await arrives(taken, replace(correction(said, MessageKind.DELETION, after=2), files=()))
+    assert seen(taken) == []
+
+
+async def test_deleted_message_of_the_asker_takes_its_files_along(taken: HandoverScene) -> None:
+    said = taken.talk.message("see the log", files=(attach(taken, user=ASKER),))
+    await taken.hears(2, said)
+    for turn in (await taken.talk.said(correction(said, MessageKind.DELETION))).turns_to_show_again:
+        await taken.relay(turn)
+    assert seen(taken, ESCALATIONS) == []
+
+
+async def test_reply_that_is_deleted_while_its_file_is_on_its_way_is_taken_back(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await shown(taken, said)
+    taken.talk.slack.faults.fail_after(DOWNLOAD)
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    assert any("see the log" in each for each in taken.said())
+    await received(taken, correction(said, MessageKind.DELETION))  # the workflow comes to it after the activity
+    await taken.send_replies()
+    await taken.show_replies()
+    assert seen(taken) == []
+    assert not any("see the log" in each for each in taken.whole())
+
+
+async def test_reply_that_becomes_due_meanwhile_waits_for_the_presses(taken: HandoverScene) -> None:
+    """A press of Undo waits in the workflow while files are sent, also by a later try."""
+    first, second = remark(taken, "reply: see the log"), remark(taken, "reply: you fool")
+    await shown(taken, replace(first, files=(attach(taken),)))
+    taken.talk.slack.faults.fail_after(DOWNLOAD)
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    await shown(taken, second)
+    state = await taken.send_replies()
+    assert not any("you fool" in each for each in taken.said())
+    assert state.send_in == 0
+    await taken.undone(second.id)
+    await taken.send_replies()
+    assert not any("you fool" in each for each in taken.said())
+
+
+async def test_files_are_not_shown_again_after_a_restore(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    asked = taken.talk.message("see mine", files=(attach(taken, "mine.log", b"mine", ASKER),))
+    await taken.hears(2, asked)
+    await arrives(taken, said)
+    before = taken.said(), taken.said(ESCALATIONS)
+    await restore(taken)
+    await taken.relay(2)
+    await arrives(taken, said)
+    assert (taken.said(), taken.said(ESCALATIONS)) == before
