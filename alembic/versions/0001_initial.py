@@ -33,7 +33,7 @@ _TABLES = (
     "handover_answers, handovers, decisions",
     "ratings, model_calls, conversation_turns, transcript_entries, conversation_messages, conversations",
     # threads
-    "quarantine, installation_faults, removed_content",
+    "quarantine, installation_faults, installation_places, removed_content",
     "catch_up_absences, catch_up_messages, catch_up_threads, catch_up_channels",
     "thread_bindings, threads, posts",
     # investigations, cases

@@ -156,7 +156,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="outbox: what is not found at once is sent again at once",
         file="threadline/threads/outbox.py",
-        before="        elif early:\n            raise self._too_early(post, claim)\n",
+        before="        if early and not found:\n            raise self._too_early(post, claim)\n",
         after="",
         tests=(f"{POSTS}::test_failure_before_storing_ends_in_one_message",),
     ),
