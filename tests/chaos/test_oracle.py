@@ -490,6 +490,7 @@ async def test_leftover_workspace_and_process_are_found(stack: ChaosStack, monke
 
 
 async def test_stuck_case_is_reported_with_its_timeline(stack: ChaosStack) -> None:
+    await stack.use(real=False, http=False)
     async with stack._hold("agents"):
         await stack.family.stop("agents")
         outcome = await play(stack, plan_of(6, threads=2, kinds=("equal timestamps",)), longest=3.0)
