@@ -116,6 +116,19 @@ async def test_same_words_are_a_duplicate_within_two_minutes(
     assert bool((await talk.said("any news")).refused) is refused
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_same_words_again_and_again_are_answered_every_two_minutes(
+    talk: ConversationActivityScene, at_once: bool
+) -> None:
+    said = []
+    for _ in range(4):
+        said.append(talk.message("any news"))
+        talk.at += 110 - 60
+    batches = [said] if at_once else [[each] for each in said]
+    refused = {each.ts for batch in batches for each in (await talk.said(*batch)).refused}
+    assert [each.ts in refused for each in said] == [False, True, False, True]
+
+
 async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate(
     talk: ConversationActivityScene,
 ) -> None:

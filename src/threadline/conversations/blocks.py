@@ -108,7 +108,7 @@ def notice_text(kind: NoticeReason, until: float = 0.0) -> str:
     if kind is NoticeReason.FORWARDED_LATER:
         return (
             "The person who took this over has not seen your last message yet, because Slack does not take it at the "
-            "moment. I show it to them as soon as it does."
+            "moment. I will show it to them as soon as it does."
         )
     waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
     return (

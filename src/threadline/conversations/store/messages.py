@@ -66,20 +66,24 @@ FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, v
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
 """)  # noqa: S608 - both parts are written here
 _DUPLICATES = text("""
-SELECT m.message_id FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND EXISTS (
-    SELECT FROM conversation_messages o
-    WHERE o.conversation_id = m.conversation_id AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
-      AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
-      AND o.message_text = m.message_text AND o.forwarded = m.forwarded AND o.files = m.files
-      AND (o.addressed OR NOT m.addressed)
-      AND coalesce(o.verdict, '') NOT IN ('throttled', 'throttled_first', 'answer')
-      AND NOT EXISTS (
-          SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
-          AND (h.closed_at IS NULL OR o.created_at < h.closed_at)))
+SELECT m.message_id, array_agg(o.message_id) AS said_before
+FROM conversation_messages m
+JOIN conversation_messages o ON o.conversation_id = m.conversation_id
+  AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
+  AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
+  AND o.message_text = m.message_text AND o.forwarded = m.forwarded AND o.files = m.files
+  AND (o.addressed OR NOT m.addressed)
+  AND coalesce(o.verdict, '') NOT IN ('duplicate', 'throttled', 'throttled_first', 'answer')
+  AND NOT EXISTS (
+      SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
+      AND (h.closed_at IS NULL OR o.created_at < h.closed_at))
+WHERE m.conversation_id = :id AND m.message_id = ANY(:ids)
+GROUP BY m.message_id, m.seq
+ORDER BY m.seq
 """)
 """What was only said to others, or to a person who had taken the thread over, is not the same as a call of the bot.
-Who was throttled was told to send it again, and an answer to a question may be the same twice."""
+Who was throttled was told to send it again, and an answer to a question may be the same twice. A duplicate begins no
+time of its own: the same words are answered again two minutes after those that were answered."""
 _DELETED = text("""
 SELECT message_id, turn FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
@@ -303,11 +307,15 @@ class MessageStore(Store):
         )
 
     async def find_duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
-        """Which of these messages their author had written in the thread before, within two minutes and not deleted
-        since. The time runs from when it was last said, also when that was refused itself."""
+        """Which of these messages say again what their author had said in the thread less than two minutes before, in
+        a message that was neither deleted since nor a duplicate itself."""
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "ids": list(ids), "seconds": _SAME_WITHIN}
-        return frozenset((await self._tx.execute(_DUPLICATES, which)).scalars())
+        duplicates = set[str]()
+        for each in await self._tx.execute(_DUPLICATES, which):  # in order: of these messages none has a verdict yet
+            if not duplicates.issuperset(each.said_before):
+                duplicates.add(each.message_id)
+        return frozenset(duplicates)
 
     async def judge(
         self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False
