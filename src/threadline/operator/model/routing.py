@@ -20,8 +20,16 @@ _UNSEEN = re.compile(r"[\u200b\u2060\ufeff]")
 """Marks without a width that come along when text is copied, amid words and ids; not those that join an emoji."""
 _MENTION = re.compile(r"<@[^<>]*>")
 _MARKUP = 300  # characters of a link or a mention that a cut spares; a `<` further back is somebody's own sign
-_LINK = re.compile(r"(?:link|bind) _*(rfp_\S{0,200})[ .,!?]*")
-_LINK_BY_ADDRESS = re.compile(r"\W*(?:link|bind)\s+<https?:[^<>\s]*>\W*", re.IGNORECASE)
+_BIND = (
+    r"(?:(?:hey|hi|hello|ok|okay|so|and|now|then|please|pls|kindly|just|can|could|would|will|you|let's|let|us|we"
+    r"|i|want|need|would|like|to)[\s,]+)*"
+    r"(?:link|bind)(?:\s+(?:it|us|this|here|(?:this|the|our)\s+(?:thread|conversation)))?(?:\s+(?:up\s+)?(?:to|with))?"
+    r"\s+"
+)
+"""The words of the command, as people say it; its object is nothing but the thread."""
+_THANKS = r"(?:[\s.,!?]+(?:please|pls|thanks|thank\s+you|now|instead|then|here))*"
+_LINK = re.compile(rf"{_BIND}_*(rfp_\S{{0,200}}?){_THANKS}[ .,!?]*")
+_LINK_BY_ADDRESS = re.compile(rf"\W*{_BIND}<https?:[^<>\s]*>{_THANKS}\W*", re.IGNORECASE)
 _WHERE = re.compile(r"where[?!. ]*")
 _EDGES = "_ .,;:!?…"
 
