@@ -20,6 +20,11 @@ async def list_tenders(context: ToolContext) -> ToolResult:
     return ToolResult(data={"tenders": [{"rfp_id": "rfp_abc123", "budget": "900"}]})
 
 
+@tool("lamps.list", "List the lamps.")
+async def list_lamps(context: ToolContext) -> ToolResult:
+    return ToolResult(data={"lamps": 3})
+
+
 async def list_once(turn: ScriptTurn) -> None:
     if "tenders" in turn.prompt:
         await turn.call("tenders_list")
@@ -44,3 +49,25 @@ async def test_neither_results_nor_their_ids_are_told_to_people_without_the_role
     await talk.said(talk.message("and the smallest?"))
     await talk.answer(3)
     assert "rfp_abc123" in told(talk), "the person with the role is told of it again"
+
+
+async def look_at_lamps(turn: ScriptTurn) -> None:
+    if "tenders" in turn.prompt:
+        await turn.call("tenders_list")
+    else:
+        await turn.call("lamps_list")
+    await turn.text_only("Here you are.")
+
+
+async def test_every_step_of_a_turn_is_told_only_what_all_its_askers_may_see(make_talk: Make) -> None:
+    services = unheld(Services().with_service(RoleDirectory, directory(SALES)))
+    talk = make_talk(registry=ToolRegistry([list_tenders, list_lamps]), services=services)
+    talk.model.script(look_at_lamps)
+    await talk.said("list the tenders")
+    await talk.answer()
+    aside = talk.message("and the lamps?", sender_id=BYSTANDER)
+    await talk.said(aside, talk.message("yes, how many lamps are there?"))
+    await talk.answer(2)
+    assert '"lamps": 3' in told(talk).replace("\\", ""), "it is the second step"
+    assert "900" not in told(talk)
+    assert "rfp_abc123" not in told(talk)

@@ -11,10 +11,12 @@ from tests.support.role_fakes import SELLER, directory, sellers
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
+from threadline.errors import Transient
 from threadline.jobs import tools as jobs
 from threadline.jobs.store import JobStore
+from threadline.slack.user_groups import UserGroups
 from threadline.tools.model import ErrorCode
-from threadline.tools.roles import RecordKind, RoleDirectory, Roles
+from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles
 
 WHO_MAY = "Only people of the group sales may see rfps. Please ask one of them."
 REMINDER: dict[str, Any] = {
@@ -74,6 +76,37 @@ async def test_lists_say_how_many_jobs_are_hidden_and_who_may_see_them(desk: Too
     assert not [each for each in SECRETS if each in repr(result)]
     seen = await desk.ask(tool, user_id=SELLER)
     assert (len(seen.data["jobs"]), "hidden" in seen.data) == (5, False)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"until": "2026-01-01T00:00:00Z"},
+        {"since": "2030-01-01T00:00:00Z"},
+        {"job_type": "status_digest"},
+        {"status": "done"},
+    ],
+)
+async def test_number_of_hidden_jobs_does_not_tell_what_they_are(desk: ToolScene, search: dict[str, Any]) -> None:
+    await desk.done("schedule.job", user_id=SELLER, **REMINDER)
+    assert (await desk.done("agent.job.query", **search))["hidden"].startswith("1 job about RFPs is not shown.")
+
+
+async def test_lost_schedule_is_found_while_slack_does_not_say_who_may_see_rfps(
+    desk: ToolScene, database: Database
+) -> None:
+    async def away(_: str) -> frozenset[str]:
+        raise Transient("Slack did not answer.")
+
+    desk.ledger.lost = RuntimeError("the worker is gone")
+    with pytest.raises(RuntimeError):
+        await desk.ask("schedule.job", "s1", retries_left=2, user_id=SELLER, **REMINDER)
+    only = {RecordKind.RFPS: frozenset({"sales"})}
+    roles = RoleDirectory(Roles({"sales": Group(user_groups=frozenset({"S1"}))}, see=only), UserGroups(away))
+    later = ToolScene(database, jobs.TOOLS, services=services(Runner()).with_service(RoleDirectory, roles))
+    again = await later.ask("schedule.job", "s1", user_id=SELLER, **REMINDER)
+    assert again.data["job_id"] == "JOB-1"
+    assert "rfp_abc123" not in repr(again)
 
 
 async def test_hidden_jobs_take_no_place_of_others(desk: ToolScene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ from tests.support.role_fakes import SELLER, directory, sellers
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
+from threadline.errors import Permanent
 from threadline.sales import tools as crm
 from threadline.slack.model import User
+from threadline.slack.user_groups import UserGroups
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode
@@ -138,3 +140,35 @@ async def test_two_people_of_whom_one_has_no_role_reach_no_lead_by_searching(dat
     together: dict[str, Any] = {"user_id": SELLER, "co_requesters": {"U1": "Ana (U1)"}}
     found = await desk.done("crm.find", **together)
     assert found["leads"] == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("crm.get", {}),
+        ("crm.update", {"phone": "+351 666"}),
+        ("crm.log", {"kind": "note", "summary": "Called."}),
+    ],
+)
+@pytest.mark.parametrize("other", ["UGUEST", "U1"])
+async def test_lead_of_one_of_two_people_is_not_reached_by_its_id(
+    database: Database, tool: str, given: dict[str, Any], other: str
+) -> None:
+    desk = desk_with(database, HIDDEN)
+    own = {"UGUEST": "U1", "U1": "UGUEST"}[other]
+    await desk.done("crm.update", user_id=own, title="Buyer")
+    together: dict[str, Any] = {"user_id": own, "co_requesters": {other: f"Somebody ({other})"}}
+    await desk.refused(tool, lead_id="LEAD-1", **together, **given)
+    assert "phone" not in await desk.done("crm.get", user_id=own)
+
+
+async def test_group_that_slack_does_not_show_keeps_nobody_from_the_own_lead(database: Database) -> None:
+    async def gone(_: str) -> frozenset[str]:
+        raise Permanent("Slack has no such user group.")
+
+    only = {RecordKind.CUSTOMERS: frozenset({"sales"})}
+    roles = Roles({"sales": Group(user_groups=frozenset({"S1"}))}, see=only)
+    desk = desk_with(database, RoleDirectory(roles, UserGroups(gone)))
+    await desk.done("crm.update", user_id="UGUEST", title="Buyer")
+    assert (await desk.done("crm.get", user_id="UGUEST"))["title"] == "Buyer"
+    assert "sales" in message_of(await desk.refused("crm.get", user_id="U1", lead_id="LEAD-1"))

@@ -52,7 +52,7 @@ from threadline.tools.registry import Tool, ToolRegistry
 from threadline.tools.roles import RecordKind
 from threadline.tools.store import ToolExecutionStore
 
-_NOT_SHOWN = "Somebody else asked for this; whoever asks now may not see it."
+_NOT_SHOWN = "Not shown: not everybody who asks now may see all of it. Call the tool again for what they may see."
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
 LONGEST_SUMMARY = 180.0
@@ -199,7 +199,8 @@ async def _write_call(
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
     before, current = split_at_turn(transcript.messages, turn)
-    askers = {note.user_id, *(each.author_id for each in found.taken)} - {""}
+    everybody = await MessageStore(tx).askers(thread, turn, step) if deps.hides_records else []
+    askers = {note.user_id, *(each.author_id for each in found.taken), *(each.user_id for each in everybody)} - {""}
     hidden = await deps.hidden_from(askers, thread.channel)
     past = without_hidden(deps.registry, replace(transcript, messages=before), hidden)
     words = tuple(each.message for each in current)

@@ -356,7 +356,7 @@ async def read_situation(
 
 async def _may_see_documents(deps: ConversationDeps, thread: Thread, users: Collection[str]) -> bool:
     """Whether all of them may, as far as it is known without Slack."""
-    if not deps.hides_records:
+    if not deps.hides(RecordKind.DOCUMENTS):
         return True
     return deps.knows_roles and RecordKind.DOCUMENTS not in await deps.hidden_from(users, thread.channel)
 

@@ -87,6 +87,11 @@ class ConversationDeps:
         directory = self.services.get(RoleDirectory)
         return directory is None or bool(directory.roles.see)
 
+    def hides(self, kind: RecordKind) -> bool:
+        """Whether a kind of record is not for everybody."""
+        directory = self.services.get(RoleDirectory)
+        return directory is None or bool(directory.roles.refusal([kind], frozenset(), to_change=False))
+
     @property
     def knows_roles(self) -> bool:
         """Whether `hidden_from` answers without asking Slack."""

@@ -308,7 +308,9 @@ async def _found(context: ToolContext, wanted: JobFilter, none: str) -> ToolResu
     """The jobs of a search. Those about RFPs are left out, and counted, where somebody who asks may not see RFPs."""
     store = JobStore(context.tx)
     refusal = context.access.refusal(RecordKind.RFPS)
-    hidden = await store.count(context.team, replace(wanted, about_rfps=True)) if refusal else 0
+    # Whatever is searched for: a number for each search would tell the hidden times.
+    about_rfps = JobFilter(open_only=wanted.open_only, about_rfps=True)
+    hidden = await store.count(context.team, about_rfps) if refusal else 0
     seen = replace(wanted, about_rfps=False) if refusal else wanted
     found = await store.search(context.team, seen, limit=MAX_LISTED + 1)
     shown = [_data(context, job) for job in found[:MAX_LISTED]]

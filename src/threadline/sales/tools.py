@@ -372,7 +372,8 @@ async def _require_lead_access(context: ToolContext, lead_id: str, *, to_change:
     limit = _limit_to_own(context, to_change=to_change)
     if not limit or not lead_id:
         return
-    own = await _own_lead(context)
+    # Of several people who ask, the record is only one's own.
+    own = None if context.co_requesters else await _own_lead(context)
     if own and own.lead_id == lead_id.strip().upper():
         return
     if not context.requester.are_members:

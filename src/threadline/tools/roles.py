@@ -130,6 +130,16 @@ class RoleDirectory:
         """Return those of these groups in which all users are who ask in a channel. Raises as `UserGroups.members`."""
         return frozenset([name for name in sorted(names) if await self._has(name, users, channel)])
 
+    async def held_where_shown(self, users: Collection[str], channel: str, names: Iterable[str]) -> frozenset[str]:
+        """As `held_by`, but a group that Slack refuses to show is one that they are not in. Raises `Transient`."""
+        held = set[str]()
+        for name in sorted(names):
+            try:
+                held |= await self.held_by(users, channel, [name])
+            except Permanent:
+                continue
+        return frozenset(held)
+
     async def held_by_some(self, users: Collection[str], channel: str, names: Iterable[str]) -> frozenset[str]:
         """Return those of these groups in which at least one of the users is. Raises as `held_by`."""
         wanted = frozenset(names)

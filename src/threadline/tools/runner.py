@@ -208,7 +208,7 @@ class ToolRunner:
         async with self._first_transaction(opened) as tx:
             begun = await record.begin(tx)
         if isinstance(begun, CallIntent) and not begun.new:
-            identified = checked if isinstance(checked, Invocation) else parsed
+            identified = checked if isinstance(checked, Invocation) else _without_roles(parsed)
             if found := await _find_effect(identified, record.context, begun):
                 return await record.finish_remote(found)
             # Two transactions: the first holds the record that another attempt may be about to make.
@@ -400,13 +400,24 @@ async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
     if not tool.all_records and not _named_roles(invocation):
         return invocation
     directory = context.services[RoleDirectory]
-    needed = _needed_roles(invocation, directory)
-    held = await directory.held_by(context.askers, context.channel, needed)
+    to_decide = directory.roles.needed(tool.records, to_change=tool.mutating) | _named_roles(invocation)
+    held = await directory.held_by(context.askers, context.channel, to_decide)
+    to_see = _needed_roles(invocation, directory) - to_decide
+    held |= await directory.held_where_shown(context.askers, context.channel, to_see)
     if refusal := directory.roles.refusal(tool.records, held, to_change=tool.mutating):
         return error_result(ErrorCode.NOT_ALLOWED, refusal, _NOT_FOR_THEM)
-    by_some = await directory.held_by_some(context.askers, context.channel, needed)
+    by_some = await directory.held_by_some(context.askers, context.channel, _named_roles(invocation))
     access = RecordAccess(tool.all_records, directory.roles, held)
     return replace(invocation, context=replace(context, roles=held, some_roles=by_some, access=access))
+
+
+def _without_roles(parsed: Invocation | ToolResult) -> Invocation | ToolResult:
+    """An invocation whose askers could not be identified: they see what is for everybody."""
+    directory = None if isinstance(parsed, ToolResult) else parsed.context.services.get(RoleDirectory)
+    if isinstance(parsed, ToolResult) or directory is None:
+        return parsed
+    access = RecordAccess(parsed.tool.all_records, directory.roles, frozenset())
+    return replace(parsed, context=replace(parsed.context, access=access))
 
 
 def _needed_roles(invocation: Invocation, directory: RoleDirectory) -> frozenset[str]:
