@@ -209,17 +209,17 @@ async def talk(
 async def test_conversation_with_something_to_answer_or_to_say_runs_again(
     home: CaseScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that Slack refused is tried again for a day after the run that kept it."""
+    """An answer that Slack refused is tried again for thirty days after the run that kept it."""
     monkeypatch.setattr(PAGE, 1)
-    quiet = int(CONVERSATION_IDLE_TIMEOUT // 3600)
+    last = int(CONVERSATION_IDLE_TIMEOUT // 3600) + 30 * 24
     conversations = {
         await talk(home, "1.0"): False,
         await talk(home, "2.0", used=None): True,
         await talk(home, "3.0", used=2): True,  # by a turn that was not settled
         await talk(home, "4.0", unsaid=True): True,
         await talk(home, "5.0", used=None, wants_turn=False): True,  # no guard has judged it
-        await talk(home, "6.0", unsaid=True, hours=quiet + 23): True,
-        await talk(home, "7.0", unsaid=True, hours=quiet + 25): False,
+        await talk(home, "6.0", unsaid=True, hours=last - 1): True,
+        await talk(home, "7.0", unsaid=True, hours=last + 1): False,
     }
     await sweep(home)
     assert await runs(home, *conversations) == list(conversations.values())
