@@ -111,6 +111,12 @@ PREVIEWS: list[tuple[str, Json, str, str]] = [
         "[Attachment]\n&gt; never mind\n[Attachment]\n&gt; more",
     ),
     (
+        "what a program attached with a person's token",
+        {"text": "", "user": "U1", "bot_id": "B1", "app_id": "A1", "attachments": [{"text": "stop"}]},
+        "",
+        "[Attachment]\n&gt; stop",
+    ),
+    (
         "an attachment beside a person's words",
         {"text": "see", "user": "U1", "attachments": [{"text": "never mind"}]},
         "see",

@@ -130,11 +130,11 @@ def parse_permalink(address: str) -> Permalink:
 def text_of(message: Mapping[str, Any]) -> str:
     """The text of a Slack message that its author wrote; storable and at most 40,000 characters.
 
-    What the author forwards is in `forwarded_of`. An app's message without any text has that of its own attachments. A
-    person does not write attachments: in their message they count as forwarded.
+    What the author forwards is in `forwarded_of`. A message without any text, which an app posted under no user, has
+    that of its own attachments. Under a user they count as forwarded, since a program may post in a person's name.
     """
     written = written_words(message)
-    if words_of(message).strip() or not apps_of(message):
+    if words_of(message).strip() or message.get("user"):
         return clean_text(written)
     return clean_text("\n".join(filter(str.strip, map(_attached_text, _own_attachments(message)))))
 
@@ -160,7 +160,7 @@ def forwarded_of(message: Mapping[str, Any]) -> str:
             pieces.append(_piece(_share_heading(item), _attached_text(item)))
         elif is_bare and (address := _address_of(item)):
             pieces.append(_piece(f"Preview of {address}", _attached_text(item)))
-    if is_bare and not apps_of(message):
+    if is_bare and message.get("user"):
         attached = filter(str.strip, map(_attached_text, _own_attachments(message)))
         pieces += [_piece("Attachment", text) for text in attached]
     return clean_text("\n".join(pieces))

@@ -11,7 +11,7 @@ import structlog
 from threadline.errors import Permanent, Transient
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
-from threadline.slack.text import app_team_of
+from threadline.slack.text import app_team_of, without_headings
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import IncomingMessage, MessageKind
 
@@ -82,7 +82,7 @@ class AuthorPolicy:
             refused = refused or self._refusal_of_app(team, apps, app_team, named=user is not None)
         if refused:
             return refused
-        message = replace(message, sender_id=apps[0]) if speaks else message
+        message = _by_app(message, apps[0]) if speaks else message
         if message.root_author_id in ("", message.sender_id):
             return message
         try:
@@ -152,6 +152,13 @@ class AuthorPolicy:
         if user_id := _user_id(message):
             return refusal_of(users[user_id], thread.team) is None
         return app_team_of(message) in ("", thread.team, self._organisation)  # of some apps the message does not say it
+
+
+def _by_app(message: IncomingMessage, app: str) -> IncomingMessage:
+    """The message of an app that may speak: what it attached are its own words where it wrote no others."""
+    if message.text.strip():
+        return replace(message, sender_id=app)
+    return replace(message, sender_id=app, text=without_headings(message.forwarded), forwarded="")
 
 
 async def messages_before(
