@@ -232,6 +232,27 @@ async def test_message_that_slack_refuses_for_now_is_shown_to_the_person_once_it
         assert scene.words == [(NoticeReason.FORWARDED_LATER, "2")] * taken
 
 
+async def test_messages_that_slack_refuses_for_now_are_shown_in_their_order(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused_again() -> bool:
+        described = (await scene.handle.describe()).raw_description
+        return any(each.attempt > 1 for each in described.pending_activities)
+
+    monkeypatch.setattr("threadline.threads.activity.mending_delay", lambda attempt: 8.0)
+    async with with_handover(database, taken=True) as scene:
+        channel = scene.slack.workspace.channel(HANDOVERS)
+        scene.slack.workspace.archive(HANDOVERS)
+        await scene.say("yes, do it")
+        await scene.until_settled(2)
+        await scene.until(refused_again, "it is tried again, and refused")
+        channel.is_archived = False
+        await scene.say("no, wait")
+        await scene.until(lambda: any("no, wait" in each for each in scene.posted(HANDOVERS)), "it is shown")
+        shown = " ".join(scene.posted(HANDOVERS))
+        assert 0 < shown.index("yes, do it") < shown.index("no, wait")
+
+
 async def test_author_is_told_when_nobody_can_be_shown_the_message(database: Database) -> None:
     async with with_handover(database, ModelReply("Here is how."), taken=True) as scene:
         scene.slack.faults.refuse("chat.postMessage", "invalid_arguments")

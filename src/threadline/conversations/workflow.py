@@ -252,10 +252,11 @@ class ConversationWorkflow(ThreadHandler):
         self._in_background(self._forward_until_mended(turn), lambda: self.state.turns_to_forward.remove(turn))
 
     async def _forward_until_mended(self, turn: int) -> str:
-        """Show a person a turn that was left to them. Its author is told first that this takes a while, and in the end
-        where nobody was shown it."""
+        """Show a person a turn that was left to them, after those before it. Its author is told first that this takes a
+        while, and in the end where nobody was shown it."""
         asked, unshown = ConversationTurn(self.state.thread, turn), list[bool]()
         await self.tell_author(turn, NoticeReason.FORWARDED_LATER)
+        await workflow.wait_condition(lambda: self.state.turns_to_forward[0] == turn)
         relay, summary = HandoverActivities.relay_until_mended, f"relay turn {turn} once Slack takes it"
         failed = await attempt(relay, asked, summary=summary, on_result=unshown.append)
         if failed or any(unshown):
@@ -479,6 +480,9 @@ class Turn:
         refuses it until the admin mends something. Where it is left to them, its author is told when it is shown later,
         when that fails for good, and when the person had closed it before."""
         if not begun.relays_to_person:
+            return
+        if left_to_person and self._conversation.state.turns_to_forward:  # what was said before comes first
+            self._conversation.show_once_mended(self._number, left_to_person=left_to_person)
             return
         unshown = list[bool]()
         relay, summary = HandoverActivities.relay_to_person, "relay the turn to the person"
