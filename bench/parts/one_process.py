@@ -42,7 +42,7 @@ from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.wiring.temporal import temporal_client
-from threadline.wiring.workers import CoreSettings, connect_core, open_conversations
+from threadline.wiring.workers import CoreSettings, connect_core, open_conversations, with_access
 from threadline_devstack.processes import HOST
 
 Argument = TypeVar("Argument")
@@ -163,7 +163,8 @@ async def _serve(stop: asyncio.Event) -> None:
     database = TimedDatabase(settings.stored.url.get_secret_value(), pool_size=20)
     async with connect_core(settings, temporal) as connected:
         deps = replace(connected, database=database, outbox=Outbox(connected.slack, database))
-        async with open_conversations(settings.conversations, deps, Services()) as (talk, _):
+        services = with_access(Services(), settings.conversations.access, deps)
+        async with open_conversations(settings.conversations, deps, services) as (talk, _):
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)

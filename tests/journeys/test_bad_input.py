@@ -18,7 +18,7 @@ from threadline_devstack import environment
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.sample_repository import make_sample_repository
-from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.stories.scene import message_text
 
@@ -57,7 +57,7 @@ async def test_a_report_that_is_only_a_file_becomes_a_case(scene: JourneyScene) 
 
 
 async def test_a_report_by_a_bot_is_nobodys(scene: JourneyScene) -> None:
-    ts = scene.slack.say(BYSTANDER, REPORTS, CLEAR, bot_id="B0OTHER", subtype="bot_message")
+    ts = scene.slack.say("", REPORTS, CLEAR, bot_id="B0OTHER", subtype="bot_message")
     await scene.until_delivered()
     # A person's report that comes after it is taken up: by then the bot's would have been, too.
     await scene.write_report(CLEAR)
@@ -112,14 +112,16 @@ async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Journ
     assert (await scene.turns())[-1].attempt > 1
 
 
-async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_the_report(scene: JourneyScene) -> None:
+async def test_findings_for_a_channel_that_the_bot_is_not_in_wait_for_the_admin(scene: JourneyScene) -> None:
+    async def is_told() -> bool:
+        return any("/invite" in message_text(each) for each in scene.slack.messages(ESCALATIONS))
+
     scene.slack.workspace.leave(SUMMARIES, "U0THREADLINE")
     try:
         await scene.write_report(CLEAR)
-        await scene.until_bot_says(scene.bug_id, "could not be posted")
+        await scene.until("the admin is told", is_told)
     finally:
         scene.slack.workspace.join(SUMMARIES, "U0THREADLINE")
-    await scene.reply(REPORTER, "Any news?")
     await scene.until_bot_says("SAVE10", channel=SUMMARIES)
 
 

@@ -286,9 +286,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     access, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, database, deps.outbox)
     services = Services().with_service(ChannelAdmission, access).with_service(JobRunner, runner)
-    rules, roles = load_access(given.access)
-    directory = RoleDirectory(roles, UserGroups(deps.slack.user_group, faults=deps.faults))
-    services = services.with_service(CallRules, rules).with_service(RoleDirectory, directory)
+    services = with_access(services, given.access, deps)
     reminder = given.decision.handover_reminder
     on_call = deps.case_channels.on_call(0)
     handover_settings = HandoverSettings(deps.case_channels.escalations, deps.readers, reminder, on_call=on_call)
@@ -324,12 +322,20 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
             conversations,
             handovers,
             approvals,
-            LiveJobActivities(database, deps.outbox, access, deps.router, runner, directory),
+            LiveJobActivities(database, deps.outbox, access, deps.router, runner, services[RoleDirectory]),
             catch_up,
             LiveSweepActivities(database, workflows, all_sweeps),
             LiveThreadActivities(database, deps.slack, bot_user, workflows, {"case": case_start}, relays),
         )
         yield CoreParts(activities, all_sweeps, prunes(given.conversation))
+
+
+def with_access(services: Services, settings: AccessSettings, deps: CoreDeps) -> Services:
+    """The services, with the rules of calls and the roles that the settings name. Raises `Permanent`: a file is
+    wrong."""
+    rules, roles = load_access(settings)
+    directory = RoleDirectory(roles, UserGroups(deps.slack.user_group, faults=deps.faults))
+    return services.with_service(CallRules, rules).with_service(RoleDirectory, directory)
 
 
 @asynccontextmanager
