@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from tests.handovers.scene import ASKER, PERSON, HandoverScene, correction
+from tests.handovers.scene import ASKER, PERSON, HandoverScene, Starts, correction
 from tests.handovers.test_answer_activities import arrives, edited, received, remark, shown
 from tests.handovers.test_restored_posts_activities import restore
-from threadline.errors import Transient
+from threadline.errors import Mendable, Transient
 from threadline.handovers import files as relayed_files
 from threadline.slack.files import MAX_BYTES
 from threadline.slack.model import FileRef
@@ -275,3 +276,58 @@ async def test_files_are_not_shown_again_after_a_restore(taken: HandoverScene) -
     await taken.relay(2)
     await arrives(taken, said)
     assert (taken.said(), taken.said(ESCALATIONS)) == before
+
+
+@pytest.mark.parametrize("method", ["files.info", BEGIN, COMPLETE])
+async def test_reply_waits_with_its_file_while_slack_refuses_the_token(taken: HandoverScene, method: str) -> None:
+    await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken),)))
+    taken.talk.slack.faults.refuse(method, "invalid_auth", 2)
+    with pytest.raises(Mendable):
+        await taken.send_replies()
+    taken.talk.slack.faults.clear()
+    await taken.send_replies()
+    assert seen(taken) == [("error.log", b"it broke")]
+    assert not any("only named" in each for each in taken.said(ESCALATIONS))
+
+
+async def test_deleted_reply_waits_for_the_removal_of_its_file_while_slack_refuses_the_token(
+    taken: HandoverScene,
+) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await arrives(taken, said)
+    await received(taken, replace(correction(said, MessageKind.DELETION), files=()))
+    starts = list(cast("Starts", taken.workflows).started)
+    taken.talk.slack.faults.refuse("files.delete", "token_revoked")
+    with pytest.raises(Mendable):
+        await taken.show_replies()
+    cast("Starts", taken.workflows).started[:] = starts
+    await taken.show_replies()
+    assert seen(taken) == []
+
+
+async def test_file_of_the_asker_waits_while_slack_refuses_the_token(taken: HandoverScene) -> None:
+    await taken.talk.said(taken.talk.message("see the log", files=(attach(taken, user=ASKER),)))
+    await taken.talk.begin(2)
+    taken.talk.slack.faults.refuse("files.info", "invalid_auth", 2)
+    with pytest.raises(Mendable):
+        await taken.relay(2)
+    taken.talk.slack.faults.clear()
+    await taken.relay(2)
+    assert len(seen(taken, ESCALATIONS)) == 1
+
+
+@pytest.mark.parametrize("by_asker", [False, True])
+async def test_unshown_file_is_named_once_slack_takes_the_token_again(taken: HandoverScene, by_asker: bool) -> None:
+    bad = attach(taken, "big.log")
+    too_large(taken, bad)
+    if by_asker:
+        await taken.talk.said(taken.talk.message("see the log", files=(bad,)))
+        await taken.talk.begin(2)
+    else:
+        await shown(taken, replace(remark(taken, "reply: see the log"), files=(bad,)))
+    channel = ESCALATIONS if by_asker else GENERAL
+    taken.talk.slack.faults.refuse("chat.update", "invalid_auth")
+    with pytest.raises(Mendable):
+        await (taken.relay(2) if by_asker else taken.send_replies())
+    await (taken.relay(2) if by_asker else taken.send_replies())
+    assert any("Not shown here" in each for each in taken.whole(channel))

@@ -395,7 +395,7 @@ class LiveHandoverActivities(HandoverActivities):
             await self._show_message(handover, said, await self.posts.parts(ref, _said(said)), unshown)
             told = formatting.notice(blocks.unshown_text(unshown), mentions=(said.user_id,))
             await self.posts.post(ref, f"unshown:{said.message_id}", ref.thread, told, (said.ts,))
-        except InternalError:
+        except (InternalError, Mendable):
             raise
         except Permanent as refused:
             _log.warning("unshown_files_not_named", handover=ref.key, reason=str(refused))

@@ -15,13 +15,13 @@ import structlog
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.db.engine import Database
-from threadline.errors import InternalError, NotDone, Permanent, Transient, before_a_change
+from threadline.errors import InternalError, Mendable, NotDone, Permanent, Transient, before_a_change
 from threadline.handovers import blocks
 from threadline.handovers.model import UnshownFile, post_key
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.files import FileUpload, SharedFile, delete_file, fetch, file_info, find_file_where, upload_file
-from threadline.slack.model import FileRef, Thread
+from threadline.slack.model import ACCESS, ACCESS_FAULT, FileRef, Thread
 from threadline.threads.outbox import ClaimAnew, Outbox, Post
 from threadline.threads.store import PostStore
 
@@ -54,7 +54,7 @@ class Attachments:
 
 @dataclass(frozen=True, eq=False)
 class HandoverFiles:
-    """Raises what `Outbox.publish` raises, but `Permanent`: what Slack refuses is returned."""
+    """Raises what `Outbox.publish` raises, but of `Permanent` only what `must_wait`: other refusals are returned."""
 
     database: Database
     slack: SlackClient
@@ -88,9 +88,9 @@ class HandoverFiles:
         send, find = partial(self._send, given, file), partial(self._find, given, file)
         try:
             await self.outbox.once(Post(key, place.channel, place.ts, ()), send, find)
-        except InternalError:
-            raise
         except Permanent as refused:
+            if must_wait(refused):
+                raise
             _log.warning("file_not_relayed", key=key, reason=str(refused))
             return str(refused)
         except NotDone as failed:  # after any other `Transient` it may be shown, and is searched for
@@ -127,14 +127,29 @@ class HandoverFiles:
         try:
             await delete_file(self.slack, upload_id)
         except Permanent as refused:
+            if must_wait(refused):
+                raise
             _log.warning("relayed_file_not_deleted", file=upload_id, reason=str(refused))
 
     async def _unshown(self, file: FileRef, reason: str) -> UnshownFile:
         try:
             info = await file_info(self.slack.client, file.id)
-        except (Permanent, Transient):
+        except (Permanent, Transient) as error:
+            if isinstance(error, Permanent) and must_wait(error):
+                raise
             return UnshownFile(file.name or file.id, "", reason)
         return UnshownFile(redact(info.name), info.permalink, reason.replace(info.name, "It"))
+
+
+def must_wait(refused: Permanent) -> bool:
+    """Whether a refusal is to reach the workflow, which tries again once the admin has mended it.
+
+    A scope that only files need holds up no later post: the file is named, and its author is told.
+    """
+    if isinstance(refused, Mendable):
+        lacks_scope = refused.kind == ACCESS_FAULT and refused.subject != ACCESS
+        return not lacks_scope
+    return isinstance(refused, InternalError)
 
 
 def _key(given: Attachments, file_id: str) -> str:

@@ -128,7 +128,7 @@ class HandoverReplies:
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
             told = blocks.unshown_text(unshown)
             await self._report(handover, answer, f"unshown:{answer.message_id}", told)
-        except InternalError:
+        except (InternalError, Mendable):
             raise
         except Permanent as refused:
             _log.warning("unshown_files_not_named", handover=ref.key, reason=str(refused))
