@@ -701,6 +701,8 @@ CREATE TABLE conversation_messages (
     version numeric(20, 6) NOT NULL DEFAULT 0,
     forwarded text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
+    -- An edit's: the message shows a file no more. Without it an edit that names no files leaves them alone.
+    files_removed boolean NOT NULL DEFAULT false,
     addressed boolean NOT NULL DEFAULT false,
     -- The verdict of the rate limits: NULL until it is given, and never changed.
     verdict text CHECK (verdict IN ('ok', 'answer', 'duplicate', 'throttled', 'throttled_first')),
@@ -864,6 +866,8 @@ CREATE TABLE handover_answers (
     -- The words with their quotes where they were written; empty where nothing is quoted.
     as_written text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
+    -- An edit's: the message shows a file no more. Without it an edit that names no files leaves them alone.
+    files_removed boolean NOT NULL DEFAULT false,
     redacted_at timestamptz,
     edited_at timestamptz,
     shown_at timestamptz,

@@ -119,6 +119,47 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
 ]
 
 
+FILE = {"id": "F1", "name": "a.log", "mode": "hosted"}
+OTHER_FILE = FILE | {"id": "F2"}
+TOMBSTONE = {"id": "F1", "mode": "tombstone"}
+FILES_LEFT: list[tuple[str, list[Json], list[str]]] = [
+    ("the only file is taken out", [], []),
+    ("the only file is deleted", [TOMBSTONE], []),
+    ("another file stays", [TOMBSTONE, OTHER_FILE], ["F2"]),
+]
+
+
+@pytest.mark.parametrize(("left", "shown"), [row[1:] for row in FILES_LEFT], ids=[row[0] for row in FILES_LEFT])
+@pytest.mark.parametrize("channel", [ESCALATIONS, "C_GENERAL"])
+def test_removal_of_a_file_is_an_edit_though_the_words_stay(left: list[Json], shown: list[str], channel: str) -> None:
+    before = case_reply(channel=channel, files=[FILE, OTHER_FILE] if shown else [FILE])
+    message = message_of(routed(edit(before | {"files": left}, before)))
+    assert (message.kind, message.files_removed) == ("edit", True)
+    assert [file.id for file in message.files] == shown
+
+
+@pytest.mark.parametrize("channel", [REPORTS, SUMMARIES])
+def test_removal_of_a_file_is_no_edit_in_a_case(channel: str) -> None:
+    """A case's files stay until the message is deleted."""
+    before = reply(channel=channel, files=[FILE])
+    assert routed(edit(before | {"files": [TOMBSTONE]}, before)) == IgnoreReason.UNFURL
+
+
+def test_edit_of_the_words_removes_no_file() -> None:
+    before = case_reply(channel=ESCALATIONS, files=[FILE])
+    message = message_of(routed(edit(before | {"text": "more"}, before)))
+    assert not message.files_removed
+
+
+def test_removal_of_a_file_from_an_edited_message_is_another_edit() -> None:
+    """Slack goes on naming the earlier edit in `edited`."""
+    first = case_reply(channel=ESCALATIONS, files=[FILE], edited={"ts": EDITED})
+    removal = edit(first | {"files": [TOMBSTONE]}, first)
+    change = edit(first, case_reply(channel=ESCALATIONS, files=[FILE], text="before"))
+    assert message_of(routed(removal)).version == removal["ts"]
+    assert message_of(routed(change)).version == EDITED
+
+
 @pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
 def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
     assert routed(event) == reason

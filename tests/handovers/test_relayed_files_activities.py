@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import cast
 
 import pytest
@@ -11,11 +12,14 @@ from tests.handovers.test_answer_activities import arrives, edited, received, re
 from tests.handovers.test_restored_posts_activities import restore
 from threadline.errors import Mendable, Transient
 from threadline.handovers import files as relayed_files
+from threadline.handovers.activities import HandoverThreads
+from threadline.handovers.model import HANDOVER, handover_workflow_id
 from threadline.slack.files import MAX_BYTES
 from threadline.slack.model import FileRef
-from threadline.threads.model import MessageKind
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
 from threadline_devstack.slack.faults import DOWNLOAD
-from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL
+from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, TEAM
 from threadline_devstack.slack.model import SandboxFile, SandboxMessage
 
 BEGIN, COMPLETE = "files.getUploadURLExternal", "files.completeUploadExternal"
@@ -331,3 +335,73 @@ async def test_unshown_file_is_named_once_slack_takes_the_token_again(taken: Han
         await (taken.relay(2) if by_asker else taken.send_replies())
     await (taken.relay(2) if by_asker else taken.send_replies())
     assert any("Not shown here" in each for each in taken.whole(channel))
+
+
+def without_files(said: IncomingMessage, text: str, after: float = 1) -> IncomingMessage:
+    """The message after an edit that took its files out."""
+    return replace(correction(said, MessageKind.EDIT, text, after), files=(), files_removed=True)
+
+
+@pytest.mark.parametrize("text", ["reply: see the log", "reply: look at it", "see the log"])
+async def test_file_that_is_taken_out_of_a_sent_reply_disappears(taken: HandoverScene, text: str) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await arrives(taken, said)
+    await arrives(taken, without_files(said, text))
+    assert seen(taken) == []
+    (answer,) = [each for each in taken.said() if "answers" in each]
+    shown_text = "look at it" if "look" in text else "see the log"
+    assert answer == f"<@{PERSON}> answers\n{shown_text}"
+    warned = any("does not begin with `reply:`" in each for each in taken.said(ESCALATIONS))
+    assert warned is (text == "see the log")
+
+
+async def test_file_that_is_taken_out_of_a_bare_reply_disappears(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply:"), files=(attach(taken),))
+    await arrives(taken, said)
+    await arrives(taken, without_files(said, "reply:"))
+    assert seen(taken) == []
+    (answer,) = [each for each in taken.said() if "answers" in each]
+    assert answer == f"<@{PERSON}> answers\n(removed by its author)"
+    (note,) = await taken.notes()
+    assert note.endswith("answered: (removed by its author)")
+    assert not any("does not begin with `reply:`" in each for each in taken.said(ESCALATIONS))
+
+
+async def test_file_that_is_taken_out_of_a_held_reply_is_never_shown(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await shown(taken, said, without_files(said, "reply: see the log"))
+    await taken.send_replies()
+    assert seen(taken) == []
+    assert carriers(taken) == []
+
+
+async def test_one_of_two_files_that_is_taken_out_disappears(taken: HandoverScene) -> None:
+    first, second = attach(taken, "a.log"), attach(taken, "b.log", b"b")
+    said = replace(remark(taken, "reply: see the logs"), files=(first, second))
+    await arrives(taken, said)
+    await arrives(taken, replace(without_files(said, said.text), files=(second,)))
+    assert seen(taken) == [("b.log", b"b")]
+
+
+async def test_file_that_the_asker_takes_out_disappears(taken: HandoverScene) -> None:
+    said = taken.talk.message("see the log", files=(attach(taken, user=ASKER),))
+    await taken.hears(2, said)
+    for turn in (await taken.talk.said(without_files(said, said.text))).turns_to_show_again:
+        await taken.relay(turn)
+    assert seen(taken, ESCALATIONS) == []
+
+
+async def test_removal_of_a_file_that_arrives_before_its_message_counts(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await arrives(taken, without_files(said, said.text), said)
+    assert carriers(taken) == []
+
+
+async def test_stored_files_are_known_to_the_catch_up(taken: HandoverScene) -> None:
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await arrives(taken, said)
+    owner = ThreadOwner(handover_workflow_id(taken.ref.thread, taken.ref.turn), HANDOVER)
+    card = CatchUpThread(TEAM, ESCALATIONS, await taken.card_ts(), "", owner, "", Decimal(0))
+    async with taken.talk.database.begin() as tx:
+        found = await HandoverThreads().find_messages(tx, card, [said.id])
+    assert [file["id"] for file in found[said.id].files] == [said.files[0].id]

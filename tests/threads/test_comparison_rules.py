@@ -1,11 +1,13 @@
 """What the catch-up finds in a history is routed as its event would have been."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
+from threadline.handovers.activities import HandoverThreads
 from threadline.threads.comparison import MissedEvent, deleted_event, edited_event, posted_event
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
@@ -112,3 +114,21 @@ def test_correction_is_routed_as_its_event(where: str, correct: Any) -> None:
     assert not isinstance(expected, Ignored)
     assert route(missed.body, CONFIG) == expected
     assert missed.id == expected.message.id
+
+
+def test_removal_of_a_file_is_routed_as_its_event() -> None:
+    floor = Floor()
+    root = floor.say(identity.ESCALATIONS, identity.BOT_USER, "needs a person")
+    file = floor.workspace.add_file("a.log", identity.DEVELOPER, b"it broke")
+    post = floor.say(identity.ESCALATIONS, identity.DEVELOPER, "reply: see", root.ts, files=(file.id,))
+    before = replace(stored(post), files=[{"id": file.id}])
+    source = HandoverThreads()
+    assert source.is_same(post.as_slack(), before)
+    floor.workspace.edit(post.channel, post.ts, post.text, files=[])
+    assert not source.is_same(post.as_slack(), before)
+    found = route(edited_event(TEAM, post.channel, post.as_slack(), identity.BOT_USER, before).body, CONFIG)
+    told = floor.event()
+    assert isinstance(found, Route)
+    assert isinstance(told, Route)
+    assert found.message.files_removed
+    assert found.message == told.message

@@ -41,6 +41,7 @@ conversation_messages = Table(
     required("version", SLACK_TIME),
     required("forwarded", Text()),
     required("files", JSONB()),
+    required("files_removed", Boolean()),
     required("addressed", Boolean()),
     Column("verdict", TEXT),
     required("wants_turn", Boolean()),

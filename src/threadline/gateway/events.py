@@ -51,6 +51,7 @@ class SlackEvent:
     - `author_team`: the author's workspace, where the event names it; of an app that posts under no user, the one whose
       installation posted it. `users.info` is the authority;
     - `text_changed`: the words differ from those before the edit;
+    - `files_removed`: the message shows a file no more that it showed before the edit;
     - `version`: the `ts` of an edit;
     - `apps`: the ids of the bot and of the app through which it was posted. A person may post through an app, so these
       ids do not make the author one. `app_team` is the workspace whose installation of it posted;
@@ -80,6 +81,7 @@ class SlackEvent:
     as_written: str
     version: str
     text_changed: bool
+    files_removed: bool
     files: tuple[FileRef, ...]
     reaction: str
     item_user: str
@@ -144,7 +146,7 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
     ts = string_field(said, "ts") or (string_field(event, "deleted_ts") if correction == MessageKind.DELETION else "")
     ts = string_field(item, "ts") if reaction else ts
     own_app = string_field(body, "api_app_id")
-    version = string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
+    is_edit = correction == MessageKind.EDIT
     user, apps, app_team = string_field(said, "user"), apps_of(said), app_team_of(said)
     user_team = string_field(said, "user_team") or string_field(said, "source_team")
     return SlackEvent(
@@ -167,8 +169,9 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         text="" if correction == MessageKind.DELETION else text_of(said),
         forwarded="" if correction == MessageKind.DELETION else forwarded_of(said),
         as_written="" if correction == MessageKind.DELETION else clean_text(with_marked_quotes(words_of(said))),
-        version=version if correction == MessageKind.EDIT else "",
+        version=_version(event, said, before) if is_edit else "",
         text_changed=words_of(said) != words_of(before),
+        files_removed=is_edit and _removes_files(said, before),
         files=() if correction == MessageKind.DELETION else files_of(said),
         reaction=reaction,
         item_user=string_field(event, "item_user") if reaction else "",
@@ -212,6 +215,7 @@ def incoming_message(
         root_author_id=root_author_id,
         forwarded=redact(event.forwarded)[:MAX_TEXT],
         as_written=redact(event.as_written)[:MAX_TEXT],
+        files_removed=event.files_removed,
     )
 
 
@@ -243,6 +247,19 @@ def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[s
         case "message_deleted":
             return MessageKind.DELETION, before, before
     return None, event, {}
+
+
+def _version(event: Mapping[str, Any], said: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """The `ts` of a change. After the removal of a file alone, `edited` still names the edit before it."""
+    edited = string_field(_object(said, "edited"), "ts")
+    is_new = edited and edited != string_field(_object(before, "edited"), "ts")
+    return edited if is_new else string_field(event, "ts") or edited
+
+
+def _removes_files(said: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Slack leaves out a file that an edit takes out of the message, and puts a tombstone where one was deleted."""
+    left = {file.id for file in files_of(said)}
+    return any(file.id not in left for file in files_of(before))
 
 
 def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -184,6 +184,15 @@ def _in_case_channel(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel in (at.reports_channel, at.summaries_channel, at.escalation_channel)
 
 
+def _is_changed(event: SlackEvent, at: RoutingConfig) -> bool:
+    """Whether an edit changes the words, or removes files where those may be shown in another thread as well.
+
+    A case keeps its files. Cards of handovers may be posted in the channel of escalations.
+    """
+    keeps_files = _in_case_channel(event, at) and event.channel != at.escalation_channel
+    return event.text_changed or (event.files_removed and not keeps_files)
+
+
 def _in_reports(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel == at.reports_channel
 
@@ -204,7 +213,7 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     (lambda event, _: event.subtype not in _SUBTYPES, IgnoreReason.SUBTYPE),
     (lambda event, _: not _is_complete(event), IgnoreReason.MISSING_FIELDS),
     (lambda event, at: _names_another_company(event, at), AuthorRefusal.OTHER_COMPANY),
-    (lambda event, _: event.correction == MessageKind.EDIT and not event.text_changed, IgnoreReason.UNFURL),
+    (lambda event, at: event.correction == MessageKind.EDIT and not _is_changed(event, at), IgnoreReason.UNFURL),
     # Reactions are for conversations, of which the channels of cases have none.
     (lambda event, at: bool(event.reaction) and _in_case_channel(event, at), IgnoreReason.REACTION),
     (lambda event, _: bool(event.reaction), _reaction),

@@ -63,14 +63,9 @@ class HandoverFiles:
     async def show(self, given: Attachments) -> list[UnshownFile]:
         """Show the files of a message that is posted, in their order, and remove those that it shows no more. Safe to
         repeat. Returns those that are not shown."""
+        shown = await self.remove_missing(given)
         async with self.database.begin() as tx:
-            store = PostStore(tx)
-            shown = await store.sent_under(_key(given, ""), given.place.channel, given.place.ts)
-            age = await store.age_of(post_key(given.ref, given.what))
-        kept = {_key(given, file.id) for file in given.files}
-        for key, upload_id in shown.items():
-            if key not in kept:
-                await self._remove(upload_id)
+            age = await PostStore(tx).age_of(post_key(given.ref, given.what))
         unshown = list[UnshownFile]()
         for number, file in enumerate(given.files):
             if _key(given, file.id) in shown:
@@ -80,6 +75,16 @@ class HandoverFiles:
             elif reason := await self._show(given, file, patient=age < PATIENCE):
                 unshown.append(await self._unshown(file, reason))
         return unshown
+
+    async def remove_missing(self, given: Attachments) -> set[str]:
+        """Remove the files that a message shows no more. Safe to repeat. Returns the keys of those that were shown."""
+        async with self.database.begin() as tx:
+            shown = await PostStore(tx).sent_under(_key(given, ""), given.place.channel, given.place.ts)
+        kept = {_key(given, file.id) for file in given.files}
+        for key, upload_id in shown.items():
+            if key not in kept:
+                await self._remove(upload_id)
+        return set(shown)
 
     async def _show(self, given: Attachments, file: FileRef, *, patient: bool) -> str:
         """Show one file. Returns why that is not possible; empty if it is shown. `patient`: raise `NotDone` where Slack

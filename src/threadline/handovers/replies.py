@@ -118,8 +118,7 @@ class HandoverReplies:
         """Show the files of a posted reply to the asker. Those that cannot be shown are named in its post, and its
         author is told why; where Slack refuses that, the reply counts all the same."""
         ref, what = handover.ref, f"answer:{answer.message_id}"
-        attached = Attachments(ref, answer.message_id, answer.user_id, answer.files, ref.thread, what)
-        unshown = await self.posts.files.show(attached)
+        unshown = await self.posts.files.show(_attachments(handover, answer))
         if not unshown:
             return
         rendered = _rendered(handover, answer, unshown)
@@ -160,10 +159,11 @@ class HandoverReplies:
 
     async def _correct(self, handover: Handover, answer: HandoverAnswer, event_id: str) -> bool:
         """Have the asker's thread show a sent reply as it reads now. Returns whether it does: an edit that took the
-        prefix away may be meant for colleagues, and changes nothing there."""
+        prefix away may be meant for colleagues. It takes the files away that the message shows no more, and changes no
+        words there."""
         ref, what = handover.ref, f"answer:{answer.message_id}"
-        words = answer.words(handover.user_id)
-        if not answer.deleted and words.intent is not Intent.REPLY:
+        if not answer.deleted and not answer.is_marked(handover.user_id):
+            await self.posts.files.remove_missing(_attachments(handover, answer))
             await self._report(handover, answer, f"unmarked:{event_id}", blocks.NOT_MARKED)
             return False
         async with self.database.begin() as tx:  # first: the agent reads no old words, also if Slack refuses the change
@@ -171,6 +171,7 @@ class HandoverReplies:
             await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), note)
         parts = await self.posts.parts(ref, what)
         try:
+            await self.posts.files.remove_missing(_attachments(handover, answer))
             rendered = _rendered(handover, answer)
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
             await self._show_files(handover, answer)
@@ -208,15 +209,27 @@ def _transcript_key(message_id: str) -> str:
     return f"h:{message_id}"
 
 
+def _text(handover: Handover, answer: HandoverAnswer) -> str:
+    """The words of a reply, which may consist of files alone; of one whose author has taken everything out, a mark."""
+    text = answer.words(handover.user_id).text
+    return text if text or answer.files else blocks.REMOVED
+
+
+def _attachments(handover: Handover, answer: HandoverAnswer) -> Attachments:
+    """The files of a reply, as the asker's thread is to show them."""
+    ref, what = handover.ref, f"answer:{answer.message_id}"
+    return Attachments(ref, answer.message_id, answer.user_id, answer.files, ref.thread, what)
+
+
 def _rendered(handover: Handover, answer: HandoverAnswer, unshown: Sequence[UnshownFile] = ()) -> tuple[Rendered, ...]:
     """A reply as the asker reads it."""
-    text = answer.words(handover.user_id).text
+    text = _text(handover, answer)
     shown = blocks.DELETED if answer.deleted else blocks.with_unshown(text, unshown)
     return formatting.notice(shown, mentions=(answer.user_id,), headline=blocks.ANSWERS)
 
 
 def _note(handover: Handover, answer: HandoverAnswer) -> str:
     """A reply as the agent reads it."""
-    text = answer.words(handover.user_id).text
+    text = _text(handover, answer)
     said = blocks.DELETED if answer.deleted else blocks.with_files(text, answer.files)
     return f"{answer.user_id}, a person of the team, answered: {said}"

@@ -117,3 +117,7 @@ class HandoverAnswer:
             return Words(Intent.REPLY, f"{quotes}\n{words.text}".strip())
         written = read_words(rest, asker, has_content=True)
         return Words(Intent.REPLY, f"{before}\n{written.text}".strip())
+
+    def is_marked(self, asker: str) -> bool:
+        """Whether its author marks it as a reply; one that was sent may be empty by now."""
+        return read_words(self.text, asker, has_content=True).intent is Intent.REPLY

@@ -1,6 +1,6 @@
 """The tables of handovers and of answers to them. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Integer, Table
+from sqlalchemy import Boolean, Column, Integer, Table
 
 from threadline.conversations.tables import conversation_id
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
@@ -29,6 +29,7 @@ handover_answers = Table(
     required("version", SLACK_TIME),
     *(required(name, TEXT) for name in ("forwarded", "as_written")),
     required("files", JSON),
+    required("files_removed", Boolean()),
     *(required(name, TEXT) for name in ("reply_state", "undone_by")),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at", "send_at")),
 )

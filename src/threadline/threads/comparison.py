@@ -11,7 +11,7 @@ from threadline.db.engine import Query, Transaction
 from threadline.privacy.redaction import redact
 from threadline.slack.history import RawMessage
 from threadline.slack.model import Thread, clean_text
-from threadline.slack.text import forwarded_of, mentions_in, text_of, with_forwarded, written_words
+from threadline.slack.text import files_of, forwarded_of, mentions_in, text_of, with_forwarded, written_words
 from threadline.threads.basis import LostPost
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
@@ -67,8 +67,12 @@ class ThreadSource(ABC):
         return text_of(message)
 
     def is_same(self, message: RawMessage, stored: StoredMessage) -> bool:
-        """Whether a message reads as it is stored. Slack may have added previews of links since, at the end."""
+        """Whether a message reads as it is stored, and shows the same files or more. Slack may have added previews of
+        links since, at the end."""
         if _as_stored(self.text(message)) != _as_stored(stored.message_text):
+            return False
+        shown = {file.id for file in files_of(message)}
+        if any(file["id"] not in shown for file in stored.files):
             return False
         return _as_stored(forwarded_of(message)).startswith(_as_stored(stored.forwarded))
 
@@ -141,7 +145,8 @@ def posted_event(team: str, channel: str, message: RawMessage, parent_user: str)
 def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
     """`before` is the message as it is stored: the rules ignore a change that left its words alone."""
     version = str(message["edited"]["ts"])
-    previous = {"text": with_forwarded(before.message_text, before.forwarded), "ts": before.slack_ts}
+    previous: dict[str, Any] = {"text": with_forwarded(before.message_text, before.forwarded), "ts": before.slack_ts}
+    previous["files"] = list(before.files)
     told = {"ts": version, "message": _with_parent(message, parent_user), "previous_message": previous}
     event = _event(team, channel, {"subtype": "message_changed", **told})
     return MissedEvent(edit_id(team, channel, str(message["ts"]), version), (version, version), event)

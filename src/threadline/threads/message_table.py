@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from sqlalchemy import Table, TextClause, literal_column, select, text
 from sqlalchemy.dialects.postgresql import insert
@@ -37,7 +38,7 @@ WHERE {inferred} AND a.{owner} = d.{owner} AND a.message_id = d.correction_of AN
 ON CONFLICT DO NOTHING
 """
 _KEPT_FILES, _RESTORED_FILES = ", 'files', o.files", ", files = r.kept -> 'files'"
-_BROUGHT_FILES = "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END,"
+_BROUGHT_FILES = "files = CASE WHEN e.files = '[]' AND NOT e.files_removed THEN o.files ELSE e.files END,"
 _KEPT_TURN = ", 'wants_turn', o.wants_turn"
 _RESTORED_TURN = ", wants_turn = CAST(r.kept ->> 'wants_turn' AS boolean)"
 _INFERRED = """
@@ -101,7 +102,8 @@ WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of AND o.redacted_at
   AND o.message_type NOT IN ('edit', 'deletion')
 """
 _FIND = """
-SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts FROM {table}
+SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts {kept_files}
+FROM {table}
 WHERE {owner} = :owner AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
 """
 _CORRECTED = """EXISTS (
@@ -143,6 +145,9 @@ class StoredMessage:
     channel: str
     slack_ts: str
     forwarded: str = ""
+    files: Sequence[Mapping[str, Any]] = ()
+    """Those that it shows, each with its `id`. Known of the messages that `MessageTable.find` finds in a table which
+    has them itself."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,7 @@ class MessageTable:
             "emptied": "files = '[]'," * own + "as_written = ''," * has_order,
             "kept": _KEPT_FILES * own + _KEPT_TURN * has_turns,
             "restored": _RESTORED_FILES * own + _RESTORED_TURN * has_turns,
+            "kept_files": ", files" * own,
             "brought": _BROUGHT_FILES * own + "as_written = e.as_written," * has_order,
         }
         names["inferred"] = _INFERRED.format(**names)
@@ -317,7 +323,9 @@ class MessageTable:
             "correction_of": message.correction_of,
             "version": seconds(message.version) if message.version else Decimal(0),
         }
-        return row if self._files is not None else row | {"files": [asdict(file) for file in message.files]}
+        if self._files is not None:
+            return row
+        return row | {"files": [asdict(file) for file in message.files], "files_removed": message.files_removed}
 
 
 def _statement(template: str, names: Mapping[str, str]) -> TextClause:

@@ -81,6 +81,8 @@ class IncomingMessage:
     or the event does not say. `text` is what the author wrote. `forwarded` is what they forward or quote, see
     `slack.text.forwarded_of`: models and people are shown it as forwarded, and no rule reads it. `as_written` has the
     author's words with their quotes where they were written, see `slack.quoting`; empty where nothing is quoted.
+    `files_removed`: it is an edit, and the message shows a file no more that it showed before. Without it an edit that
+    names no files leaves them alone.
     """
 
     id: str
@@ -97,6 +99,7 @@ class IncomingMessage:
     root_author_id: str = ""
     forwarded: str = ""
     as_written: str = ""
+    files_removed: bool = False
 
 
 def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
@@ -120,6 +123,7 @@ def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAG
                 addressed=raw.get("addressed") is True,
                 forwarded=_text(raw, "forwarded"),
                 as_written=_text(raw, "as_written"),
+                files_removed=raw.get("files_removed") is True,
                 **names,
             )
     whole = _json(args)
