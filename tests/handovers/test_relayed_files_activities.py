@@ -405,3 +405,40 @@ async def test_stored_files_are_known_to_the_catch_up(taken: HandoverScene) -> N
     async with taken.talk.database.begin() as tx:
         found = await HandoverThreads().find_messages(tx, card, [said.id])
     assert [file["id"] for file in found[said.id].files] == [said.files[0].id]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_reply_that_changes_while_its_file_waits_is_sent_as_it_reads_now(
+    taken: HandoverScene, is_deleted: bool
+) -> None:
+    """The press that tells of the change is over before the reply is."""
+    said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
+    await shown(taken, said)
+    taken.talk.slack.faults.refuse("files.info", "invalid_auth")
+    with pytest.raises(Mendable):
+        await taken.send_replies()
+    assert len(await taken.notes()) == 1, "the agent reads the words already"
+    deletion = replace(correction(said, MessageKind.DELETION), files=())
+    await shown(taken, deletion if is_deleted else edited(said, "look at the log"))
+    await taken.send_replies()
+    (answer,) = [each for each in taken.said() if "answers" in each]
+    (note,) = await taken.notes()
+    expected = "(deleted by its author)" if is_deleted else "look at the log"
+    assert expected in answer
+    assert expected in note
+    assert len(seen(taken)) == (0 if is_deleted else 1)
+
+
+async def test_withdrawn_reply_whose_words_are_in_doubt_is_taken_back(taken: HandoverScene) -> None:
+    said = remark(taken, "reply: you fool")
+    await shown(taken, said)
+    taken.talk.slack.faults.fail_after("chat.postMessage")
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    await received(taken, correction(said, MessageKind.DELETION))
+    await taken.send_replies()
+    await taken.show_replies()
+    assert not any("you fool" in each for each in taken.whole())
+    assert any("(deleted by its author)" in each for each in taken.said())
+    (preview,) = taken.previews()
+    assert "Not sent" not in str(preview.blocks)

@@ -16,7 +16,7 @@ from threadline.db.engine import Database
 from threadline.errors import InternalError, Mendable, Permanent
 from threadline.handovers import blocks
 from threadline.handovers.files import Attachments
-from threadline.handovers.model import HOLD, Handover, UnshownFile
+from threadline.handovers.model import HOLD, Handover, UnshownFile, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
 from threadline.handovers.store import HandoverAnswerStore
@@ -79,9 +79,7 @@ class HandoverReplies:
         if (
             answer.deleted or answer.words(handover.user_id).intent is not Intent.REPLY
         ):  # withdrawn since it was claimed
-            # An earlier try may have posted it, before its files: then the press that tells of it has it corrected.
-            posted = await self.posts.parts(ref, f"answer:{message_id}")
-            await self._settle(handover, answer, ReplyState.SENT if posted else ReplyState.UNDONE)
+            await self._withdraw(handover, answer)
             return
         try:
             await self._post(handover, answer)
@@ -98,21 +96,42 @@ class HandoverReplies:
             )
             await self._settle(handover, answer, ReplyState.REFUSED)
             return
-        async with self.database.begin() as tx:  # the agent reads later what a person has answered in its place
-            snapshot = await ConversationStore(tx).snapshot(ref.thread)
-            if snapshot.exists:
-                entry = (_transcript_key(message_id), Message(Role.ASSISTANT, _note(handover, answer)))
-                await TranscriptStore(tx).append(ref.thread, snapshot.turn, 0, [entry])
         await self._settle(handover, answer, ReplyState.SENT)
         _log.info("reply_sent", handover=ref.key)
 
+    async def _withdraw(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """Settle a reply that was withdrawn after it was claimed. An earlier try may have posted it: then it counts as
+        sent, and is corrected here, since the press that tells of its withdrawal may be over."""
+        ref, what = handover.ref, f"answer:{answer.message_id}"
+        await self.posts.outbox.settle(post_key(ref, what))
+        if not await self.posts.parts(ref, what):
+            await self._settle(handover, answer, ReplyState.UNDONE)
+            return
+        if answer.deleted or answer.is_marked(handover.user_id):
+            await self._correct(handover, answer, answer.message_id)
+        else:
+            await self.posts.files.remove_missing(_attachments(handover, answer))
+        await self._settle(handover, answer, ReplyState.SENT)
+
     async def _post(self, handover: Handover, answer: HandoverAnswer) -> None:
-        """Post a reply in the asker's thread, then its files."""
-        ref = handover.ref
+        """Post a reply in the asker's thread, then its files. What an earlier try has posted reads as it does now."""
+        ref, what = handover.ref, f"answer:{answer.message_id}"
         rendered = _rendered(handover, answer)
-        await self.posts.post(ref, f"answer:{answer.message_id}", ref.thread, rendered, (answer.ts,))
-        if answer.files:
+        parts = await self.posts.parts(ref, what)
+        await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
+        await self._note_down(handover, answer)  # before the files, which may take long
+        if answer.files or parts:
             await self._show_files(handover, answer)
+
+    async def _note_down(self, handover: Handover, answer: HandoverAnswer) -> None:
+        """Have the agent read later what a person has answered in its place."""
+        ref, key, note = handover.ref, _transcript_key(answer.message_id), _note(handover, answer)
+        async with self.database.begin() as tx:
+            snapshot = await ConversationStore(tx).snapshot(ref.thread)
+            if snapshot.exists:
+                entry = (key, Message(Role.ASSISTANT, note))
+                if not await TranscriptStore(tx).append(ref.thread, snapshot.turn, 0, [entry]):
+                    await TranscriptStore(tx).rewrite(ref.thread, key, note)  # an earlier try has written it
 
     async def _show_files(self, handover: Handover, answer: HandoverAnswer) -> None:
         """Show the files of a posted reply to the asker. Those that cannot be shown are named in its post, and its
