@@ -16,6 +16,7 @@ from threadline.handovers.activities import HandoverThreads
 from threadline.handovers.model import HANDOVER, handover_workflow_id
 from threadline.slack.files import MAX_BYTES
 from threadline.slack.model import FileRef
+from threadline.threads import outbox
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
 from threadline_devstack.slack.faults import DOWNLOAD
@@ -405,6 +406,53 @@ async def test_stored_files_are_known_to_the_catch_up(taken: HandoverScene) -> N
     async with taken.talk.database.begin() as tx:
         found = await HandoverThreads().find_messages(tx, card, [said.id])
     assert [file["id"] for file in found[said.id].files] == [said.files[0].id]
+
+
+async def try_in_vain(scene: HandoverScene, file: FileRef, *, stored: bool) -> IncomingMessage:
+    """A reply whose words are posted, and of whose file nobody knows whether it is shown."""
+    said = replace(remark(scene, "reply: see the log"), files=(file,))
+    await shown(scene, said)
+    faults = scene.talk.slack.faults
+    (faults.fail_after if stored else faults.fail_before)(COMPLETE)
+    with pytest.raises(Transient):
+        await scene.send_replies()
+    return said
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_file_in_doubt_that_is_taken_out_disappears(taken: HandoverScene, is_deleted: bool) -> None:
+    said = await try_in_vain(taken, attach(taken), stored=True)
+    deletion = replace(correction(said, MessageKind.DELETION), files=())
+    await received(taken, deletion if is_deleted else without_files(said, said.text))
+    await taken.send_replies()
+    await taken.show_replies()
+    assert seen(taken) == []
+
+
+async def test_file_in_doubt_that_is_taken_out_may_still_arrive(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = await try_in_vain(taken, attach(taken), stored=False)
+    await received(taken, without_files(said, said.text))
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    monkeypatch.setattr(outbox, "RESEND_AFTER", 0.0)
+    await taken.send_replies()
+    assert carriers(taken) == []
+    assert await taken.talk.rows("SELECT key FROM posts WHERE ts IS NULL") == []
+
+
+async def test_file_in_doubt_is_not_called_unshown_while_slack_refuses_the_search(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await try_in_vain(taken, attach(taken), stored=True)
+    monkeypatch.setattr(outbox, "RESEND_AFTER", 0.0)
+    taken.talk.slack.faults.refuse("conversations.replies", "missing_scope")
+    with pytest.raises(Mendable):
+        await taken.send_replies()
+    await taken.send_replies()
+    assert seen(taken) == [("error.log", b"it broke")]
+    assert not any("Not shown here" in each for each in taken.whole())
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])

@@ -52,6 +52,10 @@ class Attachments:
     what: str
 
 
+class _NotWanted(Permanent):
+    """A file that is searched for is not to be sent."""
+
+
 @dataclass(frozen=True, eq=False)
 class HandoverFiles:
     """Raises what `Outbox.publish` raises, but of `Permanent` only what `must_wait`: other refusals are returned."""
@@ -77,14 +81,45 @@ class HandoverFiles:
         return unshown
 
     async def remove_missing(self, given: Attachments) -> set[str]:
-        """Remove the files that a message shows no more. Safe to repeat. Returns the keys of those that were shown."""
+        """Remove the files that a message shows no more. Safe to repeat.
+
+        Returns:
+            The keys of those that were shown.
+
+        Raises:
+            Transient: one may still arrive in Slack.
+        """
         async with self.database.begin() as tx:
-            shown = await PostStore(tx).sent_under(_key(given, ""), given.place.channel, given.place.ts)
+            store = PostStore(tx)
+            shown = await store.sent_under(_key(given, ""), given.place.channel, given.place.ts)
+            in_doubt = await store.in_doubt(_key(given, ""))
         kept = {_key(given, file.id) for file in given.files}
         for key, upload_id in shown.items():
             if key not in kept:
                 await self._remove(upload_id)
+        for each in in_doubt:
+            if each.key not in kept:
+                await self._remove_in_doubt(given, each.key)
         return set(shown)
+
+    async def _remove_in_doubt(self, given: Attachments, key: str) -> None:
+        """Remove a file that an earlier try may have uploaded, or give up its claim."""
+        file = FileRef(key.rpartition(":")[2])
+
+        async def send(_: ClaimAnew) -> str:
+            raise _NotWanted
+
+        try:
+            find = partial(self._find, given, file)
+            upload_id = await self.outbox.once(Post(key, given.place.channel, given.place.ts, ()), send, find)
+        except _NotWanted:
+            return
+        except (InternalError, Mendable):
+            raise
+        except Permanent as refused:  # such as a thread that was deleted with the file
+            _log.warning("relayed_file_not_searched", key=key, reason=str(refused))
+            return
+        await self._remove(upload_id)
 
     async def _show(self, given: Attachments, file: FileRef, *, patient: bool) -> str:
         """Show one file. Returns why that is not possible; empty if it is shown. `patient`: raise `NotDone` where Slack
@@ -94,7 +129,7 @@ class HandoverFiles:
         try:
             await self.outbox.once(Post(key, place.channel, place.ts, ()), send, find)
         except Permanent as refused:
-            if must_wait(refused):
+            if must_wait(refused) or (isinstance(refused, Mendable) and await self._is_in_doubt(key)):
                 raise
             _log.warning("file_not_relayed", key=key, reason=str(refused))
             return str(refused)
@@ -135,6 +170,11 @@ class HandoverFiles:
             if must_wait(refused):
                 raise
             _log.warning("relayed_file_not_deleted", file=upload_id, reason=str(refused))
+
+    async def _is_in_doubt(self, key: str) -> bool:
+        """Whether an earlier try may have shown a file; the search for it was refused then."""
+        async with self.database.begin() as tx:
+            return any(each.key == key for each in await PostStore(tx).in_doubt(key))
 
     async def _unshown(self, file: FileRef, reason: str) -> UnshownFile:
         try:
