@@ -490,3 +490,25 @@ async def test_withdrawn_reply_whose_words_are_in_doubt_is_taken_back(taken: Han
     assert any("(deleted by its author)" in each for each in taken.said())
     (preview,) = taken.previews()
     assert "Not sent" not in str(preview.blocks)
+
+
+@pytest.mark.parametrize("name", ["log.", "a..", "no suffix", "archive.tar.gz"])
+async def test_upload_in_doubt_is_found_whatever_its_name_is(taken: HandoverScene, name: str) -> None:
+    await try_in_vain(taken, attach(taken, name), stored=True)
+    await taken.send_replies()
+    assert len(seen(taken)) == 1
+
+
+async def test_upload_of_a_person_is_not_taken_for_the_bots(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = attach(taken)
+    said = await try_in_vain(taken, file, stored=False)
+    theirs = attach(taken, f"error-{file.id}.log", b"mine", ASKER)
+    workspace = taken.talk.slack.workspace
+    workspace.post(GENERAL, ASKER, "I saved it", thread_ts=taken.ref.thread.ts, files=(theirs.id,))
+    monkeypatch.setattr(outbox, "RESEND_AFTER", 0.0)
+    await taken.send_replies()
+    assert seen(taken) == [("error.log", b"it broke")]
+    await arrives(taken, replace(correction(said, MessageKind.DELETION), files=()))
+    assert not source(taken, theirs).deleted

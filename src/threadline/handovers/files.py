@@ -5,6 +5,7 @@ a message. Slack keeps no key with a file, so the name of the upload holds the i
 searched for, before it is sent again and after a restore. A file that cannot be shown is named with its link.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,16 @@ from threadline.handovers import blocks
 from threadline.handovers.model import UnshownFile, post_key
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
-from threadline.slack.files import FileUpload, SharedFile, delete_file, fetch, file_info, find_file_where, upload_file
+from threadline.slack.files import (
+    FileUpload,
+    SharedFile,
+    delete_file,
+    fetch,
+    file_info,
+    find_file_where,
+    own_user_id,
+    upload_file,
+)
 from threadline.slack.model import ACCESS, ACCESS_FAULT, FileRef, Thread
 from threadline.threads.outbox import ClaimAnew, Outbox, Post
 from threadline.threads.store import PostStore
@@ -159,7 +169,7 @@ class HandoverFiles:
         return await upload_file(self.slack, upload, claim_anew)
 
     async def _find(self, given: Attachments, file: FileRef, oldest: float) -> str:
-        is_ours = partial(_is_upload_of, file.id)
+        is_ours = partial(_is_upload_of, file.id, await own_user_id(self.slack))
         return await find_file_where(self.slack, given.place.channel, given.place.ts, is_ours, oldest)
 
     async def _remove(self, upload_id: str) -> None:
@@ -202,10 +212,12 @@ def _key(given: Attachments, file_id: str) -> str:
 
 
 def _upload_name(original: SharedFile) -> str:
-    """The name under which people save it. No other file of the thread has it: it holds the original's id."""
-    name = PurePath(redact(original.name))
+    """The name under which people save it. No other upload of ours has it: it holds the original's id."""
+    name = PurePath(redact(original.name).rstrip(". "))
     return f"{name.stem}-{original.id}{name.suffix}"
 
 
-def _is_upload_of(file_id: str, shown: Mapping[str, Any]) -> bool:
-    return PurePath(str(shown.get("name") or "")).stem.endswith(f"-{file_id}")
+def _is_upload_of(file_id: str, bot_user_id: str, shown: Mapping[str, Any]) -> bool:
+    """Whether a file of a thread is the bot's upload of another one. People may give theirs the same name."""
+    holds_id = re.search(rf"-{re.escape(file_id)}(?![A-Za-z0-9])", str(shown.get("name") or ""))
+    return bool(holds_id) and shown.get("user") == bot_user_id

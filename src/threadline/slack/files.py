@@ -209,6 +209,12 @@ async def find_file_where(
     return ""
 
 
+async def own_user_id(slack: SlackClient) -> str:
+    """The bot's user, under which Slack keeps what the bot uploads."""
+    async with translated("the bot's own user"):
+        return str((await slack.client.auth_test()).get("user_id") or "")
+
+
 async def delete_file(slack: SlackClient, file_id: str) -> None:
     """Delete a file that the bot has uploaded; done as well when it is gone."""
     async with translated(f"file {file_id}"):
