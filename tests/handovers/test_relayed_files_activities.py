@@ -1,5 +1,6 @@
 """Files of a reply, and of the asker, are shown on the other side once; others are named with their links."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -40,6 +41,10 @@ def link(scene: HandoverScene, file: FileRef) -> str:
     return str(source(scene, file).as_slack()["permalink"])
 
 
+def display_name(scene: HandoverScene, user: str) -> str:
+    return scene.talk.slack.workspace.user(user).real_name
+
+
 def carriers(scene: HandoverScene, channel: str = GENERAL) -> list[SandboxMessage]:
     """The bot's messages that show files."""
     return [each for each in scene.talk.posted(channel) if each.files]
@@ -73,7 +78,7 @@ async def test_file_of_a_reply_is_shown_to_the_asker_after_the_hold(taken: Hando
     assert seen(taken) == [("error.log", b"it broke")]
     (carrier,) = carriers(taken)
     assert (carrier.thread_ts, carrier.user) == (taken.ref.thread.ts, BOT_USER)
-    assert f"<@{PERSON}>" in carrier.text
+    assert carrier.text == f"{display_name(taken, PERSON)} attached this file."
     assert taken.said()[-2] == f"<@{PERSON}> answers\nsee the log"
 
 
@@ -95,7 +100,7 @@ async def test_file_of_the_asker_is_shown_under_the_card(taken: HandoverScene) -
     assert seen(taken, ESCALATIONS) == [("shot.png", b"\x89PNG")]
     (carrier,) = carriers(taken, ESCALATIONS)
     assert carrier.thread_ts == await taken.card_ts()
-    assert f"<@{ASKER}>" in carrier.text
+    assert carrier.text == f"{display_name(taken, ASKER)} attached this file."
 
 
 async def test_reply_of_files_alone_is_sent(taken: HandoverScene) -> None:
@@ -159,10 +164,10 @@ def not_writable(scene: HandoverScene, file: FileRef) -> None:
 
 REASONS = [
     (too_large, "larger than 10 MiB"),
-    (hidden, "without the bot"),
+    (hidden, "in a channel without me"),
     (external, "kept outside Slack"),
-    (unreadable, "files:read"),
-    (not_writable, "lacks the scope"),
+    (unreadable, "does not let me read it"),
+    (not_writable, "may not copy files"),
 ]
 Spoil = Callable[[HandoverScene, FileRef], None]
 
@@ -512,3 +517,19 @@ async def test_upload_of_a_person_is_not_taken_for_the_bots(
     assert seen(taken) == [("error.log", b"it broke")]
     await arrives(taken, replace(correction(said, MessageKind.DELETION), files=()))
     assert not source(taken, theirs).deleted
+
+
+@pytest.mark.parametrize("name", ["a", "is", "[x](https://evil.example.com)", "`code`"])
+@pytest.mark.parametrize("spoil", [too_large, hidden])
+async def test_name_of_an_unshown_file_garbles_no_sentence_and_makes_no_link(
+    taken: HandoverScene, name: str, spoil: Spoil
+) -> None:
+    bad = attach(taken, name)
+    bad = replace(bad, name=name)
+    spoil(taken, bad)
+    await replies(taken, bad)
+    (told,) = [each for each in taken.said(ESCALATIONS) if "only named" in each]
+    assert any(reason in told for reason in relayed_files.UNSHOWN.values())
+    assert bad.id not in told
+    whole = str([each.blocks for channel in (GENERAL, ESCALATIONS) for each in taken.talk.posted(channel)])
+    assert not re.search(r"(?<!`)\[x\]\(", whole)

@@ -63,6 +63,8 @@ DELETED, REMOVED = "(deleted by its author)", "(removed by its author)"
 """Stand for a deleted message, and where a part of an answer stood that has fewer parts now."""
 TOO_MANY_FILES = "I show ten files of a message: send the others in another one."
 NOT_DELIVERED = "Slack does not deliver the file at the moment: attach it again later."
+NOT_COPIED = "Slack does not let me copy it there."
+NO_SCOPE = "I may not copy files there yet: an admin has to allow it first."
 _IN_LINKS = "%/:?&=#@+,;~!$*"
 """Characters of an address that end no link of Markdown."""
 _INTERNAL = "Messages here stay in your team."
@@ -165,7 +167,7 @@ def reply_modal(value: str, channel: str, thread_ts: str) -> Block:
 
 def with_files(text: str, files: Sequence[FileRef]) -> str:
     """What somebody wrote, with the names of what they attached."""
-    names = ", ".join(file.name or file.id for file in files)
+    names = ", ".join(_label(file.name or file.id) for file in files)
     attached = f"(Attached: {names})" if names else ""
     return "\n\n".join(filter(None, (text.strip(), attached)))
 
@@ -173,7 +175,7 @@ def with_files(text: str, files: Sequence[FileRef]) -> str:
 def with_unshown(text: str, files: Sequence[UnshownFile]) -> str:
     """What somebody wrote, with names and links of files that are not shown beside it. Markdown."""
     names = ", ".join(
-        f"[{_label(file.name)}]({quote(file.link, _IN_LINKS)})" if file.link else file.name for file in files
+        f"[{_label(file.name)}]({quote(file.link, _IN_LINKS)})" if file.link else _literal(file.name) for file in files
     )
     attached = f"(Not shown here: {names})" if names else ""
     return "\n\n".join(filter(None, (text.strip(), attached)))
@@ -181,20 +183,22 @@ def with_unshown(text: str, files: Sequence[UnshownFile]) -> str:
 
 def unshown_text(files: Sequence[UnshownFile]) -> str:
     """Tell the author of files why the other thread only names them."""
-    return "\n".join(
-        f"{file.name} is only named in the other thread. {public_sentence(file.reason, NOT_DELIVERED)}"
-        for file in files
-    )
+    return "\n".join(f"{_literal(file.name)} is only named in the other thread. {file.reason}" for file in files)
 
 
-def attached_by(user_id: str) -> str:
-    """The text beside a file in the other thread."""
-    return f"{mention(user_id)} attached this file."
+def attached_by(name: str) -> str:
+    """The text beside a file in the other thread. It calls nobody: the message before it does."""
+    return f"{formatting.one_line(name)} attached this file." if name.strip() else "Attached to the message above."
 
 
 def _label(name: str) -> str:
-    """A name inside a link of Markdown."""
-    return name.replace("[", "(").replace("]", ")")
+    """A name in Markdown that makes no link, also inside of one."""
+    return " ".join(name.replace("[", "(").replace("]", ")").split())
+
+
+def _literal(name: str) -> str:
+    """A name in Markdown as it is: code, in which Slack makes neither links nor mentions."""
+    return f"`{' '.join(name.replace('`', chr(39)).split())}`"
 
 
 def _state(handover: Handover) -> str:

@@ -22,6 +22,9 @@ from threadline.handovers.model import UnshownFile, post_key
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.files import (
+    MAX_BYTES,
+    FileProblem,
+    FileRefused,
     FileUpload,
     SharedFile,
     delete_file,
@@ -41,6 +44,13 @@ PATIENCE = 120.0
 """Seconds after the message's post in which a file is tried again that Slack does not deliver. Later posts wait."""
 DOWNLOAD_TIME = 20.0
 """Seconds for one file, since later posts wait."""
+UNSHOWN = {
+    FileProblem.GONE: "I cannot see it: it was deleted, or it is in a channel without me.",
+    FileProblem.TOO_LARGE: f"It is larger than {MAX_BYTES / 2**20:.3g} MiB: attach the part that matters.",
+    FileProblem.OUTSIDE: "It is kept outside Slack: attach the file itself.",
+    FileProblem.UNREADABLE: "Slack does not let me read it: an admin has to allow it first.",
+}
+"""For the author of a file that is not shown. An id, or advice for an admin, is in the log."""
 
 _log = structlog.get_logger(__name__)
 
@@ -142,7 +152,7 @@ class HandoverFiles:
             if must_wait(refused) or (isinstance(refused, Mendable) and await self._is_in_doubt(key)):
                 raise
             _log.warning("file_not_relayed", key=key, reason=str(refused))
-            return str(refused)
+            return _reason(refused)
         except NotDone as failed:  # after any other `Transient` it may be shown, and is searched for
             if patient:
                 raise
@@ -157,16 +167,26 @@ class HandoverFiles:
                 return found
             info = await file_info(client, file.id)
             content = await fetch(client, info, seconds=DOWNLOAD_TIME)
+            author = await self._name_of(given.user_id)
         upload = FileUpload(
             key=_key(given, file.id),
             channel=given.place.channel,
             thread_ts=given.place.ts,
             name=_upload_name(info),
             title=redact(info.name),
-            comment=blocks.attached_by(given.user_id),
+            comment=blocks.attached_by(author),
             content=content,
         )
         return await upload_file(self.slack, upload, claim_anew)
+
+    async def _name_of(self, user_id: str) -> str:
+        """The display name of an author; empty where Slack does not tell it now."""
+        try:
+            user = await self.slack.user(user_id)
+        except (Permanent, Transient) as error:
+            _log.info("author_not_named", user=user_id, reason=str(error))
+            return ""
+        return redact(user.name) if user else ""
 
     async def _find(self, given: Attachments, file: FileRef, oldest: float) -> str:
         is_ours = partial(_is_upload_of, file.id, await own_user_id(self.slack))
@@ -193,7 +213,7 @@ class HandoverFiles:
             if isinstance(error, Permanent) and must_wait(error):
                 raise
             return UnshownFile(file.name or file.id, "", reason)
-        return UnshownFile(redact(info.name), info.permalink, reason.replace(info.name, "It"))
+        return UnshownFile(redact(info.name), info.permalink, reason)
 
 
 def must_wait(refused: Permanent) -> bool:
@@ -205,6 +225,13 @@ def must_wait(refused: Permanent) -> bool:
         lacks_scope = refused.kind == ACCESS_FAULT and refused.subject != ACCESS
         return not lacks_scope
     return isinstance(refused, InternalError)
+
+
+def _reason(refused: Permanent) -> str:
+    """The reason why a file is not shown, in words for its author."""
+    if isinstance(refused, FileRefused):
+        return UNSHOWN[refused.problem]
+    return blocks.NO_SCOPE if isinstance(refused, Mendable) else blocks.NOT_COPIED
 
 
 def _key(given: Attachments, file_id: str) -> str:

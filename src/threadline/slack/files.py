@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.errors import Permanent, Transient, before_a_change
 from threadline.slack.client import CALL_TIMEOUT, SlackClient, pages
-from threadline.slack.errors import error_name, translated
+from threadline.slack.errors import error_name, translate, translated
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
@@ -34,6 +35,25 @@ _READABLE = re.compile(
 _HIDDEN = ("tombstone", "hidden_by_limit")
 _FILE_GONE = frozenset({"file_deleted", "file_not_found"})
 _UNSAFE = re.compile(r"[^\w .()+-]")
+
+
+class FileProblem(StrEnum):
+    """A reason for which the bytes of a file cannot be had."""
+
+    GONE = "gone"
+    TOO_LARGE = "too_large"
+    OUTSIDE = "outside"
+    """Kept by another provider, and only linked in Slack."""
+    UNREADABLE = "unreadable"
+    """Slack does not let the bot read it."""
+
+
+class FileRefused(Permanent):
+    """The message is for the log and the admin: it holds ids and advice."""
+
+    def __init__(self, message: str, problem: FileProblem) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,12 @@ async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
     """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
     Raises `Permanent` when the file is gone, or lies where the bot is not, and `Transient` without an answer."""
     async with translated(f"file {file_id}"):
-        info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
+        try:
+            info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
+        except SlackApiError as exc:
+            if error_name(exc) not in _FILE_GONE:
+                raise
+            raise FileRefused(str(translate(exc, f"file {file_id}")), FileProblem.GONE) from exc
     name = str(info.get("name") or info.get("title") or "").replace("\\", "/").rsplit("/", 1)[-1]
     places = [place for kind in ("channels", "groups", "ims") for place in info.get(kind) or ()]
     places += [place for shares in (info.get("shares") or {}).values() for place in shares]
@@ -83,15 +108,16 @@ async def fetch(
     all of it. Raises `Permanent` when the file is gone, too large, or not in Slack, or Slack shows its login page
     instead, and `Transient` when Slack did not answer."""
     if file.mode in _HIDDEN:
-        raise Permanent(
-            f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: upload it again."
+        raise FileRefused(
+            f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: upload it again.",
+            FileProblem.GONE,
         )
     if file.size > max_bytes:
         raise _too_large(file.name, max_bytes)
     # The token is shown to the API's host and its files' host alone, by the same scheme.
     target, api = urlsplit(file.url), urlsplit(client.base_url)
     if target.scheme != api.scheme or target.netloc not in (api.netloc, f"files.{api.netloc}"):
-        raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
+        raise FileRefused(f"{file.name} is kept outside Slack: upload the file itself.", FileProblem.OUTSIDE)
     headers, content = {"Authorization": f"Bearer {client.token}"}, bytearray()
     async with (
         translated(f"file {file.id}"),
@@ -129,15 +155,20 @@ def _check_response(response: aiohttp.ClientResponse, name: str) -> None:
         raise Transient(f"Slack did not deliver {name} (HTTP {status}).", retry_after=wait)
     if 300 <= status < 400 or (status == 200 and response.content_type == "text/html"):
         # Slack answers a token without the scope with its login page, or the way there.
-        raise Permanent(
-            f"Slack asks for a login to read {name}: give the bot the scope files:read and install it again."
+        raise FileRefused(
+            f"Slack asks for a login to read {name}: give the bot the scope files:read and install it again.",
+            FileProblem.UNREADABLE,
         )
     if status != 200:
-        raise Permanent(f"Slack does not deliver {name} (HTTP {status}): upload it again where the bot is a member.")
+        raise FileRefused(
+            f"Slack does not deliver {name} (HTTP {status}): upload it again where the bot is a member.",
+            FileProblem.UNREADABLE,
+        )
 
 
-def _too_large(name: str, max_bytes: int) -> Permanent:
-    return Permanent(f"{name} is larger than {max_bytes / 2**20:.3g} MiB: attach the part that matters.")
+def _too_large(name: str, max_bytes: int) -> FileRefused:
+    said = f"{name} is larger than {max_bytes / 2**20:.3g} MiB: attach the part that matters."
+    return FileRefused(said, FileProblem.TOO_LARGE)
 
 
 # ---- What the bot shows ----------------------------------------------------------------------------------------------
