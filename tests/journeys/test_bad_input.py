@@ -125,13 +125,17 @@ async def test_findings_for_a_channel_that_the_bot_is_not_in_wait_for_the_admin(
     await scene.until_bot_says("SAVE10", channel=SUMMARIES)
 
 
-async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
+async def test_a_case_waits_while_its_repository_cannot_be_cloned() -> None:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(folder / "nowhere.git")}
     async with Stack.running(folder, StackOptions(given=given)) as stack, JourneyScene.on(stack) as scene:
         await scene.write_report(CLEAR)
-        await scene.until_status(CaseStatus.ESCALATED)
-        assert "nowhere" in (await scene.turns())[-1].failure
+        await scene.until_bot_says("has to be repaired")
+        told = [message_text(each) for each in scene.slack.messages(ESCALATIONS)]
+        assert len(told) == 1
+        assert "The repository nowhere cannot be fetched" in told[0]
+        assert str(folder) not in told[0], "places are for the log"
+        assert (await scene.case()).status is CaseStatus.INVESTIGATING
         await scene.reply(REPORTER, "never mind")
         await scene.until_status(CaseStatus.RESOLVED)
     await asyncio.to_thread(shutil.rmtree, folder)
