@@ -533,3 +533,18 @@ async def test_name_of_an_unshown_file_garbles_no_sentence_and_makes_no_link(
     assert bad.id not in told
     whole = str([each.blocks for channel in (GENERAL, ESCALATIONS) for each in taken.talk.posted(channel)])
     assert not re.search(r"(?<!`)\[x\]\(", whole)
+
+
+async def test_file_in_doubt_holds_up_later_replies_for_a_while_only(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await try_in_vain(taken, attach(taken), stored=False)
+    await shown(taken, remark(taken, "reply: and that is all"))
+    taken.talk.slack.faults.fail_before("conversations.replies", 3)
+    with pytest.raises(Transient):
+        await taken.send_replies()
+    monkeypatch.setattr(relayed_files, "MAX_DOUBT", 0.0)
+    for _ in range(2):
+        await taken.send_replies()
+    assert any("and that is all" in each for each in taken.whole() if "answers" in each)
+    assert any("error.log" in each for each in taken.whole() if "Not shown here" in each)

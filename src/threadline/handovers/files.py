@@ -42,6 +42,8 @@ MAX_FILES = 10
 """Files of one message that are shown; Slack's own clients attach no more."""
 PATIENCE = 120.0
 """Seconds after the message's post in which a file is tried again that Slack does not deliver. Later posts wait."""
+MAX_DOUBT = 900.0
+"""Seconds after the message's post in which a file is looked for that may be shown. Later posts wait."""
 DOWNLOAD_TIME = 20.0
 """Seconds for one file, since later posts wait."""
 UNSHOWN = {
@@ -96,7 +98,7 @@ class HandoverFiles:
                 continue
             if number >= MAX_FILES:
                 unshown.append(await self._unshown(file, blocks.TOO_MANY_FILES))
-            elif reason := await self._show(given, file, patient=age < PATIENCE):
+            elif reason := await self._show(given, file, age):
                 unshown.append(await self._unshown(file, reason))
         return unshown
 
@@ -141,9 +143,9 @@ class HandoverFiles:
             return
         await self._remove(upload_id)
 
-    async def _show(self, given: Attachments, file: FileRef, *, patient: bool) -> str:
-        """Show one file. Returns why that is not possible; empty if it is shown. `patient`: raise `NotDone` where Slack
-        does not deliver it now."""
+    async def _show(self, given: Attachments, file: FileRef, age: float) -> str:
+        """Show one file. Returns why that is not possible; empty if it is shown. `age`: seconds since the message was
+        posted; while it is young, a `Transient` is raised."""
         key, place = _key(given, file.id), given.place
         send, find = partial(self._send, given, file), partial(self._find, given, file)
         try:
@@ -153,8 +155,9 @@ class HandoverFiles:
                 raise
             _log.warning("file_not_relayed", key=key, reason=str(refused))
             return _reason(refused)
-        except NotDone as failed:  # after any other `Transient` it may be shown, and is searched for
-            if patient:
+        except Transient as failed:
+            certain = isinstance(failed, NotDone)  # otherwise it may be shown, and is searched for
+            if age < (PATIENCE if certain else MAX_DOUBT):
                 raise
             _log.warning("file_not_relayed", key=key, reason=str(failed))
             return blocks.NOT_DELIVERED

@@ -6,6 +6,7 @@ See https://docs.slack.dev/messaging/working-with-files#upload.
 """
 
 import asyncio
+import io
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -26,6 +27,8 @@ from threadline.slack.errors import error_name, translate, translated
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
 """Seconds for one file."""
+_UPLOAD_RATE = 256 * 1024
+"""Bytes in a second that an upload is expected to pass at least."""
 _PAGE = 200
 _CHUNK = 64 * 1024
 _READABLE = re.compile(
@@ -195,8 +198,9 @@ async def upload_file(slack: SlackClient, upload: FileUpload, before_showing: Ca
     with before_a_change():  # nothing is shown before the last step
         async with translated(where):
             place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
-            timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
-            sent = _session(client).post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
+            timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT + len(upload.content) / _UPLOAD_RATE)
+            body = io.BytesIO(upload.content)
+            sent = _session(client).post(place["upload_url"], data=body, proxy=client.proxy, timeout=timeout)
             async with sent as answer:
                 if answer.status != 200:
                     raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
