@@ -1,10 +1,11 @@
 """Files of a reply, and of the asker, are shown on the other side once; others are named with their links."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from decimal import Decimal
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from threadline.errors import Mendable, Transient
 from threadline.handovers import files as relayed_files
 from threadline.handovers.activities import HandoverThreads
 from threadline.handovers.model import HANDOVER, handover_workflow_id
-from threadline.slack.files import MAX_BYTES
+from threadline.slack.files import MAX_BYTES, fetch
 from threadline.slack.model import FileRef
 from threadline.threads import outbox
 from threadline.threads.catch_up_store import CatchUpThread
@@ -548,3 +549,43 @@ async def test_file_in_doubt_holds_up_later_replies_for_a_while_only(
         await taken.send_replies()
     assert any("and that is all" in each for each in taken.whole() if "answers" in each)
     assert any("error.log" in each for each in taken.whole() if "Not shown here" in each)
+
+
+def delete_during_download(monkeypatch: pytest.MonkeyPatch, delete: Callable[[], Awaitable[object]]) -> None:
+    """The author deletes the message while the first file is fetched."""
+    calls = list[object]()
+
+    async def fetch_and_delete(*args: Any, **more: Any) -> bytes:
+        content = await fetch(*args, **more)
+        calls.append(args)
+        if len(calls) == 1:
+            await delete()
+        return content
+
+    monkeypatch.setattr(relayed_files, "fetch", fetch_and_delete)
+
+
+async def test_later_files_of_a_reply_that_is_deleted_meanwhile_are_never_shown(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = replace(remark(taken, "reply: see the logs"), files=(attach(taken, "a.log"), attach(taken, "b.log")))
+    await shown(taken, said)
+    deletion = replace(correction(said, MessageKind.DELETION), files=())
+    delete_during_download(monkeypatch, partial(received, taken, deletion))
+    await taken.send_replies()
+    assert [title for title, _ in seen(taken)] == ["a.log"]
+    await taken.show_replies()
+    assert seen(taken) == []
+
+
+async def test_later_files_of_a_message_of_the_asker_that_is_deleted_meanwhile_are_never_shown(
+    taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = attach(taken, "a.log", user=ASKER), attach(taken, "b.log", user=ASKER)
+    said = taken.talk.message("see the logs", files=files)
+    await taken.talk.said(said)
+    await taken.talk.begin(2)
+    delete_during_download(monkeypatch, partial(taken.talk.said, correction(said, MessageKind.DELETION)))
+    await taken.relay(2)
+    assert len(carriers(taken, ESCALATIONS)) == 1
+    assert seen(taken, ESCALATIONS) == []

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 
 import structlog
 
@@ -50,7 +51,7 @@ from threadline.handovers.store import ANSWERS, HandoverAnswerStore, HandoverMes
 from threadline.slack import formatting
 from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
-from threadline.slack.model import Thread
+from threadline.slack.model import FileRef, Thread
 from threadline.slack.text import is_blank
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.basis import Basis
@@ -350,7 +351,7 @@ class LiveHandoverActivities(HandoverActivities):
             missed = False
             for each in handovers:
                 if turn.turn > each.ref.turn:
-                    unseen = await self._show_messages(each, written)
+                    unseen = await self._show_messages(each, written, turn)
                     missed = missed or (unseen and each is handovers[0])  # the newest one is closed
                 else:  # the card shows what the turn was handed over with, and what was said before
                     await self._update_card(each.ref)
@@ -359,7 +360,9 @@ class LiveHandoverActivities(HandoverActivities):
     async def relay_until_mended(self, turn: ConversationTurn) -> bool:
         return await self.relay_to_person(turn)
 
-    async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
+    async def _show_messages(
+        self, handover: Handover, written: Sequence[HandoverMessage], turn: ConversationTurn
+    ) -> bool:
         """Show under the card what is not there yet, unless it is closed, and what is there as it reads now; returns
         whether something is not there, since it is closed."""
         missed = False
@@ -372,7 +375,7 @@ class LiveHandoverActivities(HandoverActivities):
                 old = posted if each.deleted or each.edited else ()
                 await self._show_message(handover, each, old, ())
                 if each.files or old:
-                    await self._show_files(handover, each)
+                    await self._show_files(handover, each, turn)
         return missed
 
     async def _show_message(
@@ -383,11 +386,12 @@ class LiveHandoverActivities(HandoverActivities):
         about = (said.ts,)
         await self.posts.reword(handover.ref, _said(said), handover.card, rendered, parts, blocks.DELETED, about)
 
-    async def _show_files(self, handover: Handover, said: HandoverMessage) -> None:
+    async def _show_files(self, handover: Handover, said: HandoverMessage, turn: ConversationTurn) -> None:
         """Show the files of a message of the asker under the card. Those that cannot be shown are named there, and the
         asker is told why; where Slack refuses that, the message counts as shown."""
         ref = handover.ref
-        attached = Attachments(ref, said.message_id, said.user_id, said.files, handover.card, _said(said))
+        read_files = partial(self._read_files, turn, said.message_id)
+        attached = Attachments(ref, said.message_id, said.user_id, said.files, handover.card, _said(said), read_files)
         unshown = await self.posts.files.show(attached)
         if not unshown:
             return
@@ -399,6 +403,12 @@ class LiveHandoverActivities(HandoverActivities):
             raise
         except Permanent as refused:
             _log.warning("unshown_files_not_named", handover=ref.key, reason=str(refused))
+
+    async def _read_files(self, turn: ConversationTurn, message_id: str) -> tuple[FileRef, ...]:
+        """The files of a message of the asker as it reads now."""
+        async with self.database.begin() as tx:
+            written = await HandoverStore(tx).asker_messages(turn.thread, turn.turn)
+        return next((each.files for each in written if each.message_id == message_id and not each.deleted), ())
 
     # -- From the person to the asker ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ searched for, before it is sent again and after a restore. A file that cannot be
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -63,7 +63,8 @@ class Attachments:
 
     - `message_id` and `user_id`: the message and its author;
     - `files`: what it shows now, of which the other side shows no more;
-    - `place`: the thread on the other side, where the message itself is posted as `what`.
+    - `place`: the thread on the other side, where the message itself is posted as `what`;
+    - `read_files`: reads anew which files the message shows; none once it is deleted, or meant for colleagues.
     """
 
     ref: ConversationTurn
@@ -72,6 +73,7 @@ class Attachments:
     files: tuple[FileRef, ...]
     place: Thread
     what: str
+    read_files: Callable[[], Awaitable[Sequence[FileRef]]]
 
 
 class _NotWanted(Permanent):
@@ -98,6 +100,8 @@ class HandoverFiles:
                 continue
             if number >= MAX_FILES:
                 unshown.append(await self._unshown(file, blocks.TOO_MANY_FILES))
+            elif file.id not in {each.id for each in await given.read_files()}:
+                continue  # the call that tells of this removes what was shown before
             elif reason := await self._show(given, file, age):
                 unshown.append(await self._unshown(file, reason))
         return unshown

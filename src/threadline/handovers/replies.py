@@ -6,6 +6,7 @@ record says how far a reply is; each method reads it again and may be repeated.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -23,6 +24,7 @@ from threadline.handovers.store import HandoverAnswerStore
 from threadline.models.model import Message, Role
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
+from threadline.slack.model import FileRef
 
 _log = structlog.get_logger(__name__)
 
@@ -110,7 +112,7 @@ class HandoverReplies:
         if answer.deleted or answer.is_marked(handover.user_id):
             await self._correct(handover, answer, answer.message_id)
         else:
-            await self.posts.files.remove_missing(_attachments(handover, answer))
+            await self.posts.files.remove_missing(self._attachments(handover, answer))
         await self._settle(handover, answer, ReplyState.SENT)
 
     async def _post(self, handover: Handover, answer: HandoverAnswer) -> None:
@@ -137,7 +139,7 @@ class HandoverReplies:
         """Show the files of a posted reply to the asker. Those that cannot be shown are named in its post, and its
         author is told why; where Slack refuses that, the reply counts all the same."""
         ref, what = handover.ref, f"answer:{answer.message_id}"
-        unshown = await self.posts.files.show(_attachments(handover, answer))
+        unshown = await self.posts.files.show(self._attachments(handover, answer))
         if not unshown:
             return
         rendered = _rendered(handover, answer, unshown)
@@ -182,7 +184,7 @@ class HandoverReplies:
         words there."""
         ref, what = handover.ref, f"answer:{answer.message_id}"
         if not answer.deleted and not answer.is_marked(handover.user_id):
-            await self.posts.files.remove_missing(_attachments(handover, answer))
+            await self.posts.files.remove_missing(self._attachments(handover, answer))
             await self._report(handover, answer, f"unmarked:{event_id}", blocks.NOT_MARKED)
             return False
         async with self.database.begin() as tx:  # first: the agent reads no old words, also if Slack refuses the change
@@ -190,7 +192,7 @@ class HandoverReplies:
             await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), note)
         parts = await self.posts.parts(ref, what)
         try:
-            await self.posts.files.remove_missing(_attachments(handover, answer))
+            await self.posts.files.remove_missing(self._attachments(handover, answer))
             rendered = _rendered(handover, answer)
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
             await self._show_files(handover, answer)
@@ -219,6 +221,19 @@ class HandoverReplies:
         notice = formatting.notice(text, mentions=(answer.user_id,))
         await self.posts.post(handover.ref, what, handover.card, notice, (answer.ts,))
 
+    def _attachments(self, handover: Handover, answer: HandoverAnswer) -> Attachments:
+        """The files of a reply, as the asker's thread is to show them."""
+        ref, what = handover.ref, f"answer:{answer.message_id}"
+        read_files = partial(self._read_files, handover, answer.message_id)
+        return Attachments(ref, answer.message_id, answer.user_id, answer.files, ref.thread, what, read_files)
+
+    async def _read_files(self, handover: Handover, message_id: str) -> tuple[FileRef, ...]:
+        """The files of a reply as it reads now; none of a message that is no reply any more."""
+        answer = await self._get(handover.ref, message_id)
+        if answer is None or answer.deleted or answer.words(handover.user_id).intent is not Intent.REPLY:
+            return ()
+        return answer.files
+
     async def _get(self, ref: ConversationTurn, message_id: str) -> HandoverAnswer | None:
         async with self.database.begin() as tx:
             return await HandoverAnswerStore(tx).get(ref, message_id)
@@ -232,12 +247,6 @@ def _text(handover: Handover, answer: HandoverAnswer) -> str:
     """The words of a reply, which may consist of files alone; of one whose author has taken everything out, a mark."""
     text = answer.words(handover.user_id).text
     return text if text or answer.files else blocks.REMOVED
-
-
-def _attachments(handover: Handover, answer: HandoverAnswer) -> Attachments:
-    """The files of a reply, as the asker's thread is to show them."""
-    ref, what = handover.ref, f"answer:{answer.message_id}"
-    return Attachments(ref, answer.message_id, answer.user_id, answer.files, ref.thread, what)
 
 
 def _rendered(handover: Handover, answer: HandoverAnswer, unshown: Sequence[UnshownFile] = ()) -> tuple[Rendered, ...]:
