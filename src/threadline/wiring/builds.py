@@ -7,6 +7,7 @@ from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus, WorkerVersion
 from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueueVersioningInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentVersionRequest
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 Build = tuple[str, str]
 """Name of the deployment, and id of the build. Two empty words are a worker, or work, without a version."""
@@ -75,7 +76,12 @@ async def without_replaced(client: Client, served: Collection[Build], targets: C
     kept = set(served)
     for build in kept - set(targets) - {UNVERSIONED}:
         request = DescribeWorkerDeploymentVersionRequest(namespace=client.namespace, version=f"{build[0]}.{build[1]}")
-        found = await client.workflow_service.describe_worker_deployment_version(request)
+        try:
+            found = await client.workflow_service.describe_worker_deployment_version(request)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            continue  # its worker has just begun to ask for work
         if found.worker_deployment_version_info.status not in _NEVER_CURRENT:
             kept.discard(build)
     return kept
