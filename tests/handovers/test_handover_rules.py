@@ -64,6 +64,15 @@ def test_quote_without_a_prefix_stays_internal() -> None:
 
 
 def _answer(said: Mapping[str, object]) -> HandoverAnswer:
-    told = {"deleted": False, "undone_by": "", "is_shown_as_held": False, "forwarded": forwarded_of(said)}
-    told["as_written"] = with_marked_quotes(words_of(said))
-    return HandoverAnswer("m", "U2", text_of(said), (), state=ReplyState.INTERNAL, **told)  # type: ignore[arg-type]
+    return HandoverAnswer(
+        "m",
+        "U2",
+        text_of(said),
+        (),
+        deleted=False,
+        state=ReplyState.INTERNAL,
+        undone_by="",
+        is_shown_as_held=False,
+        forwarded=forwarded_of(said),
+        as_written=with_marked_quotes(words_of(said)),
+    )

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.worker import Worker
 
 from tests.support.postgres import Postgres
-from tests.support.temporal import connect
+from tests.support.temporal import connect, until
 from threadline.errors import Permanent
 from threadline.wiring.probes import ActivitySlots, WorkerHealth, polls
 from threadline.wiring.temporal import live_pollers
@@ -88,11 +88,6 @@ class RunningWorker:
         async with ClientSession() as http, http.get(self._url + path) as answer:
             return answer.status, await answer.json()
 
-    async def told(self, is_wanted: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(60):
-            while not await is_wanted():  # noqa: ASYNC110 - what another process does sets no event here
-                await asyncio.sleep(0.1)
-
     async def until_ready(self, parts: Json) -> None:
         """Wait until `/readyz` tells this."""
 
@@ -103,7 +98,7 @@ class RunningWorker:
                 return False
             return told == parts and status == (200 if all(parts.values()) else 503)
 
-        await self.told(tells)
+        await until(tells, "`/readyz` tells it", seconds=60)
 
     async def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -176,7 +171,7 @@ async def test_worker_tells_what_it_lacks_and_logs_json_alone(
         async def core_has_logged() -> bool:
             return any("temporalio.core" in line for line in worker.log)
 
-        await worker.told(core_has_logged)
+        await until(core_has_logged, "Temporal's core logs", seconds=60)
         cable.whole = True
         await worker.until_ready(READY)
         assert await worker.end() == 0, worker.log
@@ -252,10 +247,8 @@ async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.Mo
         began.set()
         await free.wait()
 
-    async def until_no_poll_is_seen() -> None:
-        async with asyncio.timeout(60):
-            while (await live_pollers(client, queue, kind))[1]:  # noqa: ASYNC110 - Temporal sets no event
-                await asyncio.sleep(0.1)
+    async def no_poll_is_seen() -> bool:
+        return not (await live_pollers(client, queue, kind))[1]
 
     async with (
         Worker(client, task_queue=queue, workflows=[HoldsASlot]),
@@ -264,7 +257,7 @@ async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.Mo
         ready = polls(client, queue, kind, slots)
         holding = await client.start_workflow("HoldsASlot", id="holds-a-slot", task_queue=queue)
         await began.wait()
-        await until_no_poll_is_seen()
+        await until(no_poll_is_seen, "Temporal lists no poller", seconds=60)
         assert slots.are_full()
         assert await ready()
         assert not await polls(client, queue, kind)(), "a worker with a free slot would not be ready"
