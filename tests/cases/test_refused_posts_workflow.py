@@ -122,6 +122,30 @@ async def test_close_settles_a_post_of_which_nobody_knows_whether_slack_has_it(
         assert (key in settled) is arrives
 
 
+@pytest.mark.usefixtures("hasty_posts")
+async def test_people_on_call_read_the_end_where_their_post_is_found_at_the_end_alone(start_case: StartCase) -> None:
+    held = HeldTurn(outcome(ESCALATE))
+    async with start_case(held, server=skipping_time) as scene:
+        await scene.report()
+        await held.began.wait()
+        await scene.until_said("Thank you")
+        scene.slack.faults.slow("chat.postMessage", 0.0, count=2)  # the summary thread and its findings
+        scene.slack.faults.fail_after("chat.postMessage")
+        held.finish.set()
+        await until_sent(scene)
+        scene.slack.faults.denied = "invalid_auth"
+        await until_refused(scene)
+        assert (await ledger(scene))["BUG-1:escalation:1"] is None
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        await scene.until_status("new", "investigating", "resolved")
+        scene.slack.faults.denied = ""
+        await scene.later(minutes=6)
+        assert await scene.result() == "resolved"
+        (root,) = (ts for key, ts in (await ledger(scene)).items() if key == "BUG-1:escalation:1")
+        assert root
+        await scene.until_said_under(root, "as its reporter asked")
+
+
 async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(start_case: StartCase) -> None:
     first, second = outcome(POST, summary="The first cause."), outcome(POST, summary="The second cause.")
     async with start_case(first, second, server=skipping_time) as scene:

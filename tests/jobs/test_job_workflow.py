@@ -12,6 +12,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
+from tests.support.temporal import skip
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Transient
 from threadline.gateway.router import EventRouter, ThreadLookup
@@ -72,7 +73,7 @@ async def test_reminder_in_the_thread_follows_a_moved_due_date(scene: JobScene) 
     job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="Europe/Berlin")
     for moved in (days_from_now(200), days_from_now(20)):
         await scene.patch(rfp_id, due_date=moved.isoformat())
-        await scene.environment.sleep(timedelta(hours=7))
+        await skip(scene.environment, timedelta(hours=7))
         now = (await scene.job()).schedule.at
         assert now
         assert now.date() == moved - timedelta(days=3)
@@ -89,7 +90,7 @@ async def test_reminder_waits_while_there_is_no_due_date(scene: JobScene) -> Non
     rfp_id = await scene.rfp(days_from_now(5))
     job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, time_zone="UTC")
     await scene.patch(rfp_id, due_date=None)
-    await scene.environment.sleep(timedelta(days=6))
+    await skip(scene.environment, timedelta(days=6))
     assert scene.said() == []
     await scene.patch(rfp_id, due_date=days_from_now(10).isoformat())
     assert "Posted a reminder" in await scene.result(job)
@@ -217,7 +218,7 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
     for call_id in ("x", "y"):
         assert await scene.cancel(job.job_id, call_id) == gone
     assert await scene.sweep() == 0
-    await scene.environment.sleep(timedelta(hours=2))
+    await skip(scene.environment, timedelta(hours=2))
     assert scene.said() == []
 
 

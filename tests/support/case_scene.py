@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.temporal import deliver, real_time, until, worker
+from tests.support.temporal import deliver, real_time, skip, until, worker
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
 from threadline.cases.model import (
     BUG_WORKFLOW,
@@ -274,7 +274,7 @@ class CaseScene:
         await self.until(acknowledged, "the clock hears of the developer")
 
     async def later(self, **duration: float) -> None:
-        await self.environment.sleep(timedelta(**duration))
+        await skip(self.environment, timedelta(**duration))
 
 
 def core_deps(

@@ -23,7 +23,7 @@ from tests.support.decision_activities import Documents
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
-from tests.support.temporal import deliver, real_time, until, worker
+from tests.support.temporal import deliver, real_time, skip, until, worker
 from tests.support.tool_fakes import unheld
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
@@ -455,7 +455,7 @@ class ConversationScene:
         return list((await self.handle.fetch_history()).events)
 
     async def later(self, **duration: float) -> None:
-        await self.environment.sleep(timedelta(**duration))
+        await skip(self.environment, timedelta(**duration))
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""

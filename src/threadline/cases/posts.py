@@ -38,6 +38,7 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.basis import Basis
 from threadline.threads.message_table import seconds
+from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.public_text import public_sentence
@@ -52,6 +53,14 @@ _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _INTERNAL = "an internal error occurred; the worker's log has the details."
 _log = structlog.get_logger(__name__)
+
+
+def _summary_key(bug_id: str) -> str:
+    return f"{bug_id}:summary"
+
+
+def _escalation_key(bug_id: str, number: int) -> str:
+    return f"{bug_id}:escalation:{number}"
 
 
 @dataclass(frozen=True)
@@ -208,7 +217,7 @@ class LiveCasePostActivities(CasePostActivities):
         rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
         opens, channel = case_owner(case.thread, SUMMARY), self.channels.summaries
         basis = Basis.of_thread("summary", case.thread)
-        ts = await self.outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens, basis=basis))
+        ts = await self.outbox.publish(Post(_summary_key(case.bug_id), channel, None, rendered, opens, basis=basis))
         return Thread(case.thread.team, channel, ts)
 
     async def post_pull_request(self, case: CaseRecord, turn: int, fix: OpenedPullRequest) -> None:
@@ -233,8 +242,8 @@ class LiveCasePostActivities(CasePostActivities):
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        key, channel = f"{case.bug_id}:escalation:{number}", self.channels.escalations
-        if case.summary and case.summary.channel == channel:  # the channel is shared: no thread of its own
+        key, channel = _escalation_key(case.bug_id, number), self.channels.escalations
+        if case.summary and self._shares_summary(case):
             post = Post(key, channel, case.summary.ts, root)
         else:
             post = Post(key, channel, None, root, case_owner(case.thread, ESCALATION))
@@ -247,7 +256,7 @@ class LiveCasePostActivities(CasePostActivities):
         async with self.database.begin() as tx:
             store = CaseStore(tx)
             case, snapshot = await store.get(notice.bug_id), await store.snapshot(notice.bug_id)
-            root = await PostStore(tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
+            root = await PostStore(tx).ts_of(_escalation_key(notice.bug_id, notice.escalation))
         if not (root and snapshot.escalated and snapshot.escalations == notice.escalation):
             return False
 
@@ -258,8 +267,7 @@ class LiveCasePostActivities(CasePostActivities):
             event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
             await CaseStore(tx).record_sla_event(notice.bug_id, *event)
 
-        shared = case.summary and case.summary.channel == self.channels.escalations
-        thread_ts = case.summary.ts if case.summary and shared else root
+        thread_ts = case.summary.ts if case.summary and self._shares_summary(case) else root
         mentions = tuple(self.channels.on_call(notice.tier))
         rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
@@ -269,19 +277,39 @@ class LiveCasePostActivities(CasePostActivities):
         return bool(await self.outbox.publish(replace(post, basis=basis)))
 
     async def post_closing(self, bug_id: str) -> None:
+        case = await self._case(bug_id)
+        refusals = await self._tell_end(bug_id)
+        try:
+            # The end drops the posts that are still due. One that Slack has may have opened a thread of the case.
+            if await self.outbox.settle(f"{bug_id}:", self._owners(case)):
+                refusals = await self._tell_end(bug_id)
+        except Mendable as error:
+            refusals.append(error)
+        if refusals:  # one that can be mended first: then this is tried again
+            raise min(refusals, key=lambda each: not isinstance(each, Mendable))
+
+    async def _tell_end(self, bug_id: str) -> list[Permanent]:
+        """Post how the case ended in each of its threads. Returns the refusals, which keep no other thread waiting."""
         refusals: list[Permanent] = []
         for each in await self._closing_posts(bug_id):
             rendered, kept = formatting.notice(each.words), each.words if each.is_kept else ""
             try:
                 await self._post(each.case, each.thread, each.key, rendered, each.basis, kind="closing", words=kept)
-            except Permanent as error:  # people in the other threads are told all the same
+            except Permanent as error:
                 refusals.append(error)
-        try:
-            await self.outbox.settle(f"{bug_id}:")  # the end drops the posts that are still due
-        except Mendable as error:
-            refusals.append(error)
-        if refusals:  # one that can be mended first: then this is tried again
-            raise min(refusals, key=lambda each: not isinstance(each, Mendable))
+        return refusals
+
+    def _owners(self, case: CaseRecord) -> dict[str, ThreadOwner]:
+        """The owners of the threads that posts of the case open, by the posts' keys."""
+        owners = {_summary_key(case.bug_id): case_owner(case.thread, SUMMARY)}
+        if not self._shares_summary(case):
+            owner = case_owner(case.thread, ESCALATION)
+            owners |= {_escalation_key(case.bug_id, each): owner for each in range(1, case.escalations + 1)}
+        return owners
+
+    def _shares_summary(self, case: CaseRecord) -> bool:
+        """Whether escalations are posted in the summary thread, since both have one channel."""
+        return case.summary is not None and case.summary.channel == self.channels.escalations
 
     async def _closing_posts(self, bug_id: str) -> list[ClosingPost]:
         """How the case ended, for each of its threads; nothing if it was reopened meanwhile."""

@@ -17,15 +17,16 @@ it before the search, or when an attempt freezes for as long in the very moment 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 import structlog
 
 from threadline.db.engine import Database, Transaction
-from threadline.errors import Mendable, NotDone, Permanent, Transient, before_a_change
+from threadline.errors import InternalError, Mendable, NotDone, Permanent, Transient, before_a_change
 from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
@@ -55,6 +56,7 @@ MAX_REACTION_TASKS = 20
 
 _SCOPES = {True: "chat:write", False: "files:write"}
 """The scope that a message needs, and that of a file."""
+NO_OWNERS: Mapping[str, ThreadOwner] = MappingProxyType({})
 ClaimAnew = Callable[[], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
@@ -212,13 +214,18 @@ class Outbox:
         if claim.state != "ours" or self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
             raise NotDone(f"{post.key} was claimed too long ago to be sent now.")
 
-    async def settle(self, key_prefix: str) -> None:
+    async def settle(self, key_prefix: str, owners: Mapping[str, ThreadOwner] = NO_OWNERS) -> bool:
         """End the doubt about posts that nobody will send again: record those that Slack has, and give up the others.
 
-        The `ts` alone is recorded. Whatever goes with a post is recorded by a later `publish` of its key.
+        The `ts` is recorded, and the thread of a root that has an owner. Whatever else goes with a post is recorded by
+        a later `publish` of its key.
 
         Args:
             key_prefix: how the keys begin. They are keys of messages, not of files.
+            owners: the workflows that get the replies to roots, by the roots' keys.
+
+        Returns:
+            Whether Slack has one of them.
 
         Raises:
             Transient: one may still arrive in Slack.
@@ -226,22 +233,32 @@ class Outbox:
         """
         async with self._database.begin() as tx:
             in_doubt = await PostStore(tx).in_doubt(key_prefix)
+        is_found = False
         for each in in_doubt:
-            post = Post(each.key, each.channel, each.thread_ts, ())
-            find = partial(self._slack.find_post, post.channel, post.thread_ts, post.key)
-            try:
-                ts = await self._search(post, each.claim, find)
-            except Mendable:
-                raise
-            except Permanent as error:  # such as a thread that was deleted with the post
-                _log.warning("post_not_searched", key=post.key, reason=str(error))
-                ts = ""
-            async with self._database.begin() as tx:
-                if ts:
-                    await PostStore(tx).record_unfinished(post.key, ts)
-                else:
-                    await PostStore(tx).release(post.key, each.claim.claimed_at)
+            post = Post(each.key, each.channel, each.thread_ts, (), owners.get(each.key))
+            ts = await self._settle(post, each.claim)
             _log.info("post_settled", key=post.key, ts=ts)
+            is_found = is_found or bool(ts)
+        return is_found
+
+    async def _settle(self, post: Post, claim: PostClaim) -> str:
+        find = partial(self._slack.find_post, post.channel, post.thread_ts, post.key)
+        try:
+            ts = await self._search(post, claim, find)
+        except (InternalError, Mendable):
+            raise
+        except Permanent as error:  # such as a thread that was deleted with the post
+            _log.warning("post_not_searched", key=post.key, reason=str(error))
+            ts = ""
+        if ts and post.opens:
+            await self._record(post, ts)
+            return ts
+        async with self._database.begin() as tx:
+            if ts:
+                await PostStore(tx).record_unfinished(post.key, ts)
+            else:
+                await PostStore(tx).release(post.key, claim.claimed_at)
+        return ts
 
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
         """Search for what another attempt has sent, and record it. Raises and returns as `_search` does."""
