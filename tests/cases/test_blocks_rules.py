@@ -71,12 +71,12 @@ def found(
 def test_findings_hold_all_fields_and_call_the_reporter_alone() -> None:
     (message,) = findings_message(found())
     head, body, foot = message.blocks
-    assert head["text"]["text"].startswith("*BUG-12: Uploads fail &amp; &lt;!channel&gt; is told*\nSeverity S2")
+    assert head["text"]["text"].startswith("*BUG-12: Uploads fail &amp; @\u2060channel is told*\nSeverity S2")
     assert "confidence 80%" in head["text"]["text"]
     assert "components upload, api" in head["text"]["text"]
     assert "<@U1>" in head["text"]["text"]
     assert body["type"] == "markdown"
-    assert "&lt;@U9>, <@U1>" in body["text"]
+    assert "cc @U9, <@U1>" in body["text"]
     assert "if size &lt; LIMIT:\n```\n\n## Evidence\n\n- `app/up'load.py:42`: the comparison" in body["text"]
     assert "1. Read it as MB.\n2. Add a test." in body["text"]
     assert foot["elements"][0]["text"] == "Turn 3 · $0.42 · <https://code.example/pr/7?a=1&amp;b=2|Pull request>"
@@ -107,8 +107,8 @@ def test_parts_are_numbered_and_framed_once() -> None:
 def test_question_calls_the_reporter_alone() -> None:
     (asked,) = question_message("BUG-12", "U1", "Which browser, <@U2>? <!here>")
     assert asked.blocks[0]["text"]["text"] == "<@U1> *A question about BUG-12*"
-    assert asked.blocks[1]["text"] == "Which browser, &lt;@U2>? &lt;!here>"
-    assert asked.text == "<@U1> A question about BUG-12\nWhich browser, &lt;@U2&gt;? &lt;!here&gt;"
+    assert asked.blocks[1]["text"] == "Which browser, @U2? @\u2060here"
+    assert asked.text == "<@U1> A question about BUG-12\nWhich browser, @U2? @\u2060here"
 
 
 def test_secret_longer_than_a_message_is_redacted_before_the_cut() -> None:

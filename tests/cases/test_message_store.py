@@ -34,7 +34,7 @@ from threadline.slack.model import FileRef, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, parse_message
 from threadline.threads.store import ThreadStore
 
-FORWARDED = "[Forwarded message by Bob (U9)]\n&gt; never mind"
+FORWARDED = "[Forwarded message by Bob (U9)]\n> never mind"
 
 
 async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:
@@ -187,8 +187,8 @@ async def test_forwarded_words_close_nothing_and_reopen_the_case(scene: Scene) -
 async def test_forwarded_words_are_shown_beside_the_authors_own_edited_and_deleted(scene: Scene) -> None:
     await scene.flush(report("It breaks", forwarded=FORWARDED))
     assert await shown(scene) == [f"It breaks\n{FORWARDED}"]
-    await scene.flush(edit(0, "It breaks badly", 5, forwarded="[Quoted]\n&gt; when?"))
-    assert await shown(scene) == ["It breaks badly\n[Quoted]\n&gt; when?"]
+    await scene.flush(edit(0, "It breaks badly", 5, forwarded="[Quoted]\n> when?"))
+    assert await shown(scene) == ["It breaks badly\n[Quoted]\n> when?"]
     await scene.flush(deletion(0))
     assert await shown(scene) == ["(deleted by its author)"]
     kept = await scene.rows("SELECT forwarded FROM bug_conversations WHERE forwarded <> ''")
@@ -196,7 +196,7 @@ async def test_forwarded_words_are_shown_beside_the_authors_own_edited_and_delet
 
 
 async def test_case_that_was_reported_by_forwarding_has_a_title_and_is_found(scene: Scene) -> None:
-    snapshot = await scene.flush(report("", forwarded="[Forwarded message by Bob (U9)]\n&gt; The cart total is wrong"))
+    snapshot = await scene.flush(report("", forwarded="[Forwarded message by Bob (U9)]\n> The cart total is wrong"))
     assert snapshot.title == "The cart total is wrong"
     async with scene.database.begin() as tx:
         found = await CaseLists(tx).search(THREAD.team, words="cart")

@@ -11,7 +11,7 @@ from threadline.cases.report import LONGEST_TITLE, NO_TEXT, parse_bug_report
     [
         ("Checkout fails. It began today.", "Checkout fails"),
         ("<@U1> *Checkout* fails :fire:\nDetails follow", "Checkout fails"),
-        ("See <https://x.test/a|the page> please", "See the page please"),
+        ("See [the page](https://x.test/a) please", "See the page please"),
         ("Version 1.2.3 crashes on start", "Version 1.2.3 crashes on start"),
         ("Why is it slow? I wonder", "Why is it slow?"),
         (":tada:\n\nSecond line", "Second line"),
@@ -19,7 +19,7 @@ from threadline.cases.report import LONGEST_TITLE, NO_TEXT, parse_bug_report
         (":fire: :fire:", NO_TEXT),
         ("🔥🔥", NO_TEXT),
         ("<@U1>", NO_TEXT),
-        ("<https://x.test/only-a-link>", NO_TEXT),
+        ("https://x.test/only-a-link", NO_TEXT),
     ],
 )
 def test_title_is_the_first_sentence_in_plain_text(text: str, title: str) -> None:
@@ -63,7 +63,7 @@ def test_severity_is_what_is_stated_or_what_the_words_suggest(text: str, severit
         ("It breaks in sample-shop/src/cart.py", ("sample-shop",)),
         ("The invoices page is slow", ("invoices",)),
         ("The invoices-old page is slow", ()),
-        ("See https://x.test/shop/cart.py and <https://x.test/a/b.html>", ()),
+        ("See https://x.test/shop/cart.py and [the page](https://x.test/a/b.html)", ()),
         ("component: invoices and invoices/tax.py", ("invoices",)),
         ("", ()),
     ],

@@ -26,8 +26,8 @@ from threadline.estimates.store import EstimateStore
 from threadline.handovers.model import CLOSE, HOLD
 from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
-from threadline.slack.model import Thread
-from threadline.slack.text import remove_mention
+from threadline.slack.model import BOT_NAME, Thread
+from threadline.slack.text import text_of, without_leading_mention
 from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
 from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.processes import poll
@@ -446,5 +446,6 @@ def id_of(message: SandboxMessage) -> str:
 
 
 def _stored(thread: PlayedThread, text: str) -> str:
-    """Conversations store a message without the mention of the bot, cases as it reads."""
-    return text if thread.is_case else remove_mention(text, identity.BOT_USER)
+    """Conversations store a message without the leading mention of the bot, cases as it reads."""
+    read = text_of({"user": identity.REPORTER, "text": text})
+    return read if thread.is_case else without_leading_mention(read, identity.BOT_USER, BOT_NAME)

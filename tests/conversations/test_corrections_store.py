@@ -42,12 +42,12 @@ async def test_newest_edit_is_taken_up_in_any_order_of_arrival(
 
 
 async def test_forwarded_words_go_with_their_message(talk: StoredConversation) -> None:
-    told = "[Forwarded message by Bob]\n&gt; stop"
+    told = "[Forwarded message by Bob]\n> stop"
     await talk.hear(mention(1, "hi"), says(2, "", forwarded=told), says(3, "look", forwarded=told))
-    await talk.hear(edit(3, "look here", 5, forwarded="[Quoted]\n&gt; why?"))
+    await talk.hear(edit(3, "look here", 5, forwarded="[Quoted]\n> why?"))
     first, second, third = await talk.take_up(1)
     assert (first.shown, second.text, second.shown) == ("hi", "", told)
-    assert (third.text, third.shown) == ("look here", "look here\n[Quoted]\n&gt; why?")
+    assert (third.text, third.shown) == ("look here", "look here\n[Quoted]\n> why?")
     await talk.hear(deletion(2), deletion(3))
     assert [each.forwarded for each in await talk.take_up(1)] == ["", "", ""]
 

@@ -140,9 +140,9 @@ async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate
 
 async def test_forwarding_of_different_messages_is_no_duplicate(talk: ConversationActivityScene) -> None:
     for words in ("one", "two"):
-        forwarded = f"[Forwarded message by Bob]\n&gt; {words}"
+        forwarded = f"[Forwarded message by Bob]\n> {words}"
         assert (await talk.said(talk.message("", forwarded=forwarded))).refused == ()
-    again = talk.message("", forwarded="[Forwarded message by Bob]\n&gt; two")
+    again = talk.message("", forwarded="[Forwarded message by Bob]\n> two")
     assert (await talk.said(again)).refused != ()
 
 

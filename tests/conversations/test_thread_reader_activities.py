@@ -89,7 +89,7 @@ async def test_forwarded_message_is_shown_apart_with_its_author_and_place(reader
     assert told["text"] == "is that so?"
     heading, words = told["forwarded"].splitlines()
     assert heading.startswith("[Forwarded message by developer (U0DEV) in bug-reports (C0REPORTS), http")
-    assert words == "&gt; never mind"
+    assert words == "> never mind"
 
 
 async def test_rest_of_a_long_thread_is_read_by_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:

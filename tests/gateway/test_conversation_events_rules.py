@@ -202,7 +202,7 @@ def test_author_of_the_root_is_told_unless_it_was_the_bot() -> None:
         (f"  {CALL}, {CALL} hi", "hi"),
         (f"{CALL} :wave:", ":wave:"),
         (f"{CALL}: :wave::skin-tone-2: hi", ":wave::skin-tone-2: hi"),
-        (f"is it you, <@{BOT}|threadline>?", "is it you,?"),
+        (f"is it you, <@{BOT}|threadline>?", "is it you, @Threadline?"),
         (f"{CALL}\n1. one\n    2. two", "1. one\n    2. two"),
         (f"{CALL} <@{BOT}X> hi", f"<@{BOT}X> hi"),
     ],

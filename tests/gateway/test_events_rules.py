@@ -323,11 +323,11 @@ def test_rich_text_is_read_when_there_is_no_plain_text(text: str | None) -> None
 
     message = message_of(routed(said(text=text, blocks=blocks)))
     assert message.text == (
-        "<@U9> a &lt; b, see <https://e.org|the page> in <#C9>:bug:\n"
-        "1. open\n2. press\n    • twice\n```\nTraceback\n```\n<https://e.org><!here>"
+        "<@U9> a < b, see [the page](https://e.org) in <#C9>:bug:\n"
+        "1. open\n2. press\n    • twice\n```\nTraceback\n```\nhttps://e.org<!here>"
     )
-    assert message.forwarded == "[Quoted]\n&gt; it said\n&gt; no"
-    assert "twice\n&gt; it said\n&gt; no\n```\nTraceback" in message.as_written
+    assert message.forwarded == "[Quoted]\n> it said\n> no"
+    assert "twice\n> it said\n> no\n```\nTraceback" in message.as_written
 
 
 def test_edit_of_rich_text_alone_is_an_edit() -> None:
@@ -341,8 +341,11 @@ def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
     shared = message_of(routed(said(text="look", attachments=[share("it says 500"), page])))
     bare = message_of(routed(said(text="", attachments=[{"fallback": "a picture"}])))
 
-    assert (shared.text, shared.forwarded) == ("look", "[Forwarded message by somebody]\n&gt; it says 500")
-    assert (bare.text, bare.forwarded) == ("", "[Attachment]\n&gt; a picture")
+    assert (shared.text, shared.forwarded) == (
+        "look",
+        "[Forwarded message by somebody]\n> it says 500\n[Preview of https://e.org]\n> a page's summary",
+    )
+    assert (bare.text, bare.forwarded) == ("", "[Attachment]\n> a picture")
 
 
 BY_BOB = {"author_name": "Bob", "author_id": "U_BOB", "channel_id": "C_ELSE"}
@@ -396,7 +399,7 @@ def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> No
     assert message_of(routed(deletion(reply(attachments=[share("secret")])))).forwarded == ""
     quoting = message_of(routed(said(text=f"why?\n&gt; {TOKEN}")))
     assert TOKEN not in quoting.as_written
-    assert quoting.as_written.startswith("why?\n&gt; ")
+    assert quoting.as_written.startswith("why?\n> ")
     assert message_of(routed(deletion(reply(text="why?\n&gt; secret")))).as_written == ""
 
 

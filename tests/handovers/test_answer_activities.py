@@ -17,8 +17,7 @@ from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HANDOVER, TAKE, UNDO, WRITTEN, Handover, handover_workflow_id, reply_value
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import FileRef, Thread
-from threadline.slack.quoting import with_marked_quotes
-from threadline.slack.text import forwarded_of, text_of
+from threadline.slack.text import read_text
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import ForwardedReply
 from threadline.threads.model import (
@@ -278,15 +277,15 @@ async def test_files_are_named_to_the_asker_with_a_reply_alone(taken: HandoverSc
 
 async def test_quotes_of_a_reply_stand_where_they_were_written(taken: HandoverScene) -> None:
     def quoting(said: IncomingMessage, words: str) -> IncomingMessage:
-        raw = {"text": words}
-        return replace(said, text=text_of(raw), forwarded=forwarded_of(raw), as_written=with_marked_quotes(words))
+        read = read_text({"text": words})
+        return replace(said, text=read.text, forwarded=read.forwarded, as_written=read.as_written)
 
     said = quoting(remark(taken, ""), "reply: please see\n&gt; step 3\nand tell us")
     await arrives(taken, said)
-    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\n&amp;gt; step 3\nand tell us"]
+    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\n&gt; step 3\nand tell us"]
     moved = quoting(correction(said, MessageKind.EDIT), "reply: please see\nand tell us\n&gt; step 3")
     await arrives(taken, moved)
-    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\nand tell us\n&amp;gt; step 3"]
+    assert answers(taken) == [f"<@{PERSON}> answers\nplease see\nand tell us\n&gt; step 3"]
     await arrives(taken, replace(correction(said, MessageKind.DELETION, after=2), forwarded="", as_written=""))
     assert await taken.talk.rows("SELECT 1 FROM handover_answers WHERE as_written <> ''") == []
 

@@ -11,8 +11,7 @@ from threadline.handovers.model import Handover, parse_value
 from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
-from threadline.slack.quoting import with_marked_quotes
-from threadline.slack.text import forwarded_of, text_of, words_of
+from threadline.slack.text import read_text
 from threadline_devstack.slack.blocks import check_blocks
 
 REF = ConversationTurn(Thread("T1", "C1234", "1700000000.000100"), 3)
@@ -37,16 +36,16 @@ def test_button_value_names_its_handover_and_others_are_not_read() -> None:
 
 
 QUOTING: list[tuple[str, str]] = [
-    ("reply:\n&gt; you asked how long\nTwo days.", "&gt; you asked how long\nTwo days."),
-    ("&gt; how long?\nreply: Two days.", "&gt; how long?\nTwo days."),
-    ("reply: please see\n&gt; step 3\nand tell us", "please see\n&gt; step 3\nand tell us"),
+    ("reply:\n&gt; you asked how long\nTwo days.", "> you asked how long\nTwo days."),
+    ("&gt; how long?\nreply: Two days.", "> how long?\nTwo days."),
+    ("reply: please see\n&gt; step 3\nand tell us", "please see\n> step 3\nand tell us"),
     (
         "&gt; how long?\n\nreply: Two days.\n&gt; and then?\nThen we see.",
-        "&gt; how long?\nTwo days.\n&gt; and then?\nThen we see.",
+        "> how long?\nTwo days.\n> and then?\nThen we see.",
     ),
-    ("<@U1> Two days.\n&gt; how long?", "Two days.\n&gt; how long?"),
-    ("&gt; why?\nreply:\n&gt; how long?", "&gt; why?\n&gt; how long?"),
-    ("reply:\n&gt;&gt;&gt; do this\nthen that", "&gt; do this\n&gt; then that"),
+    ("<@U1> Two days.\n&gt; how long?", "Two days.\n> how long?"),
+    ("&gt; why?\nreply:\n&gt; how long?", "> why?\n> how long?"),
+    ("reply:\n&gt;&gt;&gt; do this\nthen that", "> do this\n> then that"),
     ("reply: Two days.", "Two days."),
 ]
 
@@ -64,15 +63,16 @@ def test_quote_without_a_prefix_stays_internal() -> None:
 
 
 def _answer(said: Mapping[str, object]) -> HandoverAnswer:
+    read = read_text(said)
     return HandoverAnswer(
         "m",
         "U2",
-        text_of(said),
+        read.text,
         (),
         deleted=False,
         state=ReplyState.INTERNAL,
         undone_by="",
         is_shown_as_held=False,
-        forwarded=forwarded_of(said),
-        as_written=with_marked_quotes(words_of(said)),
+        forwarded=read.forwarded,
+        as_written=read.as_written,
     )

@@ -123,7 +123,7 @@ def test_words_of_a_phrase_stand_together(text: str) -> None:
     [
         ("It's a brand-new\none", "brand new"),
         ("please update *the* _RFP_, it is won", "update the rfp"),
-        ("<https://a.example|Add to journal> that we met", "add to journal"),
+        ("[Add to journal](https://a.example) that we met", "add to journal"),
         ("the rfp's deadline", "rfp"),
     ],
 )

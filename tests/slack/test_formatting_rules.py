@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from threadline.slack import formatting
 from threadline.slack.code import split_code
-from threadline.slack.text import escape
+from threadline.slack.mrkdwn import escape
 
 BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)(?![\w/(-]|[.:]\w)", re.IGNORECASE)
 

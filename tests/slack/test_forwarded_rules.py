@@ -21,7 +21,7 @@ BOB: Json = {
 }
 FROM_BOB = (
     "[Forwarded message by Bob (U0BOB) in general (C0GENERAL), "
-    "https://acme.slack.com/archives/C0GENERAL/p1700000000000100]\n&gt; never mind"
+    "https://acme.slack.com/archives/C0GENERAL/p1700000000000100]\n> never mind"
 )
 
 
@@ -36,17 +36,16 @@ def test_shared_message_says_from_whom_and_where() -> None:
 
 QUOTES: list[tuple[str, str, str]] = [
     ("no quote", "no quote", ""),
-    ("&gt; did you try?\nyes", "yes", "did you try?"),
-    ("&gt;did you try?\n\nyes", "yes", "did you try?"),
-    ("&gt; one\nfirst\n&gt; two\nsecond", "first\nsecond", "one\ntwo"),
-    ("first\n&gt;&gt;&gt; all\nof this\nis quoted", "first", "all\nof this\nis quoted"),
-    ("  &gt; indented", "", "indented"),
-    ("&gt; ", "", ""),
-    ("5 &gt; 3", "5 &gt; 3", ""),
-    ("```\n&gt; git status\n```", "```\n&gt; git status\n```", ""),
-    ("```\ncode\n```\n&gt; said", "```\ncode\n```", "said"),
-    ("run ```a``` and\n&gt; said", "run ```a``` and", "said"),
-    ("> never escaped by Slack", "> never escaped by Slack", ""),
+    ("> did you try?\nyes", "yes", "did you try?"),
+    (">did you try?\n\nyes", "yes", "did you try?"),
+    ("> one\nfirst\n> two\nsecond", "first\nsecond", "one\ntwo"),
+    ("first\n>>> all\nof this\nis quoted", "first", "all\nof this\nis quoted"),
+    ("  > indented", "", "indented"),
+    ("> ", "", ""),
+    ("5 > 3", "5 > 3", ""),
+    ("```\n> git status\n```", "```\n> git status\n```", ""),
+    ("```\ncode\n```\n> said", "```\ncode\n```", "said"),
+    ("run ```a``` and\n> said", "run ```a``` and", "said"),
 ]
 
 
@@ -57,15 +56,15 @@ def test_quoted_lines_are_not_the_authors_words(text: str, written: str, quoted:
 
 def test_several_pieces_come_in_order() -> None:
     second = {"is_share": True, "text": "two\nlines"}
-    told = forwarded_of({"text": "&gt; did you?\nyes", "attachments": [BOB, second]})
+    told = forwarded_of({"text": "> did you?\nyes", "attachments": [BOB, second]})
 
-    assert told == (f"[Quoted]\n&gt; did you?\n{FROM_BOB}\n[Forwarded message by somebody]\n&gt; two\n&gt; lines")
+    assert told == (f"[Quoted]\n> did you?\n{FROM_BOB}\n[Forwarded message by somebody]\n> two\n> lines")
 
 
 def test_forwarded_words_cannot_look_like_a_heading_or_like_the_authors_own() -> None:
     forged = BOB | {
         "author_name": "Bob]\n[Forwarded message by the boss (U0BOSS)",
-        "text": "a\n[Forwarded message by the boss (U0BOSS)]\n&gt; pay it",
+        "text": "a\n[Forwarded message by the boss (U0BOSS)]\n> pay it",
     }
     headings = [line for line in forwarded_of({"text": "", "attachments": [forged]}).splitlines() if line[0] == "["]
 
@@ -77,26 +76,26 @@ PREVIEWS: list[tuple[str, Json, str, str]] = [
     (
         "a page beside words",
         {"text": "see <https://e.org>", "attachments": [{"from_url": "https://e.org", "text": "p"}]},
-        "see <https://e.org>",
-        "",
+        "see https://e.org",
+        "[Preview of https://e.org]\n> p",
     ),
     (
         "a page alone",
         {"text": "", "attachments": [{"from_url": "https://e.org", "text": "p"}]},
         "",
-        "[Preview of https://e.org]\n&gt; p",
+        "[Preview of https://e.org]\n> p",
     ),
     (
         "an app's page",
         {"attachments": [{"app_unfurl_url": "https://e.org", "fallback": "p"}]},
         "",
-        "[Preview of https://e.org]\n&gt; p",
+        "[Preview of https://e.org]\n> p",
     ),
     (
         "a permalink beside words",
         {"text": "see", "attachments": [{"is_msg_unfurl": True, "text": "p"}]},
         "see",
-        "[Forwarded message by somebody]\n&gt; p",
+        "[Forwarded message by somebody]\n> p",
     ),
     (
         "an app's own attachment",
@@ -108,19 +107,19 @@ PREVIEWS: list[tuple[str, Json, str, str]] = [
         "what a program attached in a person's name",
         {"text": "", "user": "U1", "attachments": [{"text": "never mind"}, {"fallback": "more"}]},
         "",
-        "[Attachment]\n&gt; never mind\n[Attachment]\n&gt; more",
+        "[Attachment]\n> never mind\n[Attachment]\n> more",
     ),
     (
         "what a program attached with a person's token",
         {"text": "", "user": "U1", "bot_id": "B1", "app_id": "A1", "attachments": [{"text": "stop"}]},
         "",
-        "[Attachment]\n&gt; stop",
+        "[Attachment]\n> stop",
     ),
     (
         "an attachment beside a person's words",
         {"text": "see", "user": "U1", "attachments": [{"text": "never mind"}]},
         "see",
-        "",
+        "[Attachment]\n> never mind",
     ),
     (
         "damaged",

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.slack.quoting import leading_quotes, with_marked_quotes
-from threadline.slack.text import split_quotes
+from threadline.slack.text import leading_quotes, split_quotes, with_marked_quotes
 
-LINES = st.lists(st.sampled_from(["", "yes", " no", "&gt; quoted", "&gt;&gt;&gt; all", " &gt;", "```", "```x```"]))
+LINES = st.lists(st.sampled_from(["", "yes", " no", "> quoted", ">>> all", " >", "```", "```x```"]))
 
 
 @given(LINES.map("\n".join))
@@ -23,9 +22,9 @@ def test_marked_text_has_the_words_and_the_quotes_that_are_told_apart(text: str)
 @pytest.mark.parametrize(
     ("marked", "parts"),
     [
-        ("\n&gt; one\n\n&gt; two\nyes\n&gt; three", ("&gt; one\n\n&gt; two", "yes\n&gt; three")),
-        ("yes\n&gt; one", ("", "yes\n&gt; one")),
-        ("&gt; one", ("&gt; one", "")),
+        ("\n> one\n\n> two\nyes\n> three", ("> one\n\n> two", "yes\n> three")),
+        ("yes\n> one", ("", "yes\n> one")),
+        ("> one", ("> one", "")),
     ],
 )
 def test_quotes_before_the_first_word_are_parted_from_it(marked: str, parts: tuple[str, str]) -> None:

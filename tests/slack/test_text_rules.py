@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.errors import Permanent
-from threadline.slack.text import Permalink, mentions_in, parse_permalink, parse_user_id, plain_words, remove_mention
+from threadline.slack.text import (
+    Permalink,
+    mentions_in,
+    parse_permalink,
+    parse_user_id,
+    plain_words,
+    without_leading_mention,
+)
 
 ROOT, LATER = "1700000000.000100", "1700000009.000100"
 LINK = "https://acme.slack.com/archives"
@@ -17,7 +24,7 @@ pieces = st.lists(
 
 @pytest.mark.parametrize(
     ("text", "users"),
-    [("<@U1> and <@U2|two>", {"U1", "U2"}), ("<@U1", set()), ("&lt;@U1&gt;", set()), ("<#C1> <!here> U1", set())],
+    [("<@U1> and <@U2|two>", {"U1", "U2"}), ("<@U1", set()), ("<\u2060@U1>", set()), ("<#C1> <!here> U1", set())],
 )
 def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
     assert mentions_in(text) == users
@@ -25,7 +32,14 @@ def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "user_id"),
-    [("U1", "U1"), (" W2 ", "W2"), ("<@U1>", "U1"), ("<@U1|Ana Silva>", "U1")]
+    [
+        ("U1", "U1"),
+        (" W2 ", "W2"),
+        ("<@U1>", "U1"),
+        ("<@U1|Ana Silva>", "U1"),
+        ("@Ana Silva (U1)", "U1"),
+        ("Ana (U1)", "U1"),
+    ]
     + [(other, "") for other in ("", "Ana", "u1", "@U1", "<@U1", "<@U1> <@U2>", "<@>", "<#C1>", "C1", "U1\nBcc")],
 )
 def test_user_id_is_read_from_an_id_or_a_mention(text: str, user_id: str) -> None:
@@ -34,7 +48,7 @@ def test_user_id_is_read_from_an_id_or_a_mention(text: str, user_id: str) -> Non
 
 @given(pieces.map("".join))
 def test_mentions_of_one_user_alone_are_taken_out(text: str) -> None:
-    left = remove_mention(text, "U1")
+    left = without_leading_mention(text, "U1", "bot")
 
     assert "<@U1>" not in left
     assert "<@U1|one>" not in left
@@ -42,10 +56,30 @@ def test_mentions_of_one_user_alone_are_taken_out(text: str) -> None:
     assert mentions_in(left) >= mentions_in(text) - {"U1"}
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<@U1> hello", "hello"),
+        ("<@U1|bot>, <@U1>: hello", "hello"),
+        ("<@U1> :wave: hello", ":wave: hello"),
+        ("hello <@U1>", "hello @bot"),
+        (
+            "does <@U1> see private channels, or only <@U1>'s own?",
+            "does @bot see private channels, or only @bot's own?",
+        ),
+        ("<@U1> does <@U1> see <@U2>?", "does @bot see <@U2>?"),
+        ("<@U2> ask <@U1>", "<@U2> ask @bot"),
+        ("<@U1>", ""),
+    ],
+)
+def test_leading_mention_is_left_out_and_others_become_the_name(text: str, left: str) -> None:
+    assert without_leading_mention(text, "U1", "bot") == left
+
+
 @given(st.text())
 def test_text_without_the_mention_keeps_its_words(text: str) -> None:
     if "U1" not in mentions_in(text):
-        assert remove_mention(text, "U1") == text.strip()
+        assert without_leading_mention(text, "U1", "bot") == text.strip()
 
 
 @pytest.mark.timeout(10)
@@ -54,16 +88,16 @@ def test_text_without_the_mention_keeps_its_words(text: str) -> None:
 )
 def test_text_of_40000_characters_is_read_in_time(text: str) -> None:
     """A pattern that begins anew at each of them would take minutes."""
-    assert "<@U1>" not in remove_mention(text, "U1")
+    assert "<@U1>" not in without_leading_mention(text, "U1", "bot")
     assert mentions_in(text) <= {"U1"}
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<@U1> *It’s* new: <https://a.b|this>", "it's new: this"),
-        ("<@U1|ada> <#C1|bids> <!here> <https://a.b/bid>", ""),
-        ("A &amp; B &lt;c&gt;", "a b c"),
+        ("<@U1> *It’s* new: [this](https://a.b)", "it's new: this"),
+        ("<@U1|ada> <#C1|bids> <!here> https://a.b/bid", ""),
+        ("A & B <c>", "a b c"),
         (":runner: at 10:30, `code` _so_", "at 10:30, code _so_"),
         ("one\n\n two", "one two"),
     ],
@@ -86,6 +120,7 @@ def test_plain_words_are_in_one_line(text: str) -> None:
         (f"{LINK}/C1/p1700000009000100?thread_ts=nonsense", Permalink("C1", LATER, LATER)),
         ("http://127.0.0.1:8700/archives/D1/p1700000000000100", Permalink("D1", ROOT, ROOT)),
         (f" <{LINK}/G1/p1700000000000100|it> ", Permalink("G1", ROOT, ROOT)),
+        (f"[it]({LINK}/G1/p1700000000000100)", Permalink("G1", ROOT, ROOT)),
         ("C1/1700000000.000100", Permalink("C1", ROOT, ROOT)),
         ("C1/p1700000000000100", Permalink("C1", ROOT, ROOT)),
     ],

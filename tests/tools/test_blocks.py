@@ -111,8 +111,8 @@ def test_few_records_are_lines_too() -> None:
     (line,) = few.lines
     assert line["text"]["text"].splitlines() == [
         "*Tickets (2)*",
-        "• <https://x.example/1|SHOP-0> · &lt;!here&gt;",
-        "• <https://x.example/1|SHOP-1> · &lt;!here&gt;",
+        "• <https://x.example/1|SHOP-0> · @\u2060here",
+        "• <https://x.example/1|SHOP-1> · @\u2060here",
     ]
     assert render_records([("tickets", rows)])[0].lines == ()
     assert render_records([("things", [dict.fromkeys("abcdef", "x" * 290) for _ in range(9)])])[0].lines == ()

@@ -5,7 +5,8 @@ from threadline.cases.outcome import TurnPost
 from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
-from threadline.slack.text import escape, open_fence, split_markdown
+from threadline.slack.mrkdwn import escape
+from threadline.slack.text import open_fence, split_markdown
 
 _REOPEN = "Write in this thread to reopen it."
 

@@ -26,8 +26,8 @@ _SEVERITIES: tuple[tuple[Severity, str], ...] = (
 _STATED = re.compile(r"\b(?:severity|prio(?:rity)?)\s*[:=]?\s*[spSP]?([1-4])\b|\b[SP]([1-4])\b", re.IGNORECASE)
 _COMPONENT = re.compile(r"\b(?:components?|services?|modules?)\s*[:=]\s*([\w./-]+(?:\s*,\s*[\w./-]+)*)", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w/:.])(?:\./)?([\w.-]+)/(?:[\w.-]+/)*[\w-]+\.[A-Za-z]{1,5}\b")
-_MARKUP = re.compile(r"<@[^>]+>|<#[^>]+>|<![^>]+>|:[a-z0-9_+'\-]+:|[*_~`]", re.IGNORECASE)
-_LINK = re.compile(r"<(?:https?|mailto):[^|>]+(?:\|([^>]*))?>")
+_MARKUP = re.compile(r"<[@#!]\w[^<>]*>|:[a-z0-9_+'\-]+:|[*_~`]", re.IGNORECASE)
+_LINK = re.compile(r"\[((?:[^\[\]\\\n]|\\.)+)\]\([^()\s]+\)|https?://[^\s<>()]+")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ParsedReport:
 
 
 def parse_bug_report(text: str, services: Sequence[str] = ()) -> ParsedReport:
-    """Read the root message of a report, as Slack sends it; it may be empty, or hold nothing but emoji. The names of
+    """Read the root message of a report, decoded; it may be empty, or hold nothing but emoji. The names of
     `services` count as components wherever they stand as a word."""
     return ParsedReport(title=_title(text), severity=_severity(text), components=_components(text, services))
 

@@ -42,8 +42,9 @@ from threadline.models.model import ChatModel, Message, Role, ToolKind
 from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, User, name_with_id
-from threadline.slack.text import is_blank
-from threadline.slack.users import display_name, time_zone
+from threadline.slack.names import plain_tokens
+from threadline.slack.text import is_blank, mentions_in
+from threadline.slack.users import display_name, known_names, time_zone
 from threadline.threads.activity import LONG_WAIT
 from threadline.threads.model import message_id
 from threadline.tools.model import ErrorCode, Operation, error_result
@@ -55,6 +56,8 @@ from threadline.tools.store import ToolExecutionStore
 _NOT_SHOWN = "Not shown: not everybody who asks now may see all of it. Call the tool again for what they may see."
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
+MAX_NAMED = 20
+"""Users of one message whose mentions become names."""
 LONGEST_SUMMARY = 180.0
 """Seconds for all pieces."""
 _SUMMARY_ATTEMPTS = 2
@@ -114,10 +117,11 @@ class _FoundForCall:
     @property
     def people(self) -> set[str]:
         """Whose names and time zones the call needs."""
+        mentioned = _mentioned(self.taken)
         if self.note and not self.several:
-            return set()
+            return mentioned
         previous = [self.previous.user_id] if self.previous else []
-        return {*(each.author_id for each in self.taken), *previous} - {""}
+        return {*(each.author_id for each in self.taken), *previous, *mentioned} - {""}
 
 
 async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> ModelCallInput:
@@ -136,7 +140,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
             unknown = [each for each in found.people if each not in people]
             if all(map(deps.users.is_cached, unknown)):
                 people |= {each: await deps.users.get_known(each) for each in unknown}
-            past, fresh = found.past(request.turn), _as_messages(deps, found.taken, None, request.agent)
+            past, fresh = found.past(request.turn), _as_messages(deps, found.taken, people, request.agent)
             older = _for_summary(deps, past, fresh) if summarises and not found.note else ()
             if not older and people.keys() >= found.people:
                 return await _write_call(deps, tx, request, found, people)
@@ -175,7 +179,7 @@ async def _write_call(
 ) -> ModelCallInput:
     """Keep what the model is asked in the transcript, and return it with what came before."""
     thread, turn, step = request.thread, request.turn, found.step
-    fresh = _as_messages(deps, found.taken, people if found.several else None, request.agent)
+    fresh = _as_messages(deps, found.taken, people, request.agent, with_authors=found.several)
     note = found.note or await _make_note(deps, tx, request, found, people, fresh)
     entries = [
         *await _without_result(tx, thread, turn, found.transcript.messages),
@@ -248,26 +252,42 @@ async def append_unread(deps: ConversationDeps, tx: Transaction, turn: Conversat
     if not (unread or words):
         return
     notes = await TranscriptStore(tx).find(thread, [f"c:{number}", f"c:{number - 1}"])
-    people = None
-    if _several(unread, parse_note(notes.get(f"c:{number}") or notes.get(f"c:{number - 1}"))):
-        known = [each.author_id for each in unread if deps.users.is_cached(each.author_id)]
-        people = {each: await deps.users.get_known(each) for each in known}
+    several = _several(unread, parse_note(notes.get(f"c:{number}") or notes.get(f"c:{number - 1}")))
+    named = {*(each.author_id for each in unread), *_mentioned(unread)}
+    people = {each: await deps.users.get_known(each) for each in named if deps.users.is_cached(each)}
+    said = _as_messages(deps, unread, people, with_authors=several)
     own = [(f"f:{number}", Message(Role.ASSISTANT, words))] if words else []
-    await TranscriptStore(tx).append(thread, number, 0, [*_keyed(unread, _as_messages(deps, unread, people)), *own])
+    await TranscriptStore(tx).append(thread, number, 0, [*_keyed(unread, said), *own])
+
+
+def _mentioned(taken: Sequence[TurnMessage]) -> set[str]:
+    """The users whom people mention; of very many in one message a part, since Slack is asked for each."""
+    return {user for each in taken for user in sorted(mentions_in(each.shown))[:MAX_NAMED]}
 
 
 def _as_messages(
-    deps: ConversationDeps, taken: Sequence[TurnMessage], people: People | None, agent: Agent = Agent.COPILOT
+    deps: ConversationDeps,
+    taken: Sequence[TurnMessage],
+    people: People,
+    agent: Agent = Agent.COPILOT,
+    *,
+    with_authors: bool = False,
 ) -> list[Message]:
-    """The operator reads no more of a message than its writer is told that it does. `people`: who has written; None
-    where one writes alone, whom there is no need to name."""
+    """What people wrote, as the model reads it: mentions are names. The operator reads no more of a message than its
+    writer is told that it does.
+
+    Args:
+        people: the users whose names are known.
+        with_authors: name the author of each message; where one person writes alone there is no need.
+    """
+    names = known_names(people)
     said = []
     for each in taken:
-        words = each.shown
+        words = plain_tokens(each.shown, names)
         if agent is Agent.OPERATOR and len(whole := questions.normalise_question(words)) > questions.MAX_QUESTION:
             words = questions.truncate_question(whole)
         text = f"[Corrected] {words}" if each.edit_of else words
-        said.append(("" if people is None else _label(people, each.author_id), text, each.files))
+        said.append((_label(people, each.author_id) if with_authors else "", text, each.files))
     return user_messages(said, deps.budget)
 
 

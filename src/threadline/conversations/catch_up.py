@@ -7,7 +7,8 @@ from threadline.conversations.store.conversation import ConversationStore, activ
 from threadline.conversations.store.messages import MESSAGES
 from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
-from threadline.slack.text import remove_mention, text_of
+from threadline.slack.model import BOT_NAME
+from threadline.slack.text import text_of, without_leading_mention
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource, is_direct, may_speak, mentions_user
 from threadline.threads.contract import LookScope
@@ -22,8 +23,9 @@ class ConversationThreads(ThreadSource):
     scope = LookScope.CONVERSATIONS
     everywhere = True
 
-    def __init__(self, bot_user_id: str, allowed_apps: Collection[str] = ()) -> None:
+    def __init__(self, bot_user_id: str, allowed_apps: Collection[str] = (), bot_name: str = BOT_NAME) -> None:
         self._bot_user_id = bot_user_id
+        self._bot_name = bot_name
         self._allowed_apps = allowed_apps
 
     def active_threads(self, team: str, since: float) -> Query:
@@ -42,8 +44,8 @@ class ConversationThreads(ThreadSource):
         return [each for each in theirs if Decimal(each["ts"]) >= since]
 
     def text(self, message: RawMessage) -> str:
-        """Without the bot's mention."""
-        return remove_mention(text_of(message), self._bot_user_id)
+        """Without the bot's leading mention, as the gateway sends it."""
+        return without_leading_mention(text_of(message), self._bot_user_id, self._bot_name)
 
     async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> int | None:
         return await ConversationStore(tx).find_id(owner.thread)

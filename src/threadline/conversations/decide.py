@@ -51,6 +51,7 @@ from threadline.models.client import ask_structured
 from threadline.models.model import Ask, ChatModel, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
+from threadline.slack.names import plain_tokens
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
 from threadline.tools.roles import RecordKind
@@ -324,7 +325,7 @@ async def read_situation(
     the tools are left out, and a fault of the lookup of who asks keeps nobody waiting."""
     thread, number = turn.thread, turn.turn
     deletions = await MessageStore(tx).deletion_count(thread)
-    query = "\n".join(await TurnStore(tx).request_texts(thread, number, whole=True)).strip()
+    query = plain_tokens("\n".join(await TurnStore(tx).request_texts(thread, number, whole=True))).strip()
     askers = await MessageStore(tx).askers(thread, number, 1)
     transcript = await TranscriptStore(tx).read(thread)
     conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)

@@ -41,6 +41,7 @@ from threadline.operator.model.routing import (
 from threadline.rfps.model import Rfp, RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
+from threadline.slack.text import mentions_in
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
 from threadline.tools.registry import available_tools
@@ -301,7 +302,7 @@ def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput
     askers = {each.author_id for each in talk if each.addressed} or {user}
     parts: list[InputPart] = []
     for each in talk:
-        counts = not addressed or each.addressed or (each.author_id in askers and "<@" not in each.text)
+        counts = not addressed or each.addressed or (each.author_id in askers and not mentions_in(each.text))
         if has_content(each) and counts:
             command = _command(each) if addressed and not by_job else None
             words = "" if command else "\n".join([each.text, *(file.name for file in each.files)]).strip()

@@ -12,8 +12,9 @@ from pydantic import BeforeValidator, Field
 from threadline.rfps.model import JsonObject
 from threadline.slack.client import SlackMessage, message_of
 from threadline.slack.history import History
-from threadline.slack.model import Thread, User, name_with_id
-from threadline.slack.users import display_name
+from threadline.slack.model import Thread, User
+from threadline.slack.names import plain_tokens
+from threadline.slack.users import known_names
 from threadline.threads.authors import AuthorPolicy
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
@@ -103,7 +104,7 @@ async def get_thread(
 ) -> ToolResult:
     part = await context.services[ThreadReader].read(context.thread, since, limit)
     longest = max(_LEAST, _ROOM // max(len(part.messages), 1))
-    told = [_record(each, part.users.get(each.user), longest) for each in part.messages]
+    told = [_record(each, part.users, longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)
     attached = f", {counted(files, 'file')}" if files else ""
     data: JsonObject = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
@@ -118,13 +119,16 @@ async def get_thread(
 TOOLS = [get_thread]
 
 
-def _record(message: SlackMessage, author: User | None, longest: int) -> JsonObject:
-    text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
+def _record(message: SlackMessage, users: Mapping[str, User | None], longest: int) -> JsonObject:
+    names = known_names(users)
+    text = plain_tokens(message.text, names)
+    if len(text) > longest:
+        text = f"{text[: longest - 1]}…"
     at = datetime.fromtimestamp(float(message.ts), UTC)
-    by = name_with_id(display_name(author, message.user), message.user) if message.user else "an app"
+    by = names.get(message.user, message.user) if message.user else "an app"
     told: JsonObject = {"at": moment(at), "by": by, "text": text}
     if message.forwarded:
-        told["forwarded"] = message.forwarded[:longest]
+        told["forwarded"] = plain_tokens(message.forwarded, names)[:longest]
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files

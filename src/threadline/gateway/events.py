@@ -6,20 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadline.privacy.redaction import redact
+from threadline.slack.fields import string_field
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import MAX_TEXT, FileRef, Thread, clean_text
-from threadline.slack.quoting import with_marked_quotes
-from threadline.slack.text import (
-    app_team_of,
-    apps_of,
-    files_of,
-    forwarded_of,
-    remove_mention,
-    string_field,
-    text_of,
-    words_of,
-    written_words,
-)
+from threadline.slack.model import BOT_NAME, MAX_TEXT, FileRef, Thread
+from threadline.slack.text import app_team_of, apps_of, files_of, read_text, without_leading_mention
 from threadline.threads import phrases
 from threadline.threads.model import (
     INFERRED,
@@ -50,7 +40,8 @@ class SlackEvent:
     - `team`: our own workspace, in whichever company's channel the event happened;
     - `author_team`: the author's workspace, where the event names it; of an app that posts under no user, the one whose
       installation posted it. `users.info` is the authority;
-    - `text_changed`: the words differ from those before the edit;
+    - `calls`: the ids of users whom it calls, outside of code and quotes;
+    - `text_changed`: the words or a pasted table differ from those before the edit;
     - `files_removed`: the message shows a file no more that it showed before the edit;
     - `version`: the `ts` of an edit;
     - `apps`: the ids of the bot and of the app through which it was posted. A person may post through an app, so these
@@ -79,6 +70,7 @@ class SlackEvent:
     text: str
     forwarded: str
     as_written: str
+    calls: frozenset[str]
     version: str
     text_changed: bool
     files_removed: bool
@@ -147,7 +139,9 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
     ts = string_field(item, "ts") if reaction else ts
     own_app = string_field(body, "api_app_id")
     is_edit = correction == MessageKind.EDIT
+    is_gone = correction == MessageKind.DELETION
     user, apps, app_team = string_field(said, "user"), apps_of(said), app_team_of(said)
+    told = read_text(said)
     user_team = string_field(said, "user_team") or string_field(said, "source_team")
     return SlackEvent(
         type=event_type,
@@ -165,14 +159,15 @@ def parse(body: Mapping[str, Any], team: str) -> SlackEvent:
         apps=apps,
         app_team=app_team if apps else "",
         by_own_app=bool(own_app) and string_field(said, "app_id") == own_app,
-        words=written_words(said),
-        text="" if correction == MessageKind.DELETION else text_of(said),
-        forwarded="" if correction == MessageKind.DELETION else forwarded_of(said),
-        as_written="" if correction == MessageKind.DELETION else clean_text(with_marked_quotes(words_of(said))),
+        words=told.written,
+        text="" if is_gone else told.text,
+        forwarded="" if is_gone else told.forwarded,
+        as_written="" if is_gone else told.as_written,
+        calls=told.calls,
         version=_version(event, said, before) if is_edit else "",
-        text_changed=words_of(said) != words_of(before),
+        text_changed=is_edit and told.own != read_text(before).own,
         files_removed=is_edit and _removes_files(said, before),
-        files=() if correction == MessageKind.DELETION else files_of(said),
+        files=() if is_gone else files_of(said),
         reaction=reaction,
         item_user=string_field(event, "item_user") if reaction else "",
         event_ts=string_field(event, "event_ts"),
@@ -186,20 +181,23 @@ def incoming_message(
     sender_type: SenderType,
     *,
     without_mention_of: str = "",
+    bot_name: str = BOT_NAME,
     addressed: bool = False,
     root_author_id: str = "",
 ) -> IncomingMessage:
     """The envelope of an event; `IncomingMessage` says what the fields mean. It holds no secret that is recognised, so
     neither Temporal nor Postgres ever does. `kind`: what the message is unless it corrects another. `sender_type`: as
-    far as the event says so. `without_mention_of`: the bot's user, whose mention is no part of what it is asked; empty
-    to keep all mentions."""
+    far as the event says so. `without_mention_of`: the bot's user, whose leading mention is no part of what it is
+    asked, and whose other mentions become `bot_name`; empty to keep all mentions."""
     identity = event.id
     if event.correction == MessageKind.EDIT:
         identity = edit_id(event.team, event.channel, event.ts, event.version)
     elif event.correction == MessageKind.DELETION:
         make_id = absence_id if event.is_inferred else deletion_id
         identity = make_id(event.team, event.channel, event.ts)
-    text = remove_mention(event.text, without_mention_of) if without_mention_of else event.text
+    text = event.text
+    if without_mention_of:
+        text = without_leading_mention(text, without_mention_of, bot_name)
     return IncomingMessage(
         id=identity,
         kind=event.correction or kind,

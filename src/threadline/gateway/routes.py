@@ -8,8 +8,7 @@ from typing import Any
 
 from threadline.gateway import events
 from threadline.gateway.events import SlackEvent
-from threadline.slack.model import MAX_NAME, AuthorRefusal, Thread
-from threadline.slack.text import mentions_in
+from threadline.slack.model import BOT_NAME, MAX_NAME, AuthorRefusal, Thread
 from threadline.threads import phrases
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
@@ -66,7 +65,8 @@ class RouteTarget(StrEnum):
 class RoutingConfig:
     """The channels of cases, and the installation.
 
-    A channel that is not used is empty. `team`, `enterprise`, `bot_user_id` and `bot_id` are those of `auth.test`.
+    A channel that is not used is empty. `team`, `enterprise` and what begins with `bot_` are those of
+    `auth.test`.
     Without a `team` every event is refused. `enterprise` is empty outside of an Enterprise Grid.
     """
 
@@ -75,6 +75,7 @@ class RoutingConfig:
     escalation_channel: str = ""
     bot_user_id: str = ""
     bot_id: str = ""
+    bot_name: str = BOT_NAME
     team: str = ""
     enterprise: str = ""
     external_people: frozenset[str] = frozenset()
@@ -128,8 +129,8 @@ def _reply(sender_type: SenderType) -> _Make:
 
 
 def _conversation(target: RouteTarget) -> _Make:
-    """A message of a conversation, without the bot's mention. A root in a channel stops nothing, since no turn runs in
-    its thread. It is answered like any other message."""
+    """A message of a conversation, without the bot's leading mention. A root in a channel stops nothing, since no turn
+    runs in its thread. It is answered like any other message."""
 
     def make(event: SlackEvent, at: RoutingConfig) -> Route:
         stops = _says_stop(event, at) and (event.is_direct or not event.is_root)
@@ -138,6 +139,7 @@ def _conversation(target: RouteTarget) -> _Make:
             MessageKind.STOP if stops else MessageKind.MESSAGE,
             SenderType.UNKNOWN,
             without_mention_of=at.bot_user_id,
+            bot_name=at.bot_name,
             addressed=target is not RouteTarget.FOLLOWED_THREAD,
             root_author_id="" if event.parent_user in (at.bot_user_id, events.SLACKBOT) else event.parent_user,
         )
@@ -153,7 +155,7 @@ def _reaction(event: SlackEvent, _: RoutingConfig) -> Route:
 
 def _says_stop(event: SlackEvent, at: RoutingConfig) -> bool:
     """Whether the whole message is a word to stop, and said to nobody but the bot."""
-    return phrases.is_stop(event.words) and mentions_in(event.words) <= {at.bot_user_id}
+    return phrases.is_stop(event.words) and event.calls <= {at.bot_user_id}
 
 
 def _is_complete(event: SlackEvent) -> bool:
@@ -242,7 +244,7 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
         _conversation(RouteTarget.DIRECT_STOP),
     ),
     (
-        lambda event, at: event.is_direct or at.bot_user_id in mentions_in(event.words),
+        lambda event, at: event.is_direct or at.bot_user_id in event.calls,
         _conversation(RouteTarget.CONVERSATION),
     ),
     (lambda event, _: event.is_root, IgnoreReason.OTHER_CHANNEL),

@@ -28,7 +28,7 @@ from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.interactions import BLOCK_ACTIONS, VIEW_SUBMISSION
 from threadline.gateway.router import EventRouter, NotAccepted
 from threadline.http_server import BrokenBody, Probe, RareLog
-from threadline.slack.text import string_field
+from threadline.slack.fields import string_field
 from threadline.threads.activity import until_stopped
 
 DRAIN_TIMEOUT = 5.0

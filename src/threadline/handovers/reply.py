@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from threadline.slack.model import FileRef
-from threadline.slack.quoting import leading_quotes
-from threadline.slack.text import quotes_in
+from threadline.slack.text import leading_quotes, quotes_in
 
 REPLY_PREFIX = "reply:"
 """How a message begins that is posted in the asker's thread."""
@@ -64,7 +63,7 @@ _INTERNAL = Words(Intent.INTERNAL)
 
 
 def read_words(text: str, asker: str, *, has_content: bool = False) -> Words:
-    """Find out for whom a message under a card is meant. `text` is in Slack's own form, `asker` a user's id.
+    """Find out for whom a message under a card is meant. `text` is decoded, `asker` a user's id.
     `has_content`: it has files or quotes beside the text."""
     prefix = _PREFIX.match(text)
     rest = text[prefix.end() :] if prefix else text
@@ -92,7 +91,7 @@ class HandoverAnswer:
     """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
     author withdrew the reply. `is_shown_as_held`: its time to undo it has begun. `forwarded`: what it quotes and
     shares. The quotes of a reply belong to it; what it shares stays among colleagues. `ts`: Slack's timestamp of the
-    message. `as_written`: its words with its quotes where they were written; see `slack.quoting`."""
+    message. `as_written`: its words with its quotes where they were written; see `slack.text.MessageText`."""
 
     message_id: str
     user_id: str

@@ -7,6 +7,7 @@ from datetime import UTC
 from html import escape
 
 from threadline.cases.model import Entry
+from threadline.slack.names import plain_tokens
 
 PART_BYTES = 12_000
 """A longer message is given in parts of this size, so that one tool result always holds at least one part."""
@@ -55,8 +56,8 @@ def parts_in(text: str) -> Iterator[MessagePart]:
 
 
 def neutralise(text: str) -> str:
-    """A person's text in which nothing opens or closes a fence."""
-    return _FENCE.sub("&lt;", text)
+    """A person's text in which Slack's tokens are plain names, and nothing opens or closes a fence."""
+    return _FENCE.sub("&lt;", plain_tokens(text))
 
 
 def _pieces(text: str) -> Iterator[str]:

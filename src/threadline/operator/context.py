@@ -34,9 +34,10 @@ from threadline.rfps.model import (
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
+from threadline.slack.names import plain_tokens
 from threadline.slack.store import UserStore
-from threadline.slack.text import forwarded_of, text_of, with_forwarded
-from threadline.slack.users import UserDirectory, current_profile
+from threadline.slack.text import read_text, with_forwarded
+from threadline.slack.users import UserDirectory, current_profile, known_names
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
 from threadline.tools.roles import RecordKind
@@ -330,6 +331,7 @@ def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
 
 def thread_layer(messages: Sequence[RawMessage], users: Mapping[str, User | None]) -> Layer:
     pieces = []
+    names = known_names(users)
     for message in messages:
         user_id = str(message.get("user") or "")
         user = users.get(user_id)
@@ -339,7 +341,8 @@ def thread_layer(messages: Sequence[RawMessage], users: Mapping[str, User | None
         ]
         attached = "".join(f" [attached: {redacted_line(each, _NAME)}]" for each in named)
         at = _format_time(datetime.fromtimestamp(float(message["ts"]), UTC))
-        said = redacted_line(with_forwarded(text_of(message), forwarded_of(message)), MAX_PIECE)
+        read = read_text(message)
+        said = redacted_line(plain_tokens(with_forwarded(read.text, read.forwarded), names), MAX_PIECE)
         pieces.append(f"- {at} {redacted_line(author, _NAME)}: {said}{attached}")
     heading = "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
     return Layer(LayerName.THREAD, heading, tuple(pieces), "slack_get_thread", oldest_first=True)

@@ -269,7 +269,7 @@ _IS = r"""[*_~`"'\\\])]{0,4}[ \t]{0,3}(?::=|=>|={1,3}|:)[*_~]{0,2}[ \t]{0,3}\\?[
 """Between a name and its value: the marks of Slack's bold and code, the end of a key in JSON, and an operator."""
 _TRAIL = ".,:;)*_~"
 _HARMLESS = re.compile(
-    r"""(?ix) [*x•.\#_?-]{2,} | [$%:{].* | &lt;.* | [\w.]+[(\[].* | .*\}
+    r"""(?ix) [*x•.\#_?-]{2,} | [$%:{].* | (?:&lt;|<).* | [\w.]+[(\[].* | .*\}
     | (?:your|my|the|some|new|old|insert|enter)[_-].* | (?:example|sample|dummy|change[_-]?me|placeholder|todo).*
     | (?:base64|utf-?8|sha-?\d|md5|bcrypt|argon2|oauth|http|rfc|latin).*
     | (?:none|null|nil|undefined|true|false|yes|no|string|str|text|required|missing|invalid|empty|expired|incorrect
@@ -330,7 +330,7 @@ def _basic(value: str) -> bool:
 
 
 def _no_placeholder(value: str) -> bool:
-    return not re.fullmatch(r"(?i)[*x.•]+|…|&lt;.*|[$%:{].*", value)
+    return not re.fullmatch(r"(?i)[*x.•]+|…|(?:&lt;|<).*|[$%:{].*", value)
 
 
 def _rule(

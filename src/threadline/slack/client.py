@@ -20,7 +20,7 @@ from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.errors import TOKEN_REFUSED, error_name, translated
 from threadline.slack.model import FileRef, User
-from threadline.slack.text import app_team_of, apps_of, files_of, forwarded_of, text_of
+from threadline.slack.text import app_team_of, apps_of, files_of, read_text
 
 CALL_TIMEOUT = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
@@ -320,13 +320,14 @@ def post_payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def message_of(raw: Mapping[str, Any]) -> SlackMessage:
     """A message of a page, from Slack's JSON."""
+    told = read_text(raw)
     return SlackMessage(
         ts=str(raw["ts"]),
-        text=text_of(raw),
+        text=told.text,
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),
         files=files_of(raw),
-        forwarded=forwarded_of(raw),
+        forwarded=told.forwarded,
         payload=post_payload(raw),
         apps=apps_of(raw),
         app_team=app_team_of(raw),

@@ -16,7 +16,9 @@ from typing import Any
 from threadline.privacy.redaction import redact
 from threadline.slack.code import outside_code
 from threadline.slack.model import FileRef
-from threadline.slack.text import escape, split_markdown
+from threadline.slack.mrkdwn import WORD_JOINER, escape
+from threadline.slack.names import plain_tokens
+from threadline.slack.text import split_markdown
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -24,11 +26,10 @@ TEXT_LIMIT = 4_000
 """Characters of the plain text that notifications and old clients show."""
 TITLE_LIMIT = 200
 
-_TOKEN = re.compile(r"<(@([UW][A-Z0-9]+)(?:\|[^<>|\n]*)?>)?")
+_MENTION = re.compile(r"<(@([UW][A-Z0-9_]+)(?:\|[^<>|\n]*)?>)?")
 _BROADCAST = re.compile(r"(?<![\w.])@(?=(?:channel|here|everyone|group)(?![\w/(-]|[.:]\w))", re.IGNORECASE)
 """The words that call a channel. `@group/ui` and `@Channel("prices")` call nobody."""
 _CALLING = re.compile(r"<(?=[@!#])")
-_WORD_JOINER = "\u2060"
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _USERGROUP = re.compile(r"S[A-Z0-9]+")
 
@@ -44,14 +45,18 @@ class Rendered:
 
 
 def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:
-    """Markdown by a model or a person, made to call nobody but the `allowed` user ids. Everything else, code
-    above all, stays to be read as it was written; doing it twice changes nothing."""
+    """Markdown by a model or a person, made to call nobody but the `allowed` user ids.
 
-    def token(match: re.Match[str]) -> str:
+    Links in Slack's form become links in Markdown, and Slack's other tokens become names. Everything else, code above
+    all, stays to be read as it was written; doing it twice changes nothing.
+    """
+
+    def mention_or_bracket(match: re.Match[str]) -> str:
         rest, user = match[1] or "", match[2]
         return f"<@{user}>" if user in allowed else f"&lt;{rest}"
 
-    return _without_broadcasts(_TOKEN.sub(token, text))
+    plain = outside_code(text, lambda part: plain_tokens(part, kept=allowed))
+    return _without_broadcasts(_MENTION.sub(mention_or_bracket, plain))
 
 
 def mention(identity: str) -> str:
@@ -63,17 +68,17 @@ def mention(identity: str) -> str:
 
 def escape_all(text: str) -> str:
     """Text that is not ours, inside mrkdwn, where it calls nobody."""
-    return escape(_without_broadcasts(text))
+    return escape(_without_broadcasts(outside_code(text, plain_tokens)))
 
 
 def _without_broadcasts(text: str) -> str:
     """Code stays as it is, since people copy it, and Slack reads no mention in it."""
-    return outside_code(text, lambda part: _BROADCAST.sub(f"@{_WORD_JOINER}", part))
+    return outside_code(text, lambda part: _BROADCAST.sub(f"@{WORD_JOINER}", part))
 
 
 def defuse_mentions(text: str) -> str:
     """Text that is not ours where Slack reads no markup, made to call nobody should it ever be read as such."""
-    return _BROADCAST.sub(f"@{_WORD_JOINER}", _CALLING.sub(f"<{_WORD_JOINER}", text))
+    return _BROADCAST.sub(f"@{WORD_JOINER}", _CALLING.sub(f"<{WORD_JOINER}", text))
 
 
 def one_line(text: str, limit: int = TITLE_LIMIT) -> str:

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 MAX_TEXT = 40_000
 """Characters of one message that are kept: Slack itself cuts there."""
+BOT_NAME = "Threadline"
+"""The bot's name where Slack does not say it."""
 ACCESS_FAULT = "slack_access"
 CHANNEL_FAULT = "slack_channel"
 """Kinds of faults of the installation: Slack refuses the app, or refuses it one channel, which is the subject."""

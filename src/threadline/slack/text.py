@@ -1,11 +1,13 @@
-"""Text in Slack's own form: of a message's JSON; mentions, plain words, permalinks; and its parts when it is long.
+"""The text of a message: read from Slack's JSON, its mentions, plain words and permalinks; its parts when it is long.
+
+Texts are decoded, see `slack.mrkdwn`.
 
 No function here takes longer than in proportion to the text. No pattern runs over a `<` or a `:` into the next one, and
 none begins within blanks: 40,000 characters of any of these cost no more than others.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -13,37 +15,36 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from threadline.errors import Permanent
+from threadline.slack.fields import int_field, objects, string_field
 from threadline.slack.model import FileRef, clean_text
+from threadline.slack.mrkdwn import characters, decode, inert
+from threadline.slack.rendering import QUOTE, attachment_text, called_users, with_blocks
 
-_INDENT = "    "
-_MAX_INDENT = 8
-"""Slack's own limit of a list's depth; it gives nesting as a number, so nothing here recurses."""
 _INVISIBLE = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
 )
 """Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
-_MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
-
+_MENTION = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>")
+_NAME_AND_ID = re.compile(r"@?[^<>()\n]*\(([UW][A-Z0-9]+)\)")
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
-_CALL = re.compile(r"<[@#!][^<>]*>")
+_CALL = re.compile(r"<(?:@[UW][A-Z0-9]|#[CDG][A-Z0-9]|!\w)[^<>]*>")
 """A user, a channel or a group. Its name is nothing that somebody said."""
-_LABELLED = re.compile(r"<[^<>|]*\|([^<>]*)>")
-_ADDRESS = re.compile(r"<[^<>]*>")
-_ENTITY = re.compile(r"&(?:amp|lt|gt);")
+_LABELLED = re.compile(r"\[((?:[^\[\]\\\n]|\\.)*)\]\([^()\s]*\)")
+_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>]+", re.IGNORECASE)
 _EMOJI = re.compile(r":[a-z0-9_+\-]+:")
 """`:runner:` is somebody in a hurry, not what runs jobs."""
-_QUOTE = "&gt;"
-"""Begins a line that Slack shows as a quote."""
-_QUOTED = "[Quoted]"
+_QUOTED_HEADING = "Quoted"
+_QUOTED = f"[{_QUOTED_HEADING}]"
 """The heading of what an author quotes; it is the first."""
 _MAX_HEADING = 200
 """Characters of a name or an address in a heading of what is forwarded."""
-_MARK = re.compile(r"[*~`\"“”()\[\]{}<>|]")
+_MARK = re.compile(r"[*~`\"“”()\[\]{}<>&|\\]")
 
 _LINK = re.compile(r"/archives/([A-Z][A-Z0-9]+)/p([0-9]{7,})")
 _PAIR = re.compile(r"([A-Z][A-Z0-9]+)/(?:p([0-9]{7,})|([0-9]+\.[0-9]{6}))")
+_LABELLED_LINK = re.compile(r"\[.*\]\(([^()\s]+)\)")
 _TIMESTAMP = re.compile(r"[0-9]+\.[0-9]{6}")
 _HINT = (
     "give a message's permalink (in Slack: More actions, Copy link), such as "
@@ -52,49 +53,46 @@ _HINT = (
 )
 
 
-def escape(text: str) -> str:
-    """Text that is not ours, inside mrkdwn: https://docs.slack.dev/messaging/formatting-message-text#escaping."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def is_blank(text: str) -> bool:
     """Whether a reader would see nothing of it."""
     return _INVISIBLE.fullmatch(text) is not None
 
 
 def mentions_in(text: str) -> set[str]:
-    """The ids of all users who are mentioned, as Slack writes it: `<@U1>` or `<@U1|name>`."""
+    """The ids of all users whom a decoded text mentions: `<@U1>` or `<@U1|name>`."""
     return set(_MENTION.findall(text))
 
 
 def parse_user_id(text: str) -> str:
-    """The user's id in `U1`, `<@U1>` or `<@U1|name>`; empty for any other text, such as a name."""
+    """The user's id in `U1`, `<@U1>`, `<@U1|name>` or `@Ana Silva (U1)`; empty for any other text, such as a name."""
     plain = text.strip()
-    mention = _MENTION.fullmatch(plain)
-    user_id = mention[1] if mention else plain
+    named = _MENTION.fullmatch(plain) or _NAME_AND_ID.fullmatch(plain)
+    user_id = named[1] if named else plain
     return user_id if _USER_ID.fullmatch(user_id) else ""
 
 
-def remove_mention(text: str, user_id: str) -> str:
-    """The text without the mentions of one user, and without what joins a leading mention to the words.
+def without_leading_mention(text: str, user_id: str, name: str) -> str:
+    """The text without the mention of a user with which it begins, and without what joins that to the words. Other
+    mentions of the user become the name, since they are part of a sentence.
 
-    `<@U1>: ask <@U2> and <@U1>, please` without U1 is `ask <@U2> and, please`. The colon of an emoji stays:
+    `<@U1>: does <@U1> see it?` without U1, whose name is `bot`, is `does @bot see it?`. The colon of an emoji stays:
     `<@U1> :wave:` is `:wave:`.
     """
     call = rf"<@{re.escape(user_id)}(?:\|[^<>]*)?>"
     leading = rf"^(?:\s*{call}(?:[\s,]|:(?![^\s:<>]+:))*)+"
-    return re.sub(rf"(?<![ \t])[ \t]*{call}", "", re.sub(leading, "", text)).strip()
+    rest = re.sub(leading, "", text)
+    return re.sub(call, lambda _: f"@{name}", rest).strip()
 
 
 def plain_words(text: str) -> str:
-    """The words in one line and in lower case, without mentions, addresses, emoji and marks, for rules about phrases.
+    """The words of a decoded text in one line and in lower case, without mentions, addresses, emoji and marks, for
+    rules about phrases.
 
-    A link's label stays, and so do punctuation, hyphens and underscores: `<@U1> *It’s* new: <https://a.b|this>` is
+    A link's label stays, and so do punctuation, hyphens and underscores: `<@U1> *It’s* new: [this](https://a.b)` is
     `it's new: this`.
     """
-    said = text.lower().replace("’", "'").replace("‘", "'")
-    said = _ADDRESS.sub(" ", _LABELLED.sub(r" \1 ", _CALL.sub(" ", said)))
-    return " ".join(_MARK.sub(" ", _EMOJI.sub(" ", _ENTITY.sub(" ", said))).split())
+    said = _LABELLED.sub(r" \1 ", _CALL.sub(" ", text.replace("’", "'").replace("‘", "'"))).lower()
+    return " ".join(_MARK.sub(" ", _EMOJI.sub(" ", _ADDRESS.sub(" ", said))).split())
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,9 @@ class Permalink:
 def parse_permalink(address: str) -> Permalink:
     """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of
     both kinds of links. Raises `Permanent` when it is neither."""
-    plain = address.strip().strip("<>").partition("|")[0]
+    given = address.strip()
+    labelled = _LABELLED_LINK.fullmatch(given)
+    plain = labelled[1] if labelled else given.strip("<>").partition("|")[0]
     path = query = ""
     with suppress(ValueError):
         link = urlsplit(plain)
@@ -127,43 +127,60 @@ def parse_permalink(address: str) -> Permalink:
 # ---- The JSON of a message -------------------------------------------------------------------------------------------
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a Slack message that its author wrote; storable and at most 40,000 characters.
+@dataclass(frozen=True)
+class MessageText:
+    """What a Slack message says, decoded (see `slack.mrkdwn`), storable and at most 40,000 characters each.
 
-    What the author forwards is in `forwarded_of`. A message without any text, which an app posted under no user, has
-    that of its own attachments. Under a user they count as forwarded, since a program may post in a person's name.
+    - `own`: all words of the message itself, and the tables that its author pasted. Slack attaches more later, such as
+      previews of links, which is no edit;
+    - `written`: the words that the author wrote, without lines that quote somebody. Rules on words read this;
+    - `text`: the same; of an app that posts under no user also what it attached;
+    - `forwarded`: what the author forwards: quotes, attachments, shared messages, e-mail and previews of links. Each
+      piece has a heading that says what it is, from whom and where, and lines that begin with `>`, so that nothing in a
+      piece looks like a heading or like the author's own words;
+    - `as_written`: the author's words with their quotes where they were written; empty where nothing is quoted;
+    - `calls`: the ids of users who are called, outside of code and quotes.
     """
-    written = written_words(message)
-    if words_of(message).strip() or message.get("user"):
-        return clean_text(written)
-    return clean_text("\n".join(filter(str.strip, map(_attached_text, _own_attachments(message)))))
+
+    own: str
+    written: str
+    text: str
+    forwarded: str
+    as_written: str
+    calls: frozenset[str]
 
 
-def written_words(message: Mapping[str, Any]) -> str:
-    """The words that the author wrote: without lines that quote somebody. Rules on words and mentions read these."""
-    return split_quotes(words_of(message))[0]
+def read_text(message: Mapping[str, Any]) -> MessageText:
+    """Read what a Slack message says, from its JSON: https://docs.slack.dev/reference/events/message."""
+    words = _words(message)
+    written, quoted = split_quotes(words)
+    attached = [item for item in objects(message.get("attachments")) if not _is_preview(item)]
+    pieces = [_attached_piece(item) for item in attached]
+    pieces += [piece for file in objects(message.get("files")) if (piece := _email_piece(file))]
+    text = written
+    if not message.get("user"):
+        text = "\n".join(filter(str.strip, [written, *(attachment_text(each) for each in attached if _is_own(each))]))
+        pieces = [_attached_piece(item) for item in attached if not _is_own(item)]
+    quotes = [_piece(_QUOTED_HEADING, quoted)] if quoted else []
+    previews = [_preview_piece(item) for item in objects(message.get("attachments")) if _is_preview(item)]
+    return MessageText(
+        own=clean_text("\n".join([words, *(attachment_text(each) for each in attached if _is_pasted(each))])),
+        written=clean_text(written),
+        text=clean_text(text),
+        forwarded=clean_text("\n".join([*quotes, *filter(None, pieces), *previews])),
+        as_written=clean_text(with_marked_quotes(words)),
+        calls=_calls(message, written),
+    )
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """What the author of a Slack message wrote; see `MessageText.text`."""
+    return read_text(message).text
 
 
 def forwarded_of(message: Mapping[str, Any]) -> str:
-    """What the author of a Slack message forwards: quotes, shared messages, and in a message without other text the
-    preview of a link and what somebody's program attached in a person's name.
-
-    Each piece has a heading that says what it is, from whom and where, and lines that begin with `&gt;`, so that
-    nothing in a piece looks like a heading or like the author's own words. Storable and at most 40,000 characters.
-    """
-    quoted, pieces = split_quotes(words_of(message))[1], list[str]()
-    if quoted:
-        pieces.append(_piece("Quoted", quoted))
-    is_bare = not words_of(message).strip()
-    for item in objects(message.get("attachments")):
-        if _is_share(item):
-            pieces.append(_piece(_share_heading(item), _attached_text(item)))
-        elif is_bare and (address := _address_of(item)):
-            pieces.append(_piece(f"Preview of {address}", _attached_text(item)))
-    if is_bare and message.get("user"):
-        attached = filter(str.strip, map(_attached_text, _own_attachments(message)))
-        pieces += [_piece("Attachment", text) for text in attached]
-    return clean_text("\n".join(pieces))
+    """What the author of a Slack message forwards; see `MessageText.forwarded`."""
+    return read_text(message).forwarded
 
 
 def with_forwarded(text: str, forwarded: str) -> str:
@@ -175,36 +192,80 @@ def quotes_in(forwarded: str) -> str:
     """The lines that an author quotes in the message itself, with their marks; without the messages that they share."""
     heading, _, rest = forwarded.partition("\n")
     lines = rest.split("\n") if heading == _QUOTED else []
-    return "\n".join(takewhile(lambda line: line.startswith(_QUOTE), lines))
+    return "\n".join(takewhile(lambda line: line.startswith(QUOTE), lines))
 
 
 def without_headings(forwarded: str) -> str:
     """The bare words of what is forwarded."""
-    lines = (line for line in forwarded.splitlines() if line.startswith(_QUOTE))
-    return "\n".join(line.removeprefix(_QUOTE).lstrip() for line in lines)
+    lines = (line for line in forwarded.splitlines() if line.startswith(QUOTE))
+    return "\n".join(line.removeprefix(QUOTE).lstrip() for line in lines)
 
 
 def split_quotes(text: str) -> tuple[str, str]:
-    """What the author wrote, and the lines that quote somebody, without their marks.
-
-    Slack shows a line as a quote that begins with `&gt;`, and all that follows `&gt;&gt;&gt;`. In a code block such
-    lines are code.
-    """
-    written, quoted = list[str](), list[str]()
-    in_code = in_long_quote = False
-    for line in text.split("\n"):
-        begun = line.lstrip()
-        if in_long_quote or (begun.startswith(_QUOTE) and not in_code):
-            in_long_quote = in_long_quote or begun.startswith(_QUOTE * 3)
-            quoted.append(line.lstrip().removeprefix(_QUOTE * 3).removeprefix(_QUOTE).lstrip())
-            continue
-        in_code ^= line.count("```") % 2 == 1
-        written.append(line)
+    """The author's words, and the lines that quote somebody, without their marks."""
+    lines = list(_quoted_lines(text))
+    quoted = [line for line, is_quoted in lines if is_quoted]
+    written = [line for line, is_quoted in lines if not is_quoted]
     return "\n".join(written).strip() if quoted else text, "\n".join(quoted)
 
 
+def with_marked_quotes(text: str) -> str:
+    """A text in which each quoted line has a mark of its own; empty where nothing is quoted, since then the author's
+    words are all there is."""
+    lines = list(_quoted_lines(text))
+    if not any(is_quoted for _, is_quoted in lines):
+        return ""
+    return "\n".join(f"{QUOTE} {line}" if is_quoted else line for line, is_quoted in lines)
+
+
+def leading_quotes(marked: str) -> tuple[str, str]:
+    """Part a text with marked quotes before the author's first word: the quotes before it, and the rest."""
+    lines = marked.split("\n")
+    count = 0
+    while count < len(lines) and (not lines[count].strip() or lines[count].startswith(QUOTE)):
+        count += 1
+    return "\n".join(lines[:count]).strip(), "\n".join(lines[count:])
+
+
+def _quoted_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a decoded text, and whether each quotes somebody; a quoted line without its mark.
+
+    Slack shows a line as a quote that begins with `>`, and all that follows `>>>`. In a code block such lines are code.
+    """
+    in_code = in_long_quote = False
+    for line in text.split("\n"):
+        begun = line.lstrip()
+        if in_long_quote or (begun.startswith(QUOTE) and not in_code):
+            in_long_quote = in_long_quote or begun.startswith(QUOTE * 3)
+            yield begun.removeprefix(QUOTE * 3).removeprefix(QUOTE).lstrip(), True
+            continue
+        in_code ^= line.count("```") % 2 == 1
+        yield line, False
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    """All words of the message itself, quotes among them.
+
+    Slack makes the text of a person's message from its rich text, which is read where the text is missing. An app may
+    say more in its blocks than in its text.
+    """
+    text = decode(string_field(message, "text"))
+    by_app = bool(apps_of(message))
+    blocks = [
+        each for each in objects(message.get("blocks")) if by_app or not text.strip() or each.get("type") != "rich_text"
+    ]
+    return with_blocks(text, blocks, is_fallback=by_app)
+
+
+def _calls(message: Mapping[str, Any], written: str) -> frozenset[str]:
+    rich = [each for each in objects(message.get("blocks")) if each.get("type") == "rich_text"]
+    if not rich:
+        return frozenset(mentions_in(written))
+    return frozenset(user for block in rich for user in called_users(block) if user)
+
+
 def _piece(heading: str, text: str) -> str:
-    return "\n".join([f"[{heading}]", *(f"{_QUOTE} {line}" for line in text.splitlines())])
+    return "\n".join([f"[{heading}]", *(f"{QUOTE} {line}" for line in text.splitlines())])
 
 
 def _is_share(attachment: Mapping[str, Any]) -> bool:
@@ -213,16 +274,49 @@ def _is_share(attachment: Mapping[str, Any]) -> bool:
     return any(attachment.get(mark) for mark in marks)
 
 
+def _is_preview(attachment: Mapping[str, Any]) -> bool:
+    """Whether Slack added an attachment for a link: of another message or of a page."""
+    return not attachment.get("is_share") and (_is_share(attachment) or bool(_address_of(attachment)))
+
+
+def _is_own(attachment: Mapping[str, Any]) -> bool:
+    return not (_is_share(attachment) or _address_of(attachment))
+
+
+def _is_pasted(attachment: Mapping[str, Any]) -> bool:
+    """Whether an attachment is a table that the author pasted: https://github.com/vercel/chat/issues/803."""
+    return any(each.get("type") == "table" for each in objects(attachment.get("blocks")))
+
+
 def _address_of(attachment: Mapping[str, Any]) -> str:
     """The address of the page that an attachment previews; empty for an attachment that an app has made."""
     named = (string_field(attachment, name) for name in ("from_url", "original_url", "app_unfurl_url"))
     return _one_line(next(filter(None, named), ""))
 
 
-def _own_attachments(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The attachments that are part of the message: neither another message nor the preview of a page."""
-    attached = objects(message.get("attachments"))
-    return [item for item in attached if not (_is_share(item) or _address_of(item))]
+def _attached_piece(attachment: Mapping[str, Any]) -> str:
+    """A shared message, or what was attached in a person's name: by their client, or by a program."""
+    if _is_share(attachment):
+        return _piece(_share_heading(attachment), attachment_text(attachment))
+    text = attachment_text(attachment)
+    return _piece("Attachment", text) if text.strip() else ""
+
+
+def _preview_piece(attachment: Mapping[str, Any]) -> str:
+    if _is_share(attachment):
+        return _attached_piece(attachment)
+    return _piece(f"Preview of {_address_of(attachment)}", attachment_text(attachment))
+
+
+def _email_piece(file: Mapping[str, Any]) -> str:
+    """An e-mail that was sent to the channel, whose words are in the file's object."""
+    if string_field(file, "filetype") != "email":
+        return ""
+    senders = (string_field(each, "original") or string_field(each, "address") for each in objects(file.get("from")))
+    by = ", ".join(filter(None, senders)) or "somebody"
+    subject = string_field(file, "subject") or string_field(file, "title")
+    text = string_field(file, "plain_text") or string_field(file, "preview_plain_text")
+    return _piece(f"E-mail by {_one_line(by)}: {_one_line(subject)}", inert(text))
 
 
 def _share_heading(attachment: Mapping[str, Any]) -> str:
@@ -239,25 +333,7 @@ def _share_heading(attachment: Mapping[str, Any]) -> str:
 
 def _one_line(name: str) -> str:
     """A name or an address inside a heading, which nothing in it can end."""
-    return " ".join(name.replace("[", "(").replace("]", ")").split())[:_MAX_HEADING]
-
-
-def _attached_text(attachment: Mapping[str, Any]) -> str:
-    """The words of an attachment. The text of a shared message may be in its blocks alone."""
-    if text := string_field(attachment, "text").strip():
-        return text
-    shared = (item.get("message") for item in objects(attachment.get("message_blocks")))
-    lines = [line for each in shared if isinstance(each, Mapping) for line in _rich_text(each)]
-    return "\n".join(lines) or string_field(attachment, "fallback")
-
-
-def words_of(message: Mapping[str, Any]) -> str:
-    """All words of the message itself, quotes among them: `text`, or the rich text blocks where it is missing or blank.
-    Attachments do not count: Slack adds them afterwards when it unfurls a link, and that is no edit."""
-    text = string_field(message, "text")
-    if text.strip():
-        return text
-    return "\n".join(_rich_text(message))
+    return " ".join(characters(name).replace("[", "(").replace("]", ")").split())[:_MAX_HEADING]
 
 
 def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
@@ -265,7 +341,7 @@ def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
     return tuple(
         FileRef(
             id=string_field(item, "id"),
-            name=string_field(item, "name"),
+            name=characters(string_field(item, "name") or string_field(item, "title")),
             mimetype=string_field(item, "mimetype"),
             size=int_field(item, "size"),
         )
@@ -284,70 +360,6 @@ def app_team_of(message: Mapping[str, Any]) -> str:
     profile = message.get("bot_profile")
     installed = string_field(profile, "team_id") if isinstance(profile, Mapping) else ""
     return installed or string_field(message, "user_team") or string_field(message, "team")
-
-
-def string_field(source: Mapping[str, Any], name: str) -> str:
-    """The field if it is a string, made storable; else nothing."""
-    value = source.get(name)
-    return clean_text(value) if isinstance(value, str) else ""
-
-
-def objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The objects of a JSON array; nothing when it is something else."""
-    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
-
-
-def _rich_text(message: Mapping[str, Any]) -> Iterator[str]:
-    blocks = (block for block in objects(message.get("blocks")) if block.get("type") == "rich_text")
-    return (line for block in blocks for line in _lines(block))
-
-
-def _lines(block: Mapping[str, Any]) -> Iterator[str]:
-    for element in objects(block.get("elements")):
-        match element.get("type"):
-            case "rich_text_list":
-                quote = f"{_QUOTE} " if int_field(element, "border") else ""
-                indent = quote + _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
-                ordered, offset = element.get("style") == "ordered", int_field(element, "offset")
-                for number, item in enumerate(objects(element.get("elements")), start=offset + 1):
-                    yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
-            case "rich_text_quote":
-                yield from (f"{_QUOTE} {line}" for line in _inline(element).splitlines())
-            case "rich_text_preformatted":
-                yield f"```\n{_inline(element)}\n```"
-            case _:
-                yield _inline(element)
-
-
-def _inline(element: Mapping[str, Any]) -> str:
-    pieces = objects(element.get("elements"))
-    return "".join(_PIECES.get(string_field(piece, "type"), _plain)(piece) for piece in pieces)
-
-
-def _plain(piece: Mapping[str, Any]) -> str:
-    return escape(string_field(piece, "text") or string_field(piece, "fallback"))
-
-
-def _link(piece: Mapping[str, Any]) -> str:
-    url, label = string_field(piece, "url"), escape(string_field(piece, "text"))
-    return f"<{url}|{label}>" if label and label != url else f"<{url}>"
-
-
-_PIECES: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "link": _link,
-    "user": lambda piece: f"<@{string_field(piece, 'user_id')}>",
-    "channel": lambda piece: f"<#{string_field(piece, 'channel_id')}>",
-    "usergroup": lambda piece: f"<!subteam^{string_field(piece, 'usergroup_id')}>",
-    "broadcast": lambda piece: f"<!{string_field(piece, 'range')}>",
-    "emoji": lambda piece: f":{string_field(piece, 'name')}:",
-    "color": lambda piece: string_field(piece, "value"),
-}
-
-
-def int_field(source: Mapping[str, Any], name: str) -> int:
-    """The field if it is a whole number from 0 on; else 0."""
-    value = source.get(name)
-    return value if isinstance(value, int) and value >= 0 else 0
 
 
 # ---- Where a long Markdown text is cut into pieces, each of which reads on its own -----------------------------------

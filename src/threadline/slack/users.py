@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from threadline.errors import Permanent, Transient
-from threadline.slack.model import User, UserProfile, refusal_of
+from threadline.slack.model import User, UserProfile, name_with_id, refusal_of
 
 CACHE_SECONDS = 3600.0
 """How long an answer counts. Somebody who becomes a guest is noticed after that."""
@@ -100,6 +100,11 @@ async def current_profile(users: UserDirectory, user_id: str, stored: UserProfil
 def display_name(user: User | None, user_id: str) -> str:
     """The name in one line without a colon, which ends a name before a message; the id when there is no name."""
     return " ".join((user.name if user else "").replace(":", " ").split())[:MAX_NAME] or user_id
+
+
+def known_names(users: Mapping[str, User | None]) -> dict[str, str]:
+    """The names, with the ids, of those users who are known, for mentions in texts: `Ana (U1)`."""
+    return {each: name_with_id(display_name(user, each), each) for each, user in users.items() if user}
 
 
 def time_zone(user: User | None) -> str:

@@ -11,7 +11,8 @@ from threadline.db.engine import Query, Transaction
 from threadline.privacy.redaction import redact
 from threadline.slack.history import RawMessage
 from threadline.slack.model import Thread, clean_text
-from threadline.slack.text import files_of, forwarded_of, mentions_in, text_of, with_forwarded, written_words
+from threadline.slack.mrkdwn import escape
+from threadline.slack.text import files_of, forwarded_of, read_text, text_of, with_forwarded
 from threadline.threads.basis import LostPost
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
@@ -145,7 +146,8 @@ def posted_event(team: str, channel: str, message: RawMessage, parent_user: str)
 def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
     """`before` is the message as it is stored: the rules ignore a change that left its words alone."""
     version = str(message["edited"]["ts"])
-    previous: dict[str, Any] = {"text": with_forwarded(before.message_text, before.forwarded), "ts": before.slack_ts}
+    said = escape(with_forwarded(before.message_text, before.forwarded))
+    previous: dict[str, Any] = {"text": said, "ts": before.slack_ts}
     previous["files"] = list(before.files)
     told = {"ts": version, "message": _with_parent(message, parent_user), "previous_message": previous}
     event = _event(team, channel, {"subtype": "message_changed", **told})
@@ -180,7 +182,7 @@ def may_speak(message: RawMessage, allowed_apps: Collection[str]) -> bool:
 
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
-    return user in mentions_in(written_words(message))
+    return user in read_text(message).calls
 
 
 def _with_parent(message: RawMessage, parent_user: str) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class IncomingMessage:
     put on; `version` is the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it mentions
     the bot, or stands in a direct message. `root_author_id`: there, who wrote the thread's root, unless it was an app
     or the event does not say. `text` is what the author wrote. `forwarded` is what they forward or quote, see
-    `slack.text.forwarded_of`: models and people are shown it as forwarded, and no rule reads it. `as_written` has the
-    author's words with their quotes where they were written, see `slack.quoting`; empty where nothing is quoted.
+    `slack.text.MessageText`: models and people are shown it as forwarded, and no rule reads it. `as_written` has the
+    author's words with their quotes where they were written; empty where nothing is quoted.
     `files_removed`: it is an edit, and the message shows a file no more that it showed before. Without it an edit that
     names no files leaves them alone.
     """

@@ -14,6 +14,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, QueueSettings, SlackSettings
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
+from threadline.slack.model import BOT_NAME
 from threadline.slack.users import UserDirectory
 from threadline.threads.activity import repeating
 from threadline.threads.authors import AuthorPolicy
@@ -38,6 +39,7 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
         summaries_channel=channels.summaries_channel,
         escalation_channel=channels.escalation_channel,
         bot_user_id=identity.user_id,
+        bot_name=identity.name or BOT_NAME,
         bot_id=identity.bot_id,
         team=identity.team_id,
         enterprise=identity.enterprise_id,

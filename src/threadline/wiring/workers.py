@@ -85,7 +85,7 @@ from threadline.settings import (
 from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.history import History
-from threadline.slack.model import User, name_with_id
+from threadline.slack.model import BOT_NAME, User, name_with_id
 from threadline.slack.store import UserStore
 from threadline.slack.user_groups import UserGroups
 from threadline.slack.users import UserDirectory
@@ -295,7 +295,7 @@ async def open_core(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[Cor
         database,
         deps.history,
         deps.router.handle,
-        thread_sources(bot_user, channels.allowed_apps),
+        thread_sources(bot_user, channels.allowed_apps, deps.identity.name or BOT_NAME),
         channels.of_cases,
         team=deps.case_channels.team,
         bot_user_id=bot_user,
@@ -478,10 +478,12 @@ async def prune_all(database: Database, prunes: Sequence[Prune], now: float) -> 
     return counts
 
 
-def thread_sources(bot_user_id: str, allowed_apps: Collection[str] = ()) -> tuple[ThreadSource, ...]:
+def thread_sources(
+    bot_user_id: str, allowed_apps: Collection[str] = (), bot_name: str = BOT_NAME
+) -> tuple[ThreadSource, ...]:
     """Every kind of thread that the catch-up compares. The first of a scope has the threads that nobody owns yet.
     `allowed_apps`: ids of bots and apps whose messages count."""
-    return CaseThreads(), ConversationThreads(bot_user_id, allowed_apps), HandoverThreads()
+    return CaseThreads(), ConversationThreads(bot_user_id, allowed_apps, bot_name), HandoverThreads()
 
 
 async def _restore_window(database: Database, temporal_id: str) -> RestoreWindow | None:

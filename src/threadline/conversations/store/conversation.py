@@ -56,7 +56,7 @@ FROM changed c CROSS JOIN LATERAL (
                  WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
                  ORDER BY t.turn LIMIT 20) AS unposted_turns
     FROM (SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
-                 bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
+                 bool_or(m.message_text !~ '<@[UW][A-Z0-9_]+[|>]') AS calls_nobody
           FROM conversation_messages m
           WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)) o
 ) u

@@ -30,7 +30,7 @@ from threadline.decisions.store import DecisionStore
 from threadline.handovers.store import HandoverStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import FileRef, Thread
-from threadline.slack.text import with_forwarded
+from threadline.slack.text import mentions_in, with_forwarded
 from threadline.threads.message_table import MessageTable, StoredMessage, distinct, seconds
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
@@ -52,7 +52,7 @@ WHERE t.at < excluded.at
 _BATCH = f"""
 SELECT m.message_id, m.channel AS said_in, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
        m.message_type = 'message' AND NOT m.addressed
-       AND (position('<@' IN m.message_text) > 0 OR CAST(:several AS boolean)) AS not_addressed,
+       AND (m.message_text ~ '<@[UW][A-Z0-9_]+[|>]' OR CAST(:several AS boolean)) AS not_addressed,
        m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER} AS unjudged,
        EXISTS (SELECT FROM handovers h
                WHERE h.conversation_id = :id AND h.closed_at IS NULL AND h.taken_by <> '') AS with_person
@@ -479,7 +479,7 @@ class MessageStore(Store):
 
         def answers(each: IncomingMessage) -> bool:
             question = asked.get(each.sender_id)
-            return question is not None and "<@" not in each.text and seconds(each.ts) > question.said_at
+            return question is not None and not mentions_in(each.text) and seconds(each.ts) > question.said_at
 
         return [replace(each, addressed=True) if each in unsure and answers(each) else each for each in messages]
 

@@ -60,7 +60,7 @@ WITH mine AS (
     SELECT * FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
 )
 SELECT m.message_text, m.forwarded FROM mine m
-WHERE m.redacted_at IS NULL AND (m.addressed OR position('<@' IN m.message_text) = 0 AND m.sender_id IN (
+WHERE m.redacted_at IS NULL AND (m.addressed OR m.message_text !~ '<@[UW][A-Z0-9_]+[|>]' AND m.sender_id IN (
     SELECT sender_id FROM mine WHERE addressed
     UNION ALL
     SELECT sender_id FROM mine WHERE step = 1 AND NOT EXISTS (SELECT FROM mine WHERE addressed)))
