@@ -17,6 +17,7 @@ from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HANDOVER, TAKE, UNDO, WRITTEN, Handover, handover_workflow_id, reply_value
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import FileRef, Thread
+from threadline.slack.mrkdwn import escape
 from threadline.slack.text import read_text
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import ForwardedReply
@@ -273,6 +274,13 @@ async def test_files_are_named_to_the_asker_with_a_reply_alone(taken: HandoverSc
         new = taken.whole()[len(before) :]
         assert bool(new) is sent
         assert all("contract.pdf" in each for each in new)
+
+
+async def test_links_and_marks_of_a_reply_reach_the_asker_and_names_call_nobody(taken: HandoverScene) -> None:
+    written = "reply: *Wait* for <https://ci.example/run/6|run 6>, <@U0NOBODY> in <#C1|general> knows: a &lt; b"
+    await arrives(taken, replace(remark(taken, ""), text=read_text({"text": written}).text))
+    shown = "**Wait** for [run 6](https://ci.example/run/6), @U0NOBODY in #general knows: a < b"
+    assert answers(taken) == [f"<@{PERSON}> answers\n{escape(shown)}"]
 
 
 async def test_quotes_of_a_reply_stand_where_they_were_written(taken: HandoverScene) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.slack.formatting import escape_all, escape_mentions
-from threadline.slack.mrkdwn import WORD_JOINER, decode, escape
+from threadline.slack.mrkdwn import WORD_JOINER, decode, escape, to_markdown
 from threadline.slack.names import plain_tokens
 from threadline.slack.text import mentions_in
 
@@ -108,3 +108,31 @@ def test_tokens_become_names(text: str, shown: str) -> None:
 
 def test_kept_mentions_stay_live() -> None:
     assert plain_tokens("<@U1> <@U2>", {"U1": "Ana"}, kept={"U1"}) == "<@U1> @U2"
+
+
+MARKDOWN: list[tuple[str, str]] = [
+    ("*bold* _italic_ ~struck~", "**bold** _italic_ ~~struck~~"),
+    ("*two words*, and *more*", "**two words**, and **more**"),
+    ("2*3*4 and a * b * c", "2*3*4 and a * b * c"),
+    ("**already**", "**already**"),
+    ("snake_case ~/bin", "snake_case ~/bin"),
+    ("`*not bold*` *bold*", "`*not bold*` **bold**"),
+    ("[the *page*](https://e.org/a*b*c)", "[the **page**](https://e.org/a*b*c)"),
+    ("see ```a\nb``` there", "see \n```\na\nb\n```\n there"),
+    ("```\n*x*\n```", "```\n*x*\n```"),
+    ("# not a heading\n#42 is broken", "\\# not a heading\n#42 is broken"),
+    ("a title\n---\nwords", "a title\n\\---\nwords"),
+    ("> quoted *bold*", "> quoted **bold**"),
+    ("• one\n• two", "• one\n• two"),
+]
+
+
+@pytest.mark.parametrize(("text", "markdown"), MARKDOWN)
+def test_words_of_people_read_the_same_as_markdown(text: str, markdown: str) -> None:
+    assert to_markdown(text) == markdown
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("piece", ["*a", "~a", "`a", "# ", "```", "* ", "-"])
+def test_40000_characters_become_markdown_in_time(piece: str) -> None:
+    to_markdown(piece * (40_000 // len(piece)))

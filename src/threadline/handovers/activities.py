@@ -126,7 +126,7 @@ class LiveHandoverActivities(HandoverActivities):
 
     @property
     def replies(self) -> HandoverReplies:
-        return HandoverReplies(self.database, self.posts, self.settings.hold)
+        return HandoverReplies(self.database, self.posts, self.authors, self.settings.hold)
 
     # -- The card and its buttons ----------------------------------------------------------------------------------
 
@@ -381,7 +381,8 @@ class LiveHandoverActivities(HandoverActivities):
     async def _show_message(
         self, handover: Handover, said: HandoverMessage, parts: Sequence[str], unshown: Sequence[UnshownFile]
     ) -> None:
-        text = blocks.DELETED if said.deleted else blocks.with_unshown(said.text, unshown)
+        words = await self.authors.words_to_relay(said.text)
+        text = blocks.DELETED if said.deleted else blocks.with_unshown(words, unshown)
         rendered = formatting.notice(text, mentions=(said.user_id,), headline="wrote")
         about = (said.ts,)
         await self.posts.reword(handover.ref, _said(said), handover.card, rendered, parts, blocks.DELETED, about)

@@ -123,10 +123,10 @@ def card(
     return Rendered(fallback_text("Somebody needs a person", f"{question}\n{reason}", called), tuple(blocks))
 
 
-def preview(handover: Handover, answer: HandoverAnswer, hold: float) -> Rendered:
+def preview(handover: Handover, answer: HandoverAnswer, words: str, hold: float) -> Rendered:
     """A reply under the card, as the asker gets it, with how it stands and, while it is held, a button to undo it. Of a
-    long one the first part is shown."""
-    text = DELETED if answer.deleted else with_files(answer.words(handover.user_id).text or answer.text, answer.files)
+    long one the first part is shown. `words`: of the reply, as Markdown."""
+    text = DELETED if answer.deleted else with_files(words, answer.files)
     parts = formatting.notice(text)
     heading = f"{mention(answer.user_id)} replies to {mention(handover.user_id)}:"
     state = _reply_state(handover, answer, hold)

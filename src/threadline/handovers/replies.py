@@ -25,16 +25,18 @@ from threadline.models.model import Message, Role
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import FileRef
+from threadline.threads.authors import AuthorPolicy
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class HandoverReplies:
-    """`hold`: seconds for which a reply can be undone."""
+    """`authors` names people whom a reply mentions. `hold`: seconds for which a reply can be undone."""
 
     database: Database
     posts: HandoverPosts
+    authors: AuthorPolicy
     hold: float = HOLD
 
     async def show(self, handover: Handover, message_id: str, event_id: str = "") -> None:
@@ -118,7 +120,7 @@ class HandoverReplies:
     async def _post(self, handover: Handover, answer: HandoverAnswer) -> None:
         """Post a reply in the asker's thread, then its files. What an earlier try has posted reads as it does now."""
         ref, what = handover.ref, f"answer:{answer.message_id}"
-        rendered = _rendered(handover, answer)
+        rendered = await self._render(handover, answer)
         parts = await self.posts.parts(ref, what)
         await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
         await self._note_down(handover, answer)  # before the files, which may take long
@@ -127,7 +129,8 @@ class HandoverReplies:
 
     async def _note_down(self, handover: Handover, answer: HandoverAnswer) -> None:
         """Have the agent read later what a person has answered in its place."""
-        ref, key, note = handover.ref, _transcript_key(answer.message_id), _note(handover, answer)
+        ref, key = handover.ref, _transcript_key(answer.message_id)
+        note = await self._note(handover, answer)
         async with self.database.begin() as tx:
             snapshot = await ConversationStore(tx).snapshot(ref.thread)
             if snapshot.exists:
@@ -142,7 +145,7 @@ class HandoverReplies:
         unshown = await self.posts.files.show(self._attachments(handover, answer))
         if not unshown:
             return
-        rendered = _rendered(handover, answer, unshown)
+        rendered = await self._render(handover, answer, unshown)
         try:
             parts = await self.posts.parts(ref, what)
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
@@ -165,7 +168,8 @@ class HandoverReplies:
         """Show a reply under the card as it reads and stands now. Where Slack refuses that, the reply goes on: its
         author has asked for it."""
         ref, what = handover.ref, f"preview:{answer.message_id}"
-        rendered = blocks.preview(handover, answer, self.hold)
+        words = await self.authors.words_to_relay(answer.words(handover.user_id).text or answer.text)
+        rendered = blocks.preview(handover, answer, words, self.hold)
         try:
             parts = await self.posts.parts(ref, what)
             if not parts and answer.state in (ReplyState.HELD, ReplyState.SENT):
@@ -187,13 +191,13 @@ class HandoverReplies:
             await self.posts.files.remove_missing(self._attachments(handover, answer))
             await self._report(handover, answer, f"unmarked:{event_id}", blocks.NOT_MARKED)
             return False
+        note = await self._note(handover, answer)
         async with self.database.begin() as tx:  # first: the agent reads no old words, also if Slack refuses the change
-            note = _note(handover, answer)
             await TranscriptStore(tx).rewrite(ref.thread, _transcript_key(answer.message_id), note)
         parts = await self.posts.parts(ref, what)
         try:
             await self.posts.files.remove_missing(self._attachments(handover, answer))
-            rendered = _rendered(handover, answer)
+            rendered = await self._render(handover, answer)
             await self.posts.reword(ref, what, ref.thread, rendered, parts, blocks.REMOVED, (answer.ts,))
             await self._show_files(handover, answer)
         except InternalError:
@@ -238,26 +242,28 @@ class HandoverReplies:
         async with self.database.begin() as tx:
             return await HandoverAnswerStore(tx).get(ref, message_id)
 
+    async def _words(self, handover: Handover, answer: HandoverAnswer) -> str:
+        """The words of a reply, which may consist of files alone; of one whose author has taken everything out, a
+        mark."""
+        text = answer.words(handover.user_id).text
+        if not text:
+            return "" if answer.files else blocks.REMOVED
+        return await self.authors.words_to_relay(text)
+
+    async def _render(
+        self, handover: Handover, answer: HandoverAnswer, unshown: Sequence[UnshownFile] = ()
+    ) -> tuple[Rendered, ...]:
+        """A reply as the asker reads it."""
+        text = await self._words(handover, answer)
+        shown = blocks.DELETED if answer.deleted else blocks.with_unshown(text, unshown)
+        return formatting.notice(shown, mentions=(answer.user_id,), headline=blocks.ANSWERS)
+
+    async def _note(self, handover: Handover, answer: HandoverAnswer) -> str:
+        """A reply as the agent reads it."""
+        text = await self._words(handover, answer)
+        said = blocks.DELETED if answer.deleted else blocks.with_files(text, answer.files)
+        return f"{answer.user_id}, a person of the team, answered: {said}"
+
 
 def _transcript_key(message_id: str) -> str:
     return f"h:{message_id}"
-
-
-def _text(handover: Handover, answer: HandoverAnswer) -> str:
-    """The words of a reply, which may consist of files alone; of one whose author has taken everything out, a mark."""
-    text = answer.words(handover.user_id).text
-    return text if text or answer.files else blocks.REMOVED
-
-
-def _rendered(handover: Handover, answer: HandoverAnswer, unshown: Sequence[UnshownFile] = ()) -> tuple[Rendered, ...]:
-    """A reply as the asker reads it."""
-    text = _text(handover, answer)
-    shown = blocks.DELETED if answer.deleted else blocks.with_unshown(text, unshown)
-    return formatting.notice(shown, mentions=(answer.user_id,), headline=blocks.ANSWERS)
-
-
-def _note(handover: Handover, answer: HandoverAnswer) -> str:
-    """A reply as the agent reads it."""
-    text = _text(handover, answer)
-    said = blocks.DELETED if answer.deleted else blocks.with_files(text, answer.files)
-    return f"{answer.user_id}, a person of the team, answered: {said}"

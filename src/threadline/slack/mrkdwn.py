@@ -25,6 +25,9 @@ _CODE = re.compile(r"```(?:(?!```).)+```|`[^`\n]+`", re.DOTALL)
 _LIVE = re.compile(r"@[UW][A-Z0-9_]+|#[CDG][A-Z0-9_]+|!\w.*")
 _DATE = re.compile(r"!date\^.*")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
+_BOLD = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]*[^\s*])\*(?![\w*])")
+_STRIKE = re.compile(r"(?<![\w~])~(?=[^\s~])([^~\n]*[^\s~])~(?![\w~])")
+_BLOCK_MARK = re.compile(r"^([ ]{0,3})(#{1,6}[ ]|(?:-{3,}|={3,}|\+)[ ]*$)", re.MULTILINE)
 _SCHEMES = ("mailto:", "tel:")
 
 
@@ -46,6 +49,34 @@ def split_code(text: str) -> Iterator[tuple[str, bool]]:
         yield code[0], True
         done = code.end()
     yield text[done:], False
+
+
+def to_markdown(text: str) -> str:
+    """A decoded text of a person as Markdown, where it is shown in another place.
+
+    `*bold*` would be italic there, and `~struck~` or a fence within a line nothing; a line that begins with `#` would
+    be a heading.
+    """
+    parts = list[str]()
+    for part, is_code in split_code(text):
+        if not is_code:
+            parts.append(_marks_as_markdown(part))
+        elif part.startswith("```"):
+            parts.append(_fence(part, is_begun=bool(parts and parts[-1] and not parts[-1].endswith("\n"))))
+        else:
+            parts.append(part)
+    return "".join(parts).strip("\n")
+
+
+def _marks_as_markdown(text: str) -> str:
+    struck = _STRIKE.sub(r"~~\1~~", _BOLD.sub(r"**\1**", text))
+    return _BLOCK_MARK.sub(r"\1\\\2", struck)
+
+
+def _fence(code: str, *, is_begun: bool) -> str:
+    body = code.removeprefix("```").removesuffix("```").strip("\n")
+    before = "\n" if is_begun else ""
+    return f"{before}```\n{body}\n```\n"
 
 
 def inert(text: str) -> str:

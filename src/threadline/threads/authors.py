@@ -11,8 +11,10 @@ import structlog
 from threadline.errors import Permanent, Transient
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
-from threadline.slack.text import app_team_of, without_headings
-from threadline.slack.users import UserDirectory
+from threadline.slack.mrkdwn import to_markdown
+from threadline.slack.names import plain_tokens
+from threadline.slack.text import app_team_of, mentions_in, without_headings
+from threadline.slack.users import UserDirectory, display_name
 from threadline.threads.model import IncomingMessage, MessageKind
 
 LOOKUP_TIMEOUT = 1.0
@@ -22,6 +24,8 @@ _MAX_LOOKUPS = 5
 
 MAX_PRIOR_MESSAGES = 50
 """Messages from before the bot was called: the root and the last ones."""
+_MAX_NAMED = 20
+"""Users of one message whose mentions become names."""
 _MAX_READ = 2_000
 """Messages that are read of a thread in which the bot was called that late."""
 _SPOKEN = frozenset({"", "bot_message", "file_share", "thread_broadcast", "me_message"})
@@ -106,6 +110,12 @@ class AuthorPolicy:
         if not user_id:
             return True
         return self._refusal_of(await self._users.get(user_id), thread.team, thread.channel) is None
+
+    async def words_to_relay(self, text: str) -> str:
+        """A person's words as Markdown for another thread, in which the users whom they mention are names."""
+        users = {each: await self._users.get_known(each) for each in sorted(mentions_in(text))[:_MAX_NAMED]}
+        names = {each: display_name(user, each) for each, user in users.items()}
+        return to_markdown(plain_tokens(text, names))
 
     async def filter_messages(
         self, thread: Thread, messages: Sequence[RawMessage]

@@ -1,12 +1,15 @@
 """The events that Slack sends, as pure payloads, and the texts in them; https://docs.slack.dev/reference/events."""
 
 import re
+from itertools import groupby
 from typing import Any
 
 from threadline_devstack.slack.identity import APP_ID, BOT_USER, TEAM
 from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage, SandboxUser
 
 _TOKEN = re.compile(r"<([^<>\s][^<>]*)>")
+_CODE_BLOCK = re.compile(r"```(.+?)```", re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def posted(place: SandboxChannel, message: SandboxMessage) -> Json:
@@ -133,20 +136,54 @@ def mentions(text: str, user: str) -> bool:
 
 
 def rich_text(text: str, block_id: str) -> list[dict[str, Any]]:
-    """The blocks that Slack's composer makes of `text`; https://docs.slack.dev/reference/block-kit/blocks/rich-text-block."""
+    """The blocks that Slack's composer makes of `text`: code blocks, quotes, and sections with code in a line.
+
+    https://docs.slack.dev/reference/block-kit/blocks/rich-text-block
+    """
     elements: list[dict[str, Any]] = []
+    position = 0
+    for code in _CODE_BLOCK.finditer(text):
+        elements += _lines(text[position : code.start()].removesuffix("\n"))
+        elements.append({"type": "rich_text_preformatted", "elements": _pieces(code[1].strip("\n"))})
+        position = code.end()
+        if text[position : position + 1] == "\n":
+            position += 1
+    elements += _lines(text[position:])
+    return [{"type": "rich_text", "block_id": block_id, "elements": elements}] if elements else []
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    """Sections and quotes, in order; `text` is outside of code blocks."""
+    elements: list[dict[str, Any]] = []
+    for is_quote, lines in groupby(text.split("\n") if text else [], lambda line: line.startswith("&gt;")):
+        shown = [re.sub(r"^&gt; ?", "", line) if is_quote else line for line in lines]
+        kind = "rich_text_quote" if is_quote else "rich_text_section"
+        if pieces := _styled("\n".join(shown)):
+            elements.append({"type": kind, "elements": pieces})
+    return elements
+
+
+def _styled(text: str) -> list[dict[str, Any]]:
+    pieces: list[dict[str, Any]] = []
+    position = 0
+    for code in _CODE.finditer(text):
+        pieces += _pieces(text[position : code.start()])
+        pieces += [piece | {"style": {"code": True}} for piece in _pieces(code[1])]
+        position = code.end()
+    return pieces + _pieces(text[position:])
+
+
+def _pieces(text: str) -> list[dict[str, Any]]:
+    pieces: list[dict[str, Any]] = []
     position = 0
     for match in _TOKEN.finditer(text):
         if match.start() > position:
-            elements.append({"type": "text", "text": unescape(text[position : match.start()])})
-        elements.append(_element(match.group(1)))
+            pieces.append({"type": "text", "text": unescape(text[position : match.start()])})
+        pieces.append(_element(match.group(1)))
         position = match.end()
     if position < len(text):
-        elements.append({"type": "text", "text": unescape(text[position:])})
-    if not elements:
-        return []
-    section = {"type": "rich_text_section", "elements": elements}
-    return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
+        pieces.append({"type": "text", "text": unescape(text[position:])})
+    return pieces
 
 
 def unescape(text: str) -> str:
