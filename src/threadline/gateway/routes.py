@@ -18,7 +18,7 @@ class IgnoreReason(StrEnum):
 
     NOT_A_MESSAGE = "not_a_message"
     MENTION = "mention"
-    """`app_mention`. In a channel that the bot is in, the message comes too, with its files, which a mention lacks."""
+    """`app_mention`: a hint, by which `gateway.mentions` fetches the message if that does not come by itself."""
     REACTION = "reaction"
     """Neither a stop sign nor a thumb on what the bot has said, or on a message of a case."""
     OWN_MESSAGE = "own_message"

@@ -26,7 +26,9 @@ from threadline import http_server
 from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.interactions import BLOCK_ACTIONS, VIEW_SUBMISSION
+from threadline.gateway.mentions import MentionHints
 from threadline.gateway.router import EventRouter, NotAccepted
+from threadline.gateway.routes import IgnoreReason
 from threadline.http_server import BrokenBody, Probe, RareLog
 from threadline.slack.fields import string_field
 from threadline.threads.activity import until_stopped
@@ -67,8 +69,8 @@ class GatewayConfig:
 
 
 class GatewayServer:
-    """Receives Slack's events and hands them to the router. `slack` opens the socket, `/readyz` asks the `probes`, and
-    `catch_up` is told of each connection to Slack, and of what Temporal accepts."""
+    """Receives Slack's events and hands them to the router. `slack` opens the socket, `/readyz` asks the `probes`,
+    `catch_up` is told of each connection to Slack and of what Temporal accepts, and `mentions` of mentions."""
 
     def __init__(
         self,
@@ -77,12 +79,14 @@ class GatewayServer:
         slack: AsyncWebClient,
         probes: Mapping[str, Probe],
         catch_up: CatchUpRequester,
+        mentions: MentionHints | None = None,
     ) -> None:
         self._config = config
         self._slack = slack
         self._probes = probes
         self._catch_up = catch_up
-        self._events = InFlightEvents(router, catch_up)
+        self._mentions = mentions
+        self._events = InFlightEvents(router, catch_up, mentions)
         self._unsigned = RareLog("signatures_refused", _UNSIGNED_HINT)
         self._broken = RareLog("requests_broken", "Nothing, unless Slack's own requests are among them.")
         self._socket: SocketModeConnection | None = None
@@ -96,6 +100,8 @@ class GatewayServer:
             raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or SLACK_APP_TOKEN instead")
         async with AsyncExitStack() as opened:
             opened.push_async_callback(self._catch_up.close)
+            if self._mentions:
+                opened.push_async_callback(self._mentions.close)
             opened.callback(self._unsigned.close)
             app = web.Application(client_max_size=MAX_BODY)
             app.add_routes([web.get("/healthz", http_server.healthz), web.get("/readyz", self._readyz)])
@@ -149,11 +155,12 @@ class GatewayServer:
 
 class InFlightEvents:
     """Hands events to the router until it is drained, counts what becomes of them, and knows how many are in flight.
-    `catch_up` is told whether Temporal accepts them."""
+    `catch_up` is told whether Temporal accepts them, and `mentions` of mentions."""
 
-    def __init__(self, router: EventRouter, catch_up: CatchUpRequester) -> None:
+    def __init__(self, router: EventRouter, catch_up: CatchUpRequester, mentions: MentionHints | None = None) -> None:
         self._router = router
         self._catch_up = catch_up
+        self._mentions = mentions
         self._landed = asyncio.Event()
         self._landed.set()
         self.in_flight = 0
@@ -183,6 +190,8 @@ class InFlightEvents:
             _log.error("event_not_accepted", reason=str(refused), error=repr(refused.__cause__))
             return HTTPStatus.INTERNAL_SERVER_ERROR
         self.counts[handled.outcome] += 1
+        if handled.outcome == IgnoreReason.MENTION and self._mentions:
+            self._mentions.accept(body)
         if handled.signalled:  # an ignored event does not tell whether Temporal answers
             self._catch_up.on_accepted()
         _log.debug("event_handled", outcome=handled.outcome)

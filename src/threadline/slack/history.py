@@ -75,12 +75,16 @@ class History:
         return [str(channel["id"]) async for page in found for channel in page.get("channels") or ()]
 
     async def exists(self, channel: str, ts: str) -> bool:
-        """Whether a message is there, in whichever thread: Slack finds a reply by its own timestamp."""
+        """Whether a message is there, in whichever thread."""
+        return await self.message(channel, ts) is not None
+
+    async def message(self, channel: str, ts: str) -> RawMessage | None:
+        """A message in whichever thread, since Slack finds a reply by its own timestamp; None when it is gone."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=ts)
         await self._limiter.acquire()
         page = await fetch_page(fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=2)
-        found = page.get("messages") or ()
-        return any(message.get("ts") == ts and message.get("subtype") != "tombstone" for message in found)
+        found = (each for each in page.get("messages") or () if each.get("ts") == ts)
+        return next((each for each in found if each.get("subtype") != "tombstone"), None)
 
     async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""

@@ -9,11 +9,13 @@ from threadline import telemetry
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
+from threadline.gateway.mentions import MentionHints
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, QueueSettings, SlackSettings
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
+from threadline.slack.history import History
 from threadline.slack.model import BOT_NAME
 from threadline.slack.users import UserDirectory
 from threadline.threads.activity import repeating
@@ -83,8 +85,9 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             faults = InstallationFaults(database, Outbox(calls, database), channels.admin)
             has_worker = partial(is_served, temporal)
             watch = QueueWatch(CORE_QUEUE, has_worker, faults, queues.worker_patience, _START_CORE)
+            mentions = MentionHints(identity.team_id, History(calls), threads, router.handle)
             async with repeating(watch.look, LOOK_EVERY):
-                await GatewayServer(config, router, client, probes, requester).run(stop)
+                await GatewayServer(config, router, client, probes, requester, mentions).run(stop)
     finally:
         await telemetry.flush_callbacks()
 

@@ -85,6 +85,16 @@ def mention_twin(event: Json) -> Json | None:
     return {"type": "app_mention", "channel": event["channel"], "event_ts": event["event_ts"]} | twin
 
 
+def inviting_mention(place: SandboxChannel, moment: str) -> Json | None:
+    """The `app_mention` of the newest message that mentions the bot, which Slack sends alone once the bot was invited
+    by that mention."""
+    for message in reversed(place.messages.values()):
+        event = posted(place, message) | {"event_ts": moment}
+        if twin := mention_twin(event):
+            return twin
+    return None
+
+
 def author(event: Json) -> str:
     """Who did it, where the event says so."""
     if event.get("subtype") == "message_changed":

@@ -132,6 +132,8 @@ class SlackWorkspace:
             place.members.append(user)
             self._keep(channels=[place])
             self._say_membership(place, user, "member_joined_channel", "channel_join", "joined")
+            if user == BOT_USER and (mention := events.inviting_mention(place, self._moment())):
+                self._publish(mention)
         return place
 
     def leave(self, channel: str, user: str) -> SandboxChannel:
