@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from tests.devstack.conftest import SlackServer
 from tests.support.faulty_sandboxes import FaultySlack
+from threadline.slack.text import read_text
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER, REPORTS
 
 
@@ -51,6 +52,17 @@ async def test_people_write_edit_react_and_delete(browser: aiohttp.ClientSession
     [message] = (await channel(browser, REPORTS))["messages"]
     assert (message["text"], message["files"][0]["size"]) == ("a bug", 5)
     assert message["reactions"] == [{"name": "eyes", "users": [BYSTANDER], "count": 1}]
+
+
+async def test_pasted_cells_are_an_attached_table_as_in_slacks_client(browser: aiohttp.ClientSession) -> None:
+    text = "which is cheaper?\nTea\t3 &amp; more\nMilk\t2\nanswer soon"
+    sent = await act(browser, "messages", channel=REPORTS, user=REPORTER, text=text)
+    message = (await channel(browser, REPORTS))["messages"][-1]
+    assert (message["ts"], message["text"]) == (sent["ts"], "which is cheaper?\nanswer soon")
+    [attachment] = message["attachments"]
+    rows = attachment["blocks"][0]["rows"]
+    assert [[cell["text"] for cell in row] for row in rows] == [["Tea", "3 & more"], ["Milk", "2"]]
+    assert read_text(message).forwarded == "[Attachment]\n> | Tea | 3 & more |\n> |---|---|\n> | Milk | 2 |"
 
 
 async def test_nobody_edits_what_another_wrote(browser: aiohttp.ClientSession) -> None:

@@ -41,6 +41,26 @@ def shared(message: SandboxMessage, place: SandboxChannel, author: SandboxUser, 
     }
 
 
+def pasted_tables(text: str) -> tuple[str, list[Json]]:
+    """What Slack's client makes of cells that are pasted into a message: a table that is attached. It is in neither the
+    text nor the blocks: https://github.com/vercel/chat/issues/803.
+
+    Returns:
+        The other lines, and the attachments.
+    """
+    said: list[str] = []
+    attachments: list[Json] = []
+    for is_table, lines in groupby(text.split("\n"), lambda line: "\t" in line):
+        rows = list(lines)
+        if not is_table or len(rows) == 1:
+            said += rows
+            continue
+        cells = [[{"type": "raw_text", "text": unescape(cell)} for cell in row.split("\t")] for row in rows]
+        blocks = [{"type": "table", "block_id": f"table{len(attachments) + 1}", "rows": cells}]
+        attachments.append({"id": len(attachments) + 1, "blocks": blocks, "fallback": "[no preview available]"})
+    return "\n".join(said).strip("\n"), attachments
+
+
 def changed(place: SandboxChannel, message: SandboxMessage, before: SandboxMessage, moment: str) -> Json:
     """`message_changed`: for an edit, a preview that Slack adds, and a deleted root whose replies remain."""
     both = {"message": message.as_slack(), "previous_message": before.as_slack()}

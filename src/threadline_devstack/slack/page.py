@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from threadline_devstack.slack import events
 from threadline_devstack.slack.faults import DOWNLOAD, SlackFaults
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER
 from threadline_devstack.slack.model import Json, SlackRefusal
@@ -134,9 +135,10 @@ class Page:
         broadcast: bool = False,
         files: Sequence[str] = (),
     ) -> Json:
-        """`files`: their ids."""
-        more: Json = {"thread_ts": thread_ts, "broadcast": broadcast, "files": files}
-        return {"ts": self._workspace.post(channel, user, text, **more).ts}
+        """`files`: their ids. Cells that were pasted from a spreadsheet become an attached table."""
+        said, tables = events.pasted_tables(text)
+        more: Json = {"thread_ts": thread_ts, "broadcast": broadcast, "files": files, "attachments": tables}
+        return {"ts": self._workspace.post(channel, user, said, **more).ts}
 
     def _edit(self, channel: str, ts: str, text: str, user: str) -> None:
         self._workspace.edit(channel, ts, text, by=user)

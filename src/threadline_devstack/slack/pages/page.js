@@ -191,6 +191,10 @@ function content(channel, message) {
   };
   const own = !message.bot_id && message.blocks?.every((block) => block.type === "rich_text");
   const nodes = message.blocks?.length && !own ? message.blocks.map((block) => renderBlock(block, names, click)) : [markup(message.text, names)];
+  for (const attachment of message.attachments ?? []) {
+    if (attachment.blocks) nodes.push(...attachment.blocks.map((block) => renderBlock(block, names, click)));
+    else nodes.push(element("blockquote", {}, markup(attachment.text ?? attachment.fallback ?? "", names)));
+  }
   if (message.edited) nodes.push(element("span", { class: "faint" }, "(edited)"));
   const files = (message.files ?? []).map((file) => {
     if (file.mode === "tombstone") return element("span", { class: "faint" }, "This file was deleted.");
