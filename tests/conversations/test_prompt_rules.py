@@ -110,10 +110,10 @@ def test_call_of_a_stopped_turn_is_not_sent_without_its_result() -> None:
 
 
 def test_oldest_of_21_messages_are_summarised() -> None:
-    fits, long = past(numbered(18)), past(numbered(20))
+    fits, long = past(numbered(19)), past(numbered(20))
     assert choose_window(fits, [person("new")], ContextBudget()).kept == fits.messages
     cut = choose_window(long, [person("new")], ContextBudget())
-    assert (len(cut.older), len(cut.kept), cut.since) == (3, 17, 4)
+    assert (len(cut.older), len(cut.kept), cut.since) == (2, 18, 3)
     assert cut.older + cut.kept == long.messages
 
 

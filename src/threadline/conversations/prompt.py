@@ -170,10 +170,10 @@ def choose_window(past: Transcript, fresh: Sequence[Message], budget: ContextBud
     """Decide what of the past is sent as it is: as many of the latest messages as there is room for.
 
     Nothing is cut from a past that fits. A cut never comes between a call and its result. `past`: without the notes of
-    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it,
-    a note and a summary included.
+    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it, a
+    summary included. The turn's note counts in the tokens, and is no message of the conversation.
     """
-    room = budget.messages - len(fresh) - 1 - bool(past.summary)
+    room = budget.messages - len(fresh) - bool(past.summary)
     left = budget.tokens - sum(map(estimate_tokens, fresh)) - NOTE_TOKENS - (SUMMARY_TOKENS if past.summary else 0)
     if len(past.messages) <= room and sum(estimate_tokens(each.message) for each in past.messages) <= left:
         return Window((), past.messages)
