@@ -37,8 +37,10 @@ from threadline_devstack.slack.model import SandboxMessage, SandboxUser, SlackRe
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."
 CALL = f"<@{identity.BOT_USER}>"
+_REAL_TEXT = "if (a &lt; b &amp;&amp; c) `x &gt; 1`, see <https://shop.example/a?x=1&amp;y=2|R&amp;D &lt;news&gt;>"
+"""Entities, code and a link, in the form in which Slack sends them."""
 _CASE_TEXTS = {
-    Action.SAYS: "It is the cart total, {}.",
+    Action.SAYS: f"It is the cart total, {{}}. {_REAL_TEXT}",
     Action.BURSTS: "It is also this, {}.",
     Action.MENTIONS: f"{CALL} the discount code, {{}}",
     Action.ATTACHES: "Here is the log, {}.",
@@ -50,7 +52,7 @@ _CASE_TEXTS = {
 _CONVERSATION_TEXTS = {
     Action.ASKS: f"{CALL} what do you know of {{}}?",
     Action.SAYS: "It is about {}.",
-    Action.BURSTS: "And this too, {}.",
+    Action.BURSTS: f"And this too, {{}}. {_REAL_TEXT}",
     Action.ASIDE: f"{ASIDE}, {{}}.",
     Action.JOINS: f"{CALL}, and what of {{}}?",
 }
