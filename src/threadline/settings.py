@@ -359,7 +359,8 @@ class RepositorySettings(SettingsGroup):
 
     repo: Names
     """Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the agents' worker
-    must only be able to read. `threadline up` makes a sample repository."""
+    must only be able to read. A repository needs its whole history and a default branch; the folder of a path must
+    belong to the account of the workers. `threadline up` makes a sample repository."""
     home: Path = Path(".threadline")
     """Folder for the files of the devstack and of the workers."""
     workspaces: Path | None = Field(None, examples=[".threadline/workspaces"])

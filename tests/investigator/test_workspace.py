@@ -293,7 +293,7 @@ async def test_repository_that_cannot_be_reached_is_waited_for(tmp_path: Path) -
 
 async def test_full_disk_at_git_init_is_no_fault_of_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(*_: object) -> None:
-        raise _failure("git init failed", "could not set 'core.repositoryformatversion' to '0'")
+        raise _failure("git init failed", b"could not set 'core.repositoryformatversion' to '0'", "")
 
     monkeypatch.setattr(Git, "init", full)
     with pytest.raises(DiskUnusable):

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from threadline.errors import Permanent, Transient
+from threadline.forge.faults import FaultKind, read_fault
 from threadline.forge.remotes import Remote
 
 LOCAL_SECONDS = 60.0
@@ -22,6 +23,9 @@ NETWORK_SECONDS = 600.0
 
 MAX_OUTPUT = 16 * 1024 * 1024
 """Bytes of standard output that are kept; a command that prints more fails."""
+
+_MAX_ERRORS = 65_536
+"""Bytes of standard error that are kept, the last ones."""
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
@@ -53,22 +57,17 @@ _CONFIG = (
 # so that an export and a diff hold the very bytes of the commit.
 _ATTRIBUTES = "* -text !eol !ident !filter !working-tree-encoding !diff !merge\n"
 
-_PASSING = re.compile(
-    r"could not resolve host|name resolution|timed out|connection (?:refused|reset|closed)|failed to connect"
-    r"|remote end hung up|early eof|rpc failed|ssl_(?:error|connect)|tls connection|returned error: (?:429|5\d\d)"
-    r"|network is unreachable|no route to host|unable to create '.*\.lock'"
-    r"|cannot lock ref|stale info|incorrect old value|reference already exists",
-    re.IGNORECASE,
-)
-_DISK = re.compile(
-    r"no space left on device|disk quota exceeded|read-only file system|input/output error|file write error"
-    r"|could not set '|could not lock config file|could not write config|cannot mkdir|unable to write"
-    r"|too many open files|cannot allocate memory|out of memory",
-    re.IGNORECASE,
-)
-"""The machine's disk or memory is in the way, whatever is in the repository."""
 _log = structlog.get_logger(__name__)
+_NOISE = (
+    *("hint:", "To ", "error: failed to push some refs to "),
+    *("Please make sure you have the correct access rights", "and the repository exists."),
+)
+"""Lines that repeat what the caller knows, with addresses, and general advice."""
 _USER_INFO = re.compile(r"://[^/@\s]+@")
+
+
+class OwnedByAnother(Permanent):
+    """The folder of a repository belongs to another account, so that git does not read it."""
 
 
 class DiskUnusable(Transient):
@@ -144,8 +143,7 @@ class Git:
         if len(stdout) > MAX_OUTPUT:
             raise Permanent(sentence.replace("{reason}", f"git printed more than {MAX_OUTPUT} bytes"))
         if code not in accept:
-            reason = _reason(stderr, remote) or f"exit code {code}"
-            raise _failure(sentence.replace("{reason}", reason), reason)
+            raise _failure(sentence, stderr, _reason(stderr, remote) or f"exit code {code}")
         return Output(code, stdout)
 
     async def _execute(
@@ -163,7 +161,7 @@ class Git:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - we asked for pipes
         try:
             _, stdout, stderr = await asyncio.gather(
-                feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read(process.stderr, 65_536)
+                feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read_end(process.stderr)
             )
             return await process.wait(), stdout, stderr
         except BaseException:
@@ -174,11 +172,20 @@ class Git:
             raise
 
 
-def _failure(sentence: str, reason: str) -> Permanent | Transient:
-    if _DISK.search(reason):
-        _log.warning("git_disk_unusable", reason=reason)
-        return DiskUnusable()
-    return (Transient if _PASSING.search(reason) else Permanent)(sentence)
+def _failure(sentence: str, stderr: bytes, reason: str) -> Permanent | Transient:
+    fault = read_fault(stderr.decode("utf-8", "replace"))
+    told = "; ".join(filter(None, (fault.reason or reason, fault.advice)))
+    message = sentence.replace("{reason}", told)
+    match fault.kind:
+        case FaultKind.DISK:
+            _log.warning("git_disk_unusable", reason=reason)
+            return DiskUnusable()
+        case FaultKind.OWNER:
+            return OwnedByAnother(message)
+        case FaultKind.PASSING:
+            return Transient(message)
+        case FaultKind.LASTING:
+            return Permanent(message)
 
 
 def _tie(path: str | None) -> Sequence[str]:
@@ -206,10 +213,18 @@ async def _read(pipe: asyncio.StreamReader, limit: int) -> bytes:
     return bytes(kept)
 
 
+async def _read_end(pipe: asyncio.StreamReader) -> bytes:
+    """Read to the end, and keep that: a host may write pages before git tells what was refused."""
+    kept = b""
+    while chunk := await pipe.read(_MAX_ERRORS):
+        kept = (kept + chunk)[-_MAX_ERRORS:]
+    return kept
+
+
 def _reason(stderr: bytes, remote: Remote | None) -> str:
     """Git's own words in one line, without anything secret."""
     text = _USER_INFO.sub("://", stderr.decode("utf-8", "replace"))
     if remote and remote.password:
         text = text.replace(remote.password.get_secret_value(), "***")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("hint:")]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)]
     return "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in lines[-6:])[-800:]

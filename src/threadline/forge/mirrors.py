@@ -13,6 +13,7 @@ import structlog
 
 from threadline.errors import INVESTIGATION, Mendable, Permanent, Transient
 from threadline.forge import locks
+from threadline.forge.branches import UnusableRepository, look
 from threadline.forge.git import NETWORK_SECONDS, DiskUnusable, Git, Output
 from threadline.forge.remotes import Remote
 
@@ -87,10 +88,10 @@ class Mirrors:
     async def _has(self, name: str, commit: str) -> bool:
         if not (self.path(name) / "HEAD").exists():
             return False
-        found = await self._git.run(
-            "cat-file", "-e", f"{commit}^{{commit}}", git_dir=self.path(name), accept=(0, 1, 128)
-        )
-        return found.code == 0
+        return await self._answers(self.path(name), "cat-file", "-e", f"{commit}^{{commit}}")
+
+    async def _answers(self, mirror: Path, *arguments: str) -> bool:
+        return (await self._git.run(*arguments, git_dir=mirror, accept=(0, 1, 128))).code == 0
 
     async def _refresh(self, name: str, max_age: float) -> int:
         """Returns the stamp of the newest fetch."""
@@ -103,23 +104,19 @@ class Mirrors:
             return stamp.stat().st_mtime_ns
 
     async def _fetch(self, name: str) -> None:
-        mirror, remote = self.path(name), self._remotes[name]
+        mirror = self.path(name)
         await self._git.init(mirror)
         # What a killed fetch left: only fetches write here, one at a time, so no lock can be alive now.
         for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
             lock.unlink(missing_ok=True)
-        refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
         try:
-            await self._git.run(
-                *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
-                git_dir=mirror,
-                remote=remote,
-                failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
-            )
+            await self._take_all(name)
         except DiskUnusable:
             raise
         except (Permanent, Transient) as error:
             _log.warning("repository_not_fetched", repository=name, reason=str(error))
+            if isinstance(error, Permanent):
+                await self._refuse_unusable(name)
             raise self._fetch_fault(name, lasting=isinstance(error, Permanent)) from error
         self._outages.pop(name, None)
         # Keeps every object: a case may have started from a commit that no branch leads to any more.
@@ -129,6 +126,28 @@ class Mirrors:
             )
         except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
             _log.warning("mirror_gc_failed", repository=name, reason=str(error))
+
+    async def _take_all(self, name: str) -> None:
+        """Fetch every branch. Of a shallow repository git takes nothing, with a warning alone."""
+        mirror, remote = self.path(name), self._remotes[name]
+        refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
+        await self._git.run(
+            *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
+            git_dir=mirror,
+            remote=remote,
+            failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
+        )
+        if not await self._answers(mirror, "rev-parse", "--verify", "--quiet", _DEFAULT):
+            raise Permanent(f"{name} gave no commit: it may be a shallow clone")
+
+    async def _refuse_unusable(self, name: str) -> None:
+        """Raise `Mendable` with its own sentence where the repository as it is cannot be worked with."""
+        try:
+            await look(self._git, self.path(name), name, self._remotes[name])
+        except UnusableRepository as error:
+            raise Mendable(str(error), kind=INVESTIGATION, subject=f"repository {name}") from error
+        except (Permanent, Transient):
+            return  # the fetch tells the same
 
     def _fetch_fault(self, name: str, *, lasting: bool) -> Mendable | Transient:
         """Return the fault of a failed fetch: the admin's at once when the repository refused it, and after `PATIENCE`

@@ -15,6 +15,8 @@ from pydantic import SecretStr
 
 from threadline.errors import Permanent
 from threadline.forge import patches
+from threadline.forge.branches import BRANCHES, look
+from threadline.forge.faults import in_the_way
 from threadline.forge.git import Git
 from threadline.forge.github import GITHUB_API, GitHub, RemoteState
 from threadline.forge.mirrors import COMMIT
@@ -87,10 +89,12 @@ class PullRequests:
             raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
         if not _BUG_ID.fullmatch(request.bug_id):
             raise Permanent(f"{request.bug_id!r} is not a case id: write it like BUG-12")
-        branch = f"threadline/{request.bug_id.lower()}"
+        branch = f"{BRANCHES}/{request.bug_id.lower()}"
         title = f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
         async with self._clone(remote, request.repository) as clone:
             tips = await clone.fetch(branch)
+            if tips.obstacle:
+                raise Permanent(f"could not push {branch} to {request.repository}: {in_the_way(branch, tips.obstacle)}")
             tree = await clone.tree(request.base, request.diff)
             key = "".join(request.key.split())
             message = f"{title}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"
@@ -137,11 +141,13 @@ class PullRequests:
 
 @dataclass(frozen=True)
 class BranchTips:
-    """Where a remote's branches stand: the default branch, and the case's own, empty as long as there is none."""
+    """Where a remote's branches stand: the default branch, and the case's own, empty as long as there is none.
+    `obstacle`: a branch beside which the case's own cannot be made."""
 
     default_name: str
     default: str
     branch: str
+    obstacle: str | None = None
 
 
 class FixClone:
@@ -157,23 +163,16 @@ class FixClone:
         await self._git.init(self._git_dir)
         failure = f"could not clone {self._name} from {self._remote.url}: {{reason}}; check THREADLINE_REPO"
         url, ref = self._remote.url, f"refs/heads/{branch}"
-        listed = await self._git.run(
-            *("ls-remote", "--symref", "--", url, "HEAD", ref),
-            git_dir=self._git_dir,
-            remote=self._remote,
-            failure=failure,
-        )
-        default = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", listed.text, re.MULTILINE)
-        if not default:
-            raise Permanent(f"{self._name} has no commit on its default branch: push one first")
-        existing = [f"+{ref}:{_BRANCH}"] if any(line.endswith(f"\t{ref}") for line in listed.text.splitlines()) else []
+        known = await look(self._git, self._git_dir, self._name, self._remote, branch, BRANCHES, f"{branch}/*")
+        existing = [f"+{ref}:{_BRANCH}"] if branch in known.found else []
         await self._git.run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", url, f"+HEAD:{_DEFAULT}", *existing),
             git_dir=self._git_dir,
             remote=self._remote,
             failure=failure,
         )
-        return BranchTips(default[1], await self._read(_DEFAULT), await self._read(_BRANCH) if existing else "")
+        own = await self._read(_BRANCH) if existing else ""
+        return BranchTips(known.default, await self._read(_DEFAULT), own, known.obstacle_to(branch))
 
     async def tree(self, base: str, diff: str) -> str:
         """The tree of `base` with `diff` applied; `diff` has passed `patches.check_diff`. Raises `Permanent` when the
@@ -224,7 +223,7 @@ class FixClone:
             *("--", self._remote.url, f"{commit}:{ref}"),
             git_dir=self._git_dir,
             remote=self._remote,
-            failure=f"could not push {branch} to {self._name}: {{reason}}; check that the token may write there",
+            failure=f"could not push {branch} to {self._name}: {{reason}}",
         )
 
     async def merged(self, commit: str, tips: BranchTips) -> bool:

@@ -27,6 +27,8 @@ from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.forge import remotes
+from threadline.forge.branches import BRANCHES, look
+from threadline.forge.faults import in_the_way
 from threadline.forge.git import Git
 from threadline.forge.remotes import Remote
 from threadline.investigator.sandbox import find_cli
@@ -417,22 +419,43 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
 
 
 async def _repositories() -> str:
-    """Each of them answers, with the credentials in its address."""
-    named = remotes.repositories_by_name(RepositorySettings.load().repo)
+    return await check_repositories(remotes.repositories_by_name(RepositorySettings.load().repo))
+
+
+async def check_repositories(named: Mapping[str, str]) -> str:
+    """Check that each repository answers, with the credentials in its address, and takes a case's branch.
+
+    Args:
+        named: addresses by name.
+
+    Raises:
+        Permanent: some cannot be used; the message has a sentence on each.
+        Transient: some cannot be reached now, and the others can be used.
+    """
     git = Git()
     with tempfile.TemporaryDirectory() as folder:
-        await git.init(Path(folder) / "look.git")
-        for name, url in named.items():
-            remote, failure = Remote.parse(url), f"the repository {name} cannot be read: {{reason}}"
-            try:
-                async with asyncio.timeout(_REPOSITORY_TIMEOUT):
-                    await git.run(
-                        "ls-remote", "--quiet", "--", remote.url, "HEAD",
-                        git_dir=Path(folder) / "look.git", remote=remote, failure=failure,
-                    )  # fmt: skip
-            except TimeoutError as error:
-                raise Transient(f"the repository {name} did not answer within {_REPOSITORY_TIMEOUT:.0f} s") from error
+        place = Path(folder) / "look.git"
+        await git.init(place)
+        checks = (_check_repository(git, place, name, url) for name, url in named.items())
+        faults = [found for found in await asyncio.gather(*checks, return_exceptions=True) if found is not None]
+    for fault in faults:
+        if not isinstance(fault, Permanent | Transient):
+            raise fault
+    if faults:
+        kind = Permanent if any(isinstance(fault, Permanent) for fault in faults) else Transient
+        raise kind(" ".join(map(str, faults)))
     return f"{', '.join(named)}: reachable"
+
+
+async def _check_repository(git: Git, place: Path, name: str, url: str) -> None:
+    try:
+        async with asyncio.timeout(_REPOSITORY_TIMEOUT):
+            seen = await look(git, place, name, Remote.parse(url), BRANCHES)
+    except TimeoutError as error:
+        raise Transient(f"The repository {name} did not answer within {_REPOSITORY_TIMEOUT:.0f} s.") from error
+    branch = f"{BRANCHES}/bug-1"
+    if obstacle := seen.obstacle_to(branch):
+        raise Permanent(f"The repository {name} takes no fix: {in_the_way(branch, obstacle)}.")
 
 
 async def check_model() -> str:
