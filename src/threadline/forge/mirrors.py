@@ -12,9 +12,11 @@ from pathlib import Path
 import structlog
 
 from threadline.errors import INVESTIGATION, Mendable, Permanent, Transient
-from threadline.forge import locks
+from threadline.forge import line_ends, locks
 from threadline.forge.branches import UnusableRepository, look
 from threadline.forge.git import NETWORK_SECONDS, DiskUnusable, Git, Output
+from threadline.forge.line_ends import Text
+from threadline.forge.patches import REGULAR
 from threadline.forge.remotes import Remote
 
 _log = structlog.get_logger(__name__)
@@ -192,9 +194,11 @@ class Export:
 
     async def diff(self) -> str:
         """What differs from the commit, new and deleted files included; empty when nothing does. Paths with a component
-        that begins with `.git` count as unchanged. Files that are no text, or not in UTF-8, come as git's binary
-        patches, so that `apply` can restore them and `patches.check` can refuse them."""
+        that begins with `.git` count as unchanged, as do ends of lines that a tool rewrote by the way (`line_ends`).
+        Files that are no text, or not in UTF-8, come as git's binary patches, so that `apply` can restore them and
+        `patches.check` can refuse them."""
         await self._stage()
+        await self._restore_ends()
         diff = ("diff", "--cached", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff")
         options = ("--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", self._commit)
         failure = f"could not read the changes in {self._tree.name}: {{reason}}"
@@ -216,6 +220,37 @@ class Export:
         paths = [path for path in sorted(tracked | present) if not _is_git(path) and not path.startswith(foreign)]
         feed = b"".join(path + b"\0" for path in paths)
         await self._run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=feed)
+
+    async def _restore_ends(self) -> None:
+        """Stage changed files with the commit's line ends; the files themselves stay as they are."""
+        listed = (await self._run("diff-index", "--cached", "--raw", "-z", "--no-renames", self._commit)).stdout
+        fields = listed.split(b"\0")[:-1]
+        for info, path in zip(fields[::2], fields[1::2], strict=True):
+            old_mode, mode, base, edited, status = info.decode("ascii").lstrip(":").split(" ")
+            if status != "M" or not {old_mode, mode} <= set(REGULAR):
+                continue
+            restored = await self._with_ends_of(base, edited)
+            if restored != edited:
+                await self._run(
+                    "update-index", "-z", "--index-info", stdin=f"{mode} {restored}\t".encode() + path + b"\0"
+                )
+
+    async def _with_ends_of(self, base: str, edited: str) -> str:
+        """Return the blob `edited` with the ends of `base`; itself when nothing is to be restored."""
+        if max([int((await self._run("cat-file", "-s", blob)).text) for blob in (base, edited)]) > line_ends.LARGEST:
+            return edited
+        before = (await self._run("cat-file", "blob", base)).stdout
+        after = (await self._run("cat-file", "blob", edited)).stdout
+        if not line_ends.may_differ(before, after):
+            return edited
+        old, new = Text.of(before), Text.of(after)
+        plain = [await self._store(text.plain) for text in (old, new)]
+        compare = ("diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--inter-hunk-context=0")
+        hunks = line_ends.hunks_in((await self._run(*compare, *plain)).stdout)
+        return await self._store(line_ends.restore(old, new, hunks).content)
+
+    async def _store(self, content: bytes) -> str:
+        return (await self._run("hash-object", "-w", "--stdin", stdin=content)).text
 
     async def _run(self, *arguments: str, stdin: bytes = b"", failure: str = "") -> Output:
         return await self._git.run(
