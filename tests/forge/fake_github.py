@@ -14,13 +14,14 @@ TOKEN = SecretStr("ghp_verysecretverysecret")
 
 @dataclass
 class FakeGitHub:
-    """`refuse` answers the next calls, `refuse_posts` the next POST; `lose_draft` stores a draft without saying so."""
+    """`refuse` answers the next calls, `refuse_posts` the next POST, with a message or a whole body.
+    `lose_draft` stores a draft without saying so."""
 
     url: str = ""
     pulls: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    refuse: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
-    refuse_posts: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
+    refuse: list[tuple[int, dict[str, str], str | dict[str, Any]]] = field(default_factory=list)
+    refuse_posts: list[tuple[int, dict[str, str], str | dict[str, Any]]] = field(default_factory=list)
     lose_draft: bool = False
     takes_drafts: bool = True
     ignores_head: bool = False
@@ -31,8 +32,9 @@ class FakeGitHub:
         assert request.headers["Authorization"] == f"Bearer {TOKEN.get_secret_value()}"
         self.calls.append(request.method)
         if refusals := self.refuse or (self.refuse_posts if request.method == "POST" else []):
-            status, headers, text = refusals.pop(0)
-            return web.json_response({"message": text}, status=status, headers=headers)
+            status, headers, said = refusals.pop(0)
+            body = said if isinstance(said, dict) else {"message": said}
+            return web.json_response(body, status=status, headers=headers)
         number = int(request.match_info.get("number", "0"))
         if request.method == "GET" and not number:
             branch = request.query["head"].removeprefix("acme:")

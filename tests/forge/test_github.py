@@ -164,6 +164,13 @@ async def test_refusal_that_names_a_place_is_not_repeated(
     assert "acme.example" not in str(failure.value)
 
 
+async def test_fault_of_a_field_is_repeated(hosted: PullRequests, github: FakeGitHub, asked: FixRequest) -> None:
+    fault = {"resource": "PullRequest", "code": "custom", "message": "No commits between main and threadline/bug-12"}
+    github.refuse_posts = [(422, {}, {"message": "Validation Failed", "errors": [fault]})]
+    with pytest.raises(Permanent, match="Validation Failed; No commits between main and threadline/bug-12"):
+        await hosted.open(asked)
+
+
 async def test_unreachable_github_is_transient(origin: GitRepository, asked: FixRequest) -> None:
     with pytest.raises(Transient, match="could not be reached"):
         await PullRequests({"shop": str(origin.path)}, TOKEN, "http://127.0.0.1:1").open(asked)

@@ -16,7 +16,7 @@ import structlog
 from pydantic import SecretStr
 
 from threadline.errors import NotDone, Permanent, Transient, parse_retry_after
-from threadline.privacy.redaction import quotable
+from threadline.privacy.quotes import quote_refusal
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -264,8 +264,8 @@ def _refuses_drafts(text: str) -> bool:
 def _quote(text: str) -> str:
     """GitHub's own words, where they may be repeated."""
     try:
-        return quotable(json.loads(text)["message"])
-    except (ValueError, LookupError, TypeError):
+        return quote_refusal(json.loads(text))
+    except ValueError:
         return ""
 
 

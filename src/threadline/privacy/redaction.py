@@ -13,10 +13,6 @@ _ROUNDS = 8
 _SECRET_FIELD = re.compile(r"(?:^|_)(?:password|passwd|secret|api_key|authorization|(?:bot|app|access|auth)_token)$")
 _DEEPEST = 20
 """Levels of a nested value that are looked at; what lies deeper is shown as one redacted text."""
-MAX_QUOTE = 300
-"""Characters; what is longer is a page or a dump."""
-_ADDRESS = re.compile(r"[/\\@]|\w\.\w|\w:\d|[{}<>]|localhost", re.IGNORECASE)
-"""The signs of an address, a path, a host, a mail address, or of a program's own form."""
 
 
 def redact(text: str) -> str:
@@ -51,12 +47,3 @@ def redact_value(value: Any, *, field: str = "", depth: int = 0) -> Any:
     if depth < _DEEPEST and isinstance(value, list | tuple | set | frozenset):
         return [redact_value(each, field=field, depth=depth + 1) for each in value]
     return redact(str(value))
-
-
-def quotable(said: object) -> str:
-    """A service's words about its refusal, in one line for a person; empty where they name a place or hold a secret.
-    All or nothing: of half a sentence nobody knows what is missing."""
-    text = " ".join(said.split()) if isinstance(said, str) else ""
-    if not text.isprintable() or len(text) > MAX_QUOTE or _ADDRESS.search(text) or redact(text) != text:
-        return ""
-    return text

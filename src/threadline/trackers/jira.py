@@ -15,7 +15,7 @@ import structlog
 from pydantic import BaseModel, Field, SecretStr, StringConstraints
 
 from threadline.errors import NotDone, Permanent, Transient, before_a_change, parse_retry_after
-from threadline.privacy.redaction import quotable
+from threadline.privacy.quotes import quotable, quote_refusal
 
 Json = dict[str, Any]
 
@@ -416,16 +416,6 @@ def _quote(response: aiohttp.ClientResponse, content: bytearray) -> str:
         return quotable(denied)
     text = content.decode("utf-8", "replace")
     try:
-        answer = json.loads(text)
+        return quote_refusal(json.loads(text))
     except ValueError:
-        return quotable(text)
-    if not isinstance(answer, dict):
-        return ""
-    errors, messages = answer.get("errors"), answer.get("errorMessages")
-    if isinstance(errors, dict) and errors:
-        said = list(errors.values())
-    elif isinstance(messages, list) and messages:
-        said = messages
-    else:
-        said = [messages or answer.get("errorMessage") or answer.get("message") or ""]
-    return quotable(", ".join(map(str, said)))
+        return "" if "<" in text else quotable(text)  # of a page no sentence is meant for people
