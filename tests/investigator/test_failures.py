@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
+from threadline.cases.model import WorkflowState
 from threadline.errors import Permanent, Transient
 from threadline_devstack.models.script import ScriptTurn
 
@@ -100,3 +101,67 @@ async def test_silent_agent_is_broken_off(bench: InvestigatorScene) -> None:
 async def test_missing_workspace_is_permanent(bench: InvestigatorScene) -> None:
     with pytest.raises(Permanent, match="Working directory does not exist"):
         await bench.run(workspace=bench.workspace / "gone")
+
+
+REFUSALS = [
+    (400, "unknown"),
+    (413, "too large"),
+    (422, "odd role"),
+    (403, "refused by a filter"),
+    (404, "no such block"),
+]
+
+
+def _poison(bench: InvestigatorScene, status: int) -> None:
+    """Refuse each request that continues the first turn, as an API does with a transcript that it cannot take."""
+
+    async def script(turn: ScriptTurn) -> None:
+        if len(turn.prompts) > 1 and "turn 1 (initial)" in turn.prompts[0]:
+            await turn.error(status)
+        await turn.finish(**bench.outcome(summary="A fresh answer"))
+
+    bench.model.script(script)
+
+
+@pytest.mark.parametrize(("status", "_why"), REFUSALS)
+async def test_transcript_that_the_api_refuses_ends_no_case(bench: InvestigatorScene, status: int, _why: str) -> None:
+    bench.answers(summary="The answer that nobody takes")
+    first = bench.turn()
+    await bench.investigator.run(first, bench.usage)
+    _poison(bench, status)
+    parent = first.claim.session_id
+    for number in (2, 3, 4):
+        turn = bench.turn(number=number, parent_session=parent, state=WorkflowState.AWAITING_DEV)
+        outcome = await bench.investigator.run(turn, bench.usage)
+        assert outcome.result["summary"] == "A fresh answer"
+        told = [prompt.splitlines()[0] for prompt in bench.model.log[-1].conversation.prompts]
+        assert len(told) == number - 1, "the refused transcript is not resumed again"
+        assert told[0].startswith("Case BUG-12, turn 2")
+        parent = turn.claim.session_id
+    assert "Your memory of the earlier turns" in bench.model.log[-1].conversation.prompts[0]
+    assert running_agents() == []
+
+
+async def test_refusal_after_a_reply_is_no_lost_session(bench: InvestigatorScene) -> None:
+    bench.answers()
+    first = bench.turn()
+    await bench.investigator.run(first, bench.usage)
+    asked = len(bench.model.log)
+
+    async def script(turn: ScriptTurn) -> None:
+        await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
+        await turn.error(400)
+
+    bench.model.script(script)
+    with pytest.raises(Permanent, match="refused the turn"):
+        await bench.run(number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV)
+    assert not any("Your memory" in each.conversation.prompt for each in list(bench.model.log)[asked:])
+
+
+async def test_refusal_without_the_transcript_too_is_permanent(bench: InvestigatorScene) -> None:
+    bench.answers()
+    first = bench.turn()
+    await bench.investigator.run(first, bench.usage)
+    bench.model.fail_next(50, status=400)
+    with pytest.raises(Permanent, match="refused the turn"):
+        await bench.run(number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV)

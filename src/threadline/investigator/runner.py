@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore, create_sdk_mcp_server
 
 from threadline.cases.contract import TurnRequest
@@ -25,7 +26,14 @@ from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.sandbox import Sandbox, find_cli
 from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.store import CaseReader, TurnClaim, TurnOutcome
-from threadline.investigator.stream import SessionNotFound, SessionUsage, TurnMonitor, raise_for_result
+from threadline.investigator.stream import (
+    SessionNotFound,
+    SessionRefused,
+    SessionUsage,
+    TurnMonitor,
+    raise_for_result,
+    refusals_of_resumed,
+)
 from threadline.investigator.tools import SERVER, case_tools
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads.model import SenderType
@@ -34,6 +42,7 @@ LARGEST_LINE = 64 << 20
 """Bytes of one message of the CLI. The SDK's default of 1 MiB ends a turn that reads one big file."""
 BUDGET_SLACK = 1.25
 """A turn that crosses its budget with the very call that answers would lose the answer."""
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,8 @@ class Investigator:
     logs: Loki | None = None
 
     async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
-        """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone.
+        """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone or
+        refused before the first reply: a transcript that the API does not take would end every turn of its case.
         The outcome lacks the changes to the code, which lie in the workspace. `usage` counts what the attempt uses,
         also when it fails or is cancelled.
 
@@ -87,7 +97,11 @@ class Investigator:
             try:
                 return await self._run(turn, usage, parent)
             except SessionNotFound:
-                pass
+                reason = "lost"
+            except SessionRefused as refused:
+                reason = str(refused)
+                await turn.sessions.discard()
+            _log.warning("session_not_resumed", case=turn.claim.bug_id, turn=turn.claim.turn, reason=reason)
         return await self._run(turn, usage, None)
 
     async def _run(self, turn: TurnInput, usage: SessionUsage, parent: str | None) -> TurnOutcome:
@@ -98,7 +112,7 @@ class Investigator:
             monitor = TurnMonitor([self.config.api_key], usage)
             session = CliSession(self._options(turn, sandbox, monitor, parent), sandbox, monitor)
             outcome = await session.run(
-                _converse(session, monitor, turn, forgotten=turn.claim.turn > 1 and parent is None),
+                _converse(session, monitor, turn, parent),
                 timeout=turn.request.limits.turn_timeout,
                 stale_after=self.config.stale_after,
             )
@@ -159,16 +173,21 @@ class Investigator:
         )
 
 
-async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, *, forgotten: bool) -> Outcome:
+async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, parent: str | None) -> Outcome:
     """Ask, and ask once more when the answer cannot be used."""
-    await session.connect()
+    with refusals_of_resumed(monitor, parent):
+        await session.connect()
     problems, known = list[str](), await asyncio.to_thread(_known_to_reporter, turn)
     first = prompts.turn_prompt(
-        turn.claim, may_ask=turn.may_ask, unanswered=turn.request.unanswered, forgotten=forgotten
+        turn.claim,
+        may_ask=turn.may_ask,
+        unanswered=turn.request.unanswered,
+        forgotten=turn.claim.turn > 1 and parent is None,
     )
     for prompt in (first, None):
-        result = await session.ask(prompt or prompts.repair(turn.claim.bug_id, problems))
-        raise_for_result(result, monitor)
+        with refusals_of_resumed(monitor, parent):
+            result = await session.ask(prompt or prompts.repair(turn.claim.bug_id, problems))
+            raise_for_result(result, monitor)
         outcome, problems = parse_outcome(result.structured_output)
         if outcome is not None:
             problems, leaks = check_outcome(outcome, may_ask=turn.may_ask), check_reporter_text(outcome, known)

@@ -11,6 +11,8 @@ from threadline.investigator.store import TurnClaim, agent_rows
 
 PROJECT = "threadline"
 """Stands for every project key of the SDK: those name a folder, and would bind a session to one machine's paths."""
+_DISCARDED = "threadline-discarded"
+"""The type of an entry of ours: those before it do not count."""
 
 
 class TurnSessionStore:
@@ -22,6 +24,9 @@ class TurnSessionStore:
     `claude_agent_sdk.testing.run_session_store_conformance` passes.
     """
 
+    _key: SessionKey | None = None
+    """Of the turn's session, once something of it is kept."""
+
     def __init__(self, database: Database, claim: TurnClaim) -> None:
         self._database = database
         self._claim = claim
@@ -31,6 +36,12 @@ class TurnSessionStore:
     def begin(self) -> None:
         """A session begins: what another one of the turn could not append does not count."""
         self._failed, self._dropped = None, False
+
+    async def discard(self) -> None:
+        """Leave out what the turn has kept so far: a session that was begun anew under the same id would else lead on
+        to the copy of its parent. Raises `ClaimLost` when another attempt holds the turn."""
+        if self._key is not None:
+            await self._write(self._key, [{"type": _DISCARDED}])
 
     @property
     def incomplete(self) -> bool:
@@ -42,14 +53,21 @@ class TurnSessionStore:
         if self._failed is not None and entries != self._failed:  # no retry of the failed ones: they were given up
             self._dropped = True
         self._failed = entries
+        if not key.get("subpath"):
+            self._key = key
         await self._write(key, entries)
         self._failed = None
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries in the order in which they were appended; None when there never was one. Without the running
-        total of costs: with it, a resumed turn reports what the whole session has cost."""
-        entries = await self._read(key)
-        return entries and [entry for entry in entries if entry.get("type") != "cost-state"]
+        """All entries in the order in which they were appended, without discarded ones; None when there are none.
+        Without the running total of costs: with it, a resumed turn reports what the whole session has cost."""
+        kept = list[SessionStoreEntry]()
+        for entry in await self._read(key) or ():
+            if entry.get("type") == _DISCARDED:
+                kept.clear()
+            elif entry.get("type") != "cost-state":
+                kept.append(entry)
+        return kept or None
 
     async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:

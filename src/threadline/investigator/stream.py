@@ -4,7 +4,8 @@ Failures of the Claude Agent SDK are classified: another attempt may help, or it
 import re
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from claude_agent_sdk import (
@@ -85,7 +86,7 @@ class ReadTracker:
                     self._waiting += [(reply, part) for part in parts_in(_text(block))]
 
     def _reply(self, message: AssistantMessage) -> None:
-        if message.error is not None or message.message_id is None:  # made up by the CLI, not by a model
+        if not _is_from_a_model(message) or message.message_id is None:
             return
         still_waiting = []
         for reply, part in self._waiting:
@@ -112,6 +113,8 @@ class TurnMonitor:
         self.last_sign = time.monotonic()
         self.last_error = ""
         """The kind of API error of the last reply, which the result itself does not tell; empty after a good reply."""
+        self.replied = False
+        """Whether the model has given a reply, or a part of one."""
         self.retry_after: float | None = None
         """Seconds for which the CLI meant to wait when it last retried a request by itself."""
 
@@ -120,6 +123,7 @@ class TurnMonitor:
         self.tracker.observe(message)
         if isinstance(message, AssistantMessage):
             self.last_error = message.error or ""
+            self.replied |= _is_from_a_model(message)
         elif isinstance(message, ResultMessage):
             self._count(message)
         elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
@@ -153,8 +157,30 @@ def _text(block: ToolResultBlock) -> str:
     return block.content or ""
 
 
+def _is_from_a_model(message: AssistantMessage) -> bool:
+    """Whether the CLI did not make it up."""
+    return message.error is None and message.message_id is not None
+
+
 class SessionNotFound(Exception):
     """The session to resume is not in the store: only a new one can be started."""
+
+
+class SessionRefused(Exception):
+    """A resumed session was refused before its first reply, which its transcript may be the cause of: every later turn
+    that resumes it would be refused, too."""
+
+
+@contextmanager
+def refusals_of_resumed(monitor: TurnMonitor, parent: str | None) -> Iterator[None]:
+    """Goes around the start and the questions of a session. A `Permanent` inside becomes `SessionRefused` when the
+    session resumes `parent` and the model has not replied."""
+    try:
+        yield
+    except Permanent as refusal:
+        if parent is None or monitor.replied:
+            raise
+        raise SessionRefused(str(refusal)) from refusal
 
 
 def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
