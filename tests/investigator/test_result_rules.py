@@ -1,5 +1,6 @@
 """Which failures are permanent, what an outcome must hold, and what the session store_of_turn keeps."""
 
+import json
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from claude_agent_sdk import (
 )
 
 from tests.investigator.investigator_scene import MemorySessions
-from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, parse_outcome
+from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, output_format, parse_outcome
 from threadline.errors import Mendable, Permanent, Transient
 from threadline.investigator.stream import (
     SessionNotFound,
@@ -171,11 +172,63 @@ def test_missing_field_of_an_answer_is_named() -> None:
     assert problems == ["for_reporter: Field required."]
 
 
-@pytest.mark.parametrize("changes", [{"confidence": 2}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])
+@pytest.mark.parametrize("changes", [{"confidence": "high"}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])
 def test_invalid_field_of_an_answer_is_named(changes: dict[str, Any]) -> None:
     outcome, problems = parse_outcome(OUTCOME | changes)
     assert outcome is None
     assert next(iter(changes)) in problems[0]
+
+
+LIMITS = {"title": 300, "summary": 12_000, "root_cause": 6_000, "clarification_question": 3_000, "for_reporter": 2_000}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(
+    "text", ["word ", "word\n", "x", "東京", "👩‍👩‍👧 "], ids=["words", "lines", "x", "cjk", "emoji"]
+)
+def test_text_that_is_too_long_is_cut_with_a_mark(name: str, text: str) -> None:
+    written = text * (LIMITS[name] // len(text) + 50)
+    outcome, problems = parse_outcome(OUTCOME | {name: written})
+    assert outcome is not None, problems
+    kept = getattr(outcome, name)
+    assert kept.endswith(f" … (cut: {len(written):,} characters)")
+    assert LIMITS[name] - 150 < len(kept) <= LIMITS[name]
+    assert written.startswith(kept.rpartition(" … (cut")[0])
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_text_of_the_greatest_length_stays(name: str) -> None:
+    outcome, _ = parse_outcome(OUTCOME | {name: "x" * LIMITS[name]})
+    assert outcome is not None
+    assert getattr(outcome, name) == "x" * LIMITS[name]
+
+
+def test_entries_beyond_the_most_are_counted() -> None:
+    places = [{"file": "f" * 600, "line": -number, "note": "n" * 2_100} for number in range(30)]
+    texts = ["a" * 1_100] * 30
+    outcome, problems = parse_outcome(
+        OUTCOME | {"evidence": places, "recommended_actions": texts, "affected_components": ["c"] * 30}
+    )
+    assert outcome is not None, problems
+    assert [len(outcome.evidence), len(outcome.recommended_actions), len(outcome.affected_components)] == [20] * 3
+    assert outcome.evidence[-1].note.endswith("… (cut: 10 more places)")
+    assert outcome.recommended_actions[-1] == outcome.affected_components[-1] == "… (cut: 11 more)"
+    assert {place.line for place in outcome.evidence} == {0}
+    assert all(len(place.file) <= 500 for place in outcome.evidence)
+    assert all(len(action) <= 1_000 for action in outcome.recommended_actions)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(2, 1.0), (-0.1, 0.0), (95, 1.0), (0.4, 0.4)])
+def test_confidence_beyond_its_ends_is_the_end(given: float, kept: float) -> None:
+    outcome, problems = parse_outcome(OUTCOME | {"confidence": given})
+    assert outcome is not None, problems
+    assert outcome.confidence == kept
+
+
+def test_model_is_held_to_no_lengths() -> None:
+    bounds = ("maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum", "pattern")
+    schema = json.dumps(output_format())
+    assert [bound for bound in bounds if f'"{bound}"' in schema] == []
 
 
 class _Flaky(InMemorySessionStore):
@@ -212,6 +265,15 @@ async def test_append_that_was_given_up_is_incomplete() -> None:
         await store_of_turn.append(SESSION, _entry("a"))
     await store_of_turn.append(SESSION, _entry("b"))
     assert store_of_turn.incomplete
+
+
+async def test_discarded_entries_are_not_loaded() -> None:
+    sessions = MemorySessions(InMemorySessionStore())
+    await sessions.append(SESSION, _entry("a"))
+    await sessions.discard()
+    assert await sessions.load(SESSION) is None
+    await sessions.append(SESSION, _entry("b"))
+    assert await sessions.load(SESSION) == _entry("b")
 
 
 async def test_running_total_of_costs_is_not_loaded() -> None:

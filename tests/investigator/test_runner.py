@@ -112,6 +112,13 @@ async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench:
     assert _transcript(bench, turn.claim.session_id)
 
 
+async def test_answer_that_is_too_long_is_cut_and_not_asked_for_again(bench: InvestigatorScene) -> None:
+    bench.answers(summary="The cart adds list prices. " * 500, confidence=1.2, recommended_actions=["Sum it."] * 30)
+    outcome = await bench.run()
+    assert outcome.result["summary"].endswith("(cut: 13,500 characters)")
+    assert len(bench.model.log) == 1
+
+
 async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: InvestigatorScene) -> None:
     async def script(turn: ScriptTurn) -> None:
         if "cannot be used" in turn.prompt:

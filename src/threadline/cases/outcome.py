@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseRecord, Severity
@@ -13,36 +21,76 @@ from threadline.threads.basis import Basis
 
 _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
+_MOST_ITEMS = 20
+"""Entries of one list that are kept."""
+_LONGEST_WORD = 100
+"""Characters; a text without blanks for longer is cut within."""
+
+
+def _at_most(length: int) -> AfterValidator:
+    """Cut a text at a word, with a mark that tells how long it was."""
+
+    def cut(text: str) -> str:
+        if len(text) <= length:
+            return text
+        mark = f" … (cut: {len(text):,} characters)"
+        kept = text[: length - len(mark)]
+        if not text[len(kept)].isspace():
+            head, blank, tail = kept.rpartition(" ")
+            kept = head if blank and len(tail) < _LONGEST_WORD else kept
+        return kept.rstrip() + mark
+
+    return AfterValidator(cut)
+
+
+def _first(items: list[str]) -> list[str]:
+    """Keep `_MOST_ITEMS` of a list, the last of which tells how many more there were."""
+    if len(items) <= _MOST_ITEMS:
+        return items
+    kept = items[: _MOST_ITEMS - 1]
+    return [*kept, f"… (cut: {len(items) - len(kept)} more)"]
+
+
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
 
 
 class Evidence(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """A place in the code or in an attachment; line 0 means the whole file."""
 
-    file: str = Field(max_length=500)
-    line: int = Field(ge=0)
-    note: str = Field(max_length=2_000)
+    file: Annotated[str, _at_most(500)]
+    line: Annotated[int, AfterValidator(lambda line: max(line, 0)), Field(description="0 for the whole file.")]
+    note: Annotated[str, _at_most(2_000)]
+
+
+def _first_places(places: list[Evidence]) -> list[Evidence]:
+    if len(places) <= _MOST_ITEMS:
+        return places
+    kept, last = places[: _MOST_ITEMS - 1], places[_MOST_ITEMS - 1]
+    told = f"{last.note} … (cut: {len(places) - _MOST_ITEMS} more places)"
+    return [*kept, last.model_copy(update={"note": told})]
 
 
 class Outcome(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
 
     `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
-    developers alone. The lengths bound what one turn can post."""
+    developers alone. The lengths bound what one turn can post. They are no part of the schema, by which the CLI asks
+    five times and gives the findings up: a longer text is cut after it was received."""
 
     action: Action
-    title: str = Field(max_length=300)
-    summary: str = Field(max_length=12_000)
-    root_cause: str = Field(max_length=6_000)
-    evidence: list[Evidence] = Field(max_length=20)
+    title: Annotated[str, _at_most(300)]
+    summary: Annotated[str, _at_most(12_000)]
+    root_cause: Annotated[str, _at_most(6_000)]
+    evidence: Annotated[list[Evidence], AfterValidator(_first_places)]
     severity: Severity
-    confidence: float = Field(ge=0, le=1)
-    clarification_question: str = Field(max_length=3_000, description="Read by the reporter.")
-    for_reporter: str = Field(
-        max_length=2_000,
+    confidence: Annotated[float, AfterValidator(_share), Field(description="From 0 to 1.")]
+    clarification_question: Annotated[str, _at_most(3_000), Field(description="Read by the reporter.")]
+    for_reporter: Annotated[str, _at_most(2_000)] = Field(
         description="All that the reporter is told: plain words, no code, no file names, no names of internal systems.",
     )
-    recommended_actions: list[Annotated[str, Field(max_length=1_000)]] = Field(max_length=20)
-    affected_components: list[Annotated[str, Field(max_length=200)]] = Field(max_length=20)
+    recommended_actions: Annotated[list[Annotated[str, _at_most(1_000)]], AfterValidator(_first)]
+    affected_components: Annotated[list[Annotated[str, _at_most(200)]], AfterValidator(_first)]
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
