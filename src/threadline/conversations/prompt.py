@@ -170,8 +170,8 @@ def choose_window(past: Transcript, fresh: Sequence[Message], budget: ContextBud
     """Decide what of the past is sent as it is: as many of the latest messages as there is room for.
 
     Nothing is cut from a past that fits. A cut never comes between a call and its result. `past`: without the notes of
-    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it, a
-    summary included. The turn's note counts in the tokens, and is no message of the conversation.
+    earlier turns. `fresh`: what the turn begins with, or has come to; it is sent in any case. `budget`: for all of it,
+    a summary included. The turn's note counts in the tokens, and is no message of the conversation.
     """
     room = budget.messages - len(fresh) - bool(past.summary)
     left = budget.tokens - sum(map(estimate_tokens, fresh)) - NOTE_TOKENS - (SUMMARY_TOKENS if past.summary else 0)
