@@ -15,7 +15,7 @@ from threadline.conversations.replies import (
     reply_to_message,
 )
 from threadline.estimates import tools as estimates
-from threadline.models.model import Completion, ModelReply, Role, ToolCall
+from threadline.models.model import Completion, Ended, ModelReply, Role, ToolCall
 from threadline.slack.text import is_blank
 from threadline.tools.registry import ToolRegistry
 
@@ -151,7 +151,7 @@ def test_answer_that_was_cut_off_says_so() -> None:
         (ModelReply(""), ""),
         (ModelReply("I look", (CALL,)), "I look"),
     ):
-        assert clean_reply(Completion(reply, cut=True), addressed=True).text == text
+        assert clean_reply(Completion(reply, ended=Ended.LENGTH), addressed=True).text == text
 
 
 def test_answer_that_ends_with_a_question_mark_is_a_question() -> None:

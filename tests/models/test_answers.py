@@ -1,5 +1,6 @@
 """Answers that the sandbox never gives: of other providers, cut off, of other shapes, or no answers at all."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from tests.models.asking import BOTH, TOOLS, Answering, Make, asked, returned, said
 from threadline.errors import Permanent, Transient
 from threadline.models import client as live
-from threadline.models.model import ModelReply, ToolChoice
+from threadline.models.errors import ContextTooLong
+from threadline.models.model import Ended, ModelReply, ToolChoice
 
 ODD: Sequence[Any] = ("", "null", "[]", "{}", {"output": None}, {"choices": []}, {"choices": [{}]})
 
@@ -55,7 +57,7 @@ def function_call(call_id: str, arguments: str = "{}") -> dict[str, Any]:
 )
 async def test_cut_reply_keeps_its_whole_calls(make: Make, answering: Answering, api: str, body: Any) -> None:
     answer = await make(base_url=await answering(body), api=api).ask(asked())
-    assert answer.cut
+    assert answer.ended is Ended.LENGTH
     assert [call.id for call in answer.reply.calls] == ["call_1"]
 
 
@@ -101,5 +103,95 @@ async def test_responses_request_has_what_the_dialogue_needs(
     whole, bounded = bodies
     assert (whole["store"], whole["include"]) == (False, ["reasoning.encrypted_content"])
     assert (whole["tool_choice"], whole["tools"], whole["prompt_cache_key"]) == ("none", list(TOOLS), "T1:C1:1.2")
-    assert "max_output_tokens" not in whole
+    assert whole["max_output_tokens"] == live.LONGEST_REASONED_ANSWER
     assert bounded["max_output_tokens"] == 300
+
+
+def written(text: Any, finish: str = "stop", **message: Any) -> dict[str, Any]:
+    return completion(finish, content=text, **message)
+
+
+CHATS: Sequence[tuple[str, dict[str, Any], str, Ended]] = [
+    ("a string", written("Hi."), "Hi.", Ended.WHOLE),
+    ("parts", written([{"type": "text", "text": "H"}, {"type": "text", "text": "i."}]), "Hi.", Ended.WHOLE),
+    (
+        "thoughts as a part",
+        written([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi."}]),
+        "Hi.",
+        Ended.WHOLE,
+    ),
+    ("thoughts in the text", written("<think>Hm.</think>Hi."), "Hi.", Ended.WHOLE),
+    ("cut", written("Hi", "length"), "Hi", Ended.LENGTH),
+    ("filtered", written("Hi", "content_filter"), "Hi", Ended.FILTER),
+    ("refused", written(None, refusal="I will not."), "I will not.", Ended.REFUSED),
+    ("no text", written(None), "", Ended.WHOLE),
+]
+
+
+@pytest.mark.parametrize(("body", "text", "ended"), [row[1:] for row in CHATS], ids=[row[0] for row in CHATS])
+async def test_chat_answer_of_any_vendor_is_read(
+    make: Make, answering: Answering, body: Any, text: str, ended: Ended
+) -> None:
+    answer = await make(base_url=await answering(body), api="chat").ask(asked())
+    assert (answer.reply.text, answer.ended) == (text, ended)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"), [(None, {}), ("", {}), ({"words": "cart"}, {"words": "cart"}), ('{"a": 1}', {"a": 1})]
+)
+async def test_arguments_of_any_type_are_read(make: Make, answering: Answering, arguments: Any, read: Any) -> None:
+    call = function_call("call_1") | {"function": {"name": "t", "arguments": arguments}}
+    answer = await make(base_url=await answering(completion("tool_calls", tool_calls=[call])), api="chat").ask(asked())
+    assert [json.loads(each.arguments) for each in answer.reply.calls] == [read]
+
+
+async def test_call_in_the_text_is_made(make: Make, answering: Answering) -> None:
+    name = str(TOOLS[1]["name"])
+    body = written(f'<tool_call>{{"name": "{name}", "arguments": {{"project_id": "P-12"}}}}</tool_call>')
+    answer = await make(base_url=await answering(body), api="chat").ask(asked())
+    assert answer.reply.text == ""
+    assert [(each.name, json.loads(each.arguments)) for each in answer.reply.calls] == [(name, {"project_id": "P-12"})]
+    assert all(each.id for each in answer.reply.calls)
+
+
+FAILED: Sequence[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("an error", {"error": {"message": "Overloaded", "code": 502}}, Transient, "broke off"),
+    ("a rate limit", {"error": {"message": "Slow down", "code": 429}}, Transient, "rate limit"),
+    ("too long", {"error": {"message": "maximum context length is 10 tokens"}}, ContextTooLong, "longer"),
+    ("an error as a string", {"error": "boom"}, Transient, "broke off"),
+    (
+        "a choice with an error",
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "error",
+                    "error": {"message": "Provider returned error", "code": 502},
+                    "message": {"role": "assistant", "content": ""},
+                }
+            ]
+        },
+        Transient,
+        "broke off",
+    ),
+    ("a broken end", written("Hi", "error"), Transient, "broke off"),
+    ("a malformed call", written(None, "MALFORMED_FUNCTION_CALL"), Transient, "unusable"),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "says"), [row[1:] for row in FAILED], ids=[row[0] for row in FAILED])
+async def test_error_in_an_answer_with_status_200_is_an_error(
+    make: Make, answering: Answering, body: Any, kind: type[Exception], says: str
+) -> None:
+    with pytest.raises(kind, match=says):
+        await make(base_url=await answering(body), api="chat").ask(asked())
+
+
+async def test_answer_is_bounded_and_own_words_are_messages(
+    make: Make, answering: Answering, bodies: list[Any]
+) -> None:
+    await make(base_url=await answering(written("Hi.")), api="chat").ask(asked())
+    await make(base_url=await answering(response(output=[]))).ask(asked(said(ModelReply("Hello."))))
+    chat, responses = bodies
+    assert chat["max_tokens"] == live.LONGEST_ANSWER
+    assert {"type": "message", "role": "assistant", "content": "Hello."} in responses["input"]

@@ -135,5 +135,8 @@ async def test_model_is_shown_authors_and_notes(make: Make, sandbox: ModelSandbo
     note = Message(Role.SYSTEM, "[Side Effect] The page was renewed.")
     await make(api=api).ask(asked(note, user("Hello", author="Ann"), tools=()))
     *_, shown_note, shown = sandbox.log[-1].conversation.messages
+    if api == "chat":  # strict templates take one system message and turns
+        assert shown == {"role": "user", "content": f"{REQUEST}\n\n{note.content}\n\nAnn: Hello"}
+        return
     assert shown == {"role": "user", "content": "Ann: Hello"}
-    assert (shown_note["role"], shown_note["content"]) == ("system" if api == "chat" else "developer", note.content)
+    assert (shown_note["role"], shown_note["content"]) == ("developer", note.content)

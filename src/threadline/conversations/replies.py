@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from threadline.conversations.model.answers import LIMIT, NO_REPLY
-from threadline.models.model import Completion, Message, ModelReply, Role, ToolCall, ToolKind
+from threadline.models.model import Completion, Ended, Message, ModelReply, Role, ToolCall, ToolKind
 from threadline.slack.text import is_blank
 from threadline.threads import phrases
 from threadline.tools.registry import MAX_NAME_LENGTH, Tool, ToolRegistry
@@ -16,6 +16,8 @@ from threadline.tools.runner import MAX_CALLS
 PREVIEW_LENGTH = 300
 """Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
 CUT_OFF_NOTICE = "_My answer was cut off here: ask me to go on._"
+FILTERED_NOTICE = "_The model's provider has stopped my answer here: ask in other words._"
+_ENDINGS = {Ended.LENGTH: CUT_OFF_NOTICE, Ended.FILTER: FILTERED_NOTICE}
 _QUESTION = 200
 _OPENED = r"(?:```\w*)?[\s*_~`'\"“‘(\[{<.…]*"
 _CLOSED = r"[\s*_~`'\"”’)\]}>.!…]*"
@@ -52,9 +54,9 @@ def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
     words = "" if _SILENT.fullmatch(reply.text) else _without_silence(reply.text)
     if words != reply.text and not reply.calls and (not addressed or is_blank(words)):
         return replace(reply, text=NO_REPLY)
-    return replace(
-        reply, text=f"{words}\n\n{CUT_OFF_NOTICE}" if answer.cut and not (reply.calls or is_blank(words)) else words
-    )
+    notice = _ENDINGS.get(answer.ended, "")
+    is_answer = not (reply.calls or is_blank(words))
+    return replace(reply, text=f"{words}\n\n{notice}" if notice and is_answer else words)
 
 
 def _without_silence(text: str) -> str:

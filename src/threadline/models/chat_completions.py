@@ -2,16 +2,29 @@
 https://developers.openai.com/api/reference/resources/chat."""
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
+from threadline.models.dialogue import in_turns
+from threadline.models.errors import InvalidResponse
+from threadline.models.model import Completion, Ended, Message, ModelReply, Prompt, Role, ToolCall, Usage
+from threadline.models.raw_text import read_text
+
+_LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded"})
+_FILTERED = frozenset(
+    {"content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII", "sensitive", "guardrail"}
+)
+_BROKEN = frozenset({"error", "failed", "abort", "network_error", "insufficient_system_resource", "tool_use_failed"})
+_BROKEN |= {"MALFORMED_FUNCTION_CALL", "malformed_function_call", "UNEXPECTED_TOOL_CALL"}
+"""Reasons for which an answer ended, as the endpoints of many vendors write them."""
 
 
 def request_body(prompt: Prompt, model: str) -> dict[str, Any]:
     """The arguments of `chat.completions.create`: nothing that only OpenAI's own endpoint knows."""
+    dialogue = [_message(each) for each in in_turns(prompt.messages)]
     asked: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": "system", "content": prompt.instructions}, *(_message(each) for each in prompt.messages)],
+        "messages": [{"role": "system", "content": prompt.instructions}, *dialogue],
     }
     if prompt.tools:
         asked["tools"] = [
@@ -19,6 +32,8 @@ def request_body(prompt: Prompt, model: str) -> dict[str, Any]:
             for tool in prompt.tools
         ]
         asked["tool_choice"] = prompt.tool_choice.value
+    if prompt.max_output_tokens:
+        asked["max_tokens"] = prompt.max_output_tokens
     if form := prompt.form:
         schema = {"name": form.name, "schema": form.schema, "strict": True}
         asked["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -29,7 +44,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.role is Role.TOOL:
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if not message.calls:
-        return {"role": message.role.value, "content": text_with_author(message)}
+        return {"role": message.role.value, "content": message.content}
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _readable(call.arguments)}}
         for call in message.calls
@@ -47,13 +62,73 @@ def _readable(arguments: str) -> str:
     return json.dumps({"unreadable": arguments})
 
 
-def parse_response(completion: Any, model: str) -> Completion:
+def parse_response(completion: Any, model: str, tools: Collection[str] = ()) -> Completion:
+    """The answer in a completion of any endpoint.
+
+    Args:
+        tools: names of the tools on offer, which a model may call in its text.
+
+    Raises:
+        InvalidResponse: it tells of a failure, or the answer broke off.
+    """
+    _raise_error(completion)
     choice = completion.choices[0]
-    text = choice.message.content or choice.message.refusal or ""
-    asked = choice.message.tool_calls or ()
-    calls = tuple(ToolCall(call.id, call.function.name, call.function.arguments) for call in asked)
-    cut = choice.finish_reason == "length"
+    _raise_error(choice)
+    finished = choice.finish_reason or ""
+    if finished in _BROKEN:
+        raise InvalidResponse(finished)
+    written = _text(choice.message.content)
+    text, in_text = read_text(written, tools)
+    made = tuple(filter(None, map(_call, choice.message.tool_calls or ())))
+    calls = made or in_text
+    cut = finished in _LENGTH
     # Only the last call can have been cut off; the tools that came whole were asked for all the same.
     whole = calls[:-1] if cut and calls and _readable(calls[-1].arguments) != calls[-1].arguments else calls
     used = Usage.read(model, completion.usage, "prompt_tokens", "completion_tokens")
-    return Completion(ModelReply(text if text.strip() else "", whole), used, cut)
+    refusal = _text(choice.message.refusal)
+    ended = _ended(finished, refused=bool(refusal.strip()) and not text.strip())
+    shown = text if text.strip() else refusal
+    return Completion(ModelReply(shown if shown.strip() else "", whole), used, ended)
+
+
+def _ended(finished: str, *, refused: bool) -> Ended:
+    if finished in _LENGTH:
+        return Ended.LENGTH
+    if finished in _FILTERED:
+        return Ended.FILTER
+    return Ended.REFUSED if refused else Ended.WHOLE
+
+
+def _raise_error(answer: Any) -> None:
+    """Raise InvalidResponse where an answer, or a choice in it, tells of an error in place of words."""
+    error = getattr(answer, "error", None)
+    if not error:
+        return
+    if not isinstance(error, Mapping):
+        raise InvalidResponse("", str(error))
+    code = error.get("code") or error.get("type") or error.get("status") or ""
+    raise InvalidResponse(str(code), str(error.get("message") or error))
+
+
+def _text(content: Any) -> str:
+    """The text of a content: a string, or a list of parts, of which a model's thoughts are left out."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    parts = (each if isinstance(each, Mapping) else {"text": each} for each in content)
+    shown = (each.get("text") for each in parts if str(each.get("type", "text")) in ("text", "output_text"))
+    return "".join(each for each in shown if isinstance(each, str))
+
+
+def _call(call: Any) -> ToolCall | None:
+    """A call, whose arguments some endpoints give as an object, or as nothing."""
+    function = getattr(call, "function", None)
+    name = getattr(function, "name", None)
+    if not isinstance(name, str) or not name:
+        return None
+    given = getattr(function, "arguments", None)
+    if given is None or given == "":
+        given = {}
+    arguments = given if isinstance(given, str) else json.dumps(given)
+    return ToolCall(str(call.id or ""), name, arguments)

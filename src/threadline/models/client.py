@@ -12,15 +12,30 @@ from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
 from threadline.errors import Transient
 from threadline.models import chat_completions as chat_api
 from threadline.models import responses as responses_api
-from threadline.models.errors import KNOWN_ERRORS, is_endpoint_missing, is_reasoning_missing, parse_errors, translate
+from threadline.models.errors import (
+    KNOWN_ERRORS,
+    ContextTooLong,
+    is_endpoint_missing,
+    is_reasoning_missing,
+    parse_errors,
+    reason_of,
+    translate,
+)
 from threadline.models.model import Ask, ChatModel, Completion, Message, Prompt, ResponseFormat, Role, ToolChoice, Usage
 from threadline.models.prices import Price, PriceList
+from threadline.privacy.redaction import redact
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
 _CONNECT = 10.0
 LONGEST_REPLY = 1_500
 """Tokens that the model may write, its thoughts included."""
+LONGEST_ANSWER, SHORT_ANSWER = 4_096, 512
+"""Tokens of an answer that is not bounded otherwise, so that a model which repeats itself ends; and where the endpoint
+counts them into a small window."""
+LONGEST_REASONED_ANSWER = 16_384
+"""The same where thoughts count."""
+_LONGEST_REASON = 500
 LONGEST_WAIT = 75.0
 """Seconds for one answer: a few lines, for which somebody waits before anything else is done."""
 
@@ -60,9 +75,14 @@ class OpenAIModel(ChatModel):
             async with asyncio.timeout(self._config.timeout):
                 answer = await self._ask(prompt)
         except KNOWN_ERRORS as exc:
-            raise translate(exc, attempt) from exc
+            failure = translate(exc, attempt)
+            reason = redact(reason_of(exc))[:_LONGEST_REASON]
+            structlog.get_logger().warning("model_call_failed", error=type(failure).__name__, reason=reason)
+            raise failure from exc
         usage, reply = self._prices.with_cost(answer.usage), answer.reply
-        structlog.get_logger().info("model_replied", tool_calls=len(reply.calls), truncated=answer.cut, **vars(usage))
+        structlog.get_logger().info(
+            "model_replied", tool_calls=len(reply.calls), ended=answer.ended.value, **vars(usage)
+        )
         ids, taken = [call.id for call in reply.calls], {call.id for said in prompt.messages for call in said.calls}
         if not all(ids) or len(set(ids)) < len(ids) or not taken.isdisjoint(ids):
             # Some endpoints number each reply's calls anew, or give them no ids.
@@ -103,17 +123,28 @@ class OpenAIModel(ChatModel):
 
     async def _respond(self, prompt: Prompt) -> Completion:
         create: Any = self._client.responses.create
-        asked = responses_api.request_body(prompt, self._config.model, reasoning=self._reasoning)
+        limited = replace(prompt, max_output_tokens=prompt.max_output_tokens or LONGEST_REASONED_ANSWER)
+        asked = responses_api.request_body(limited, self._config.model, reasoning=self._reasoning)
         with parse_errors():
             return responses_api.parse_response(await create(**_untouched(asked)), self._config.model)
 
     async def _chat(self, prompt: Prompt) -> Completion:
         create: Any = self._client.chat.completions.create
-        asked = chat_api.request_body(prompt, self._config.model)
+        limited = replace(prompt, max_output_tokens=prompt.max_output_tokens or LONGEST_ANSWER)
+        asked = chat_api.request_body(limited, self._config.model)
         if self._config.base_url.rstrip("/") == OPENAI:
             asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
+            asked["max_completion_tokens"] = asked.pop("max_tokens")
+        tools = [str(tool["name"]) for tool in prompt.tools]
         with parse_errors():
-            return chat_api.parse_response(await create(**_untouched(asked)), self._config.model)
+            try:
+                answer = await create(**_untouched(asked))
+            except BadRequestError as exc:
+                if "max_tokens" not in asked or not isinstance(translate(exc, 1), ContextTooLong):
+                    raise
+                # Some endpoints count what the model may write into its window.
+                answer = await create(**_untouched({**asked, "max_tokens": SHORT_ANSWER}))
+            return chat_api.parse_response(answer, self._config.model, tools)
 
 
 def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -168,13 +168,25 @@ class Prompt:
     form: ResponseFormat | None = None
 
 
+class Ended(StrEnum):
+    """How an answer ended."""
+
+    WHOLE = "whole"
+    LENGTH = "length"
+    """At the limit of what the model may write, so its text or its last call is incomplete."""
+    FILTER = "filter"
+    """The provider's content filter has taken a part, or all of it."""
+    REFUSED = "refused"
+    """The model itself refused, and its text says so."""
+
+
 @dataclass(frozen=True)
 class Completion:
-    """A reply, whose calls have ids that the prompt does not hold yet; `cut` when it ended at the model's limit."""
+    """A reply, whose calls have ids that the prompt does not hold yet. One that broke off raises `Transient`."""
 
     reply: ModelReply
     usage: Usage = field(default_factory=Usage)
-    cut: bool = False
+    ended: Ended = Ended.WHOLE
 
 
 class ChatModel(Protocol):

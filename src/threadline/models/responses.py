@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from threadline.models.errors import InvalidResponse
-from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
+from threadline.models.model import (
+    Completion,
+    Ended,
+    Message,
+    ModelReply,
+    Prompt,
+    Role,
+    ToolCall,
+    Usage,
+    text_with_author,
+)
+from threadline.models.raw_text import read_text
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
@@ -81,7 +92,7 @@ def _kept(provider_data: str, model: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _said(text: str, phase: str | None) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **({"phase": phase} if phase else {})}
+    return {"type": "message", "role": "assistant", "content": text, **({"phase": phase} if phase else {})}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -91,7 +102,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def parse_response(response: Any, model: str) -> Completion:
     """The answer in a finished response of `model`; raises InvalidResponse where that tells of a failure."""
     if response.status in ("failed", "cancelled") or response.error:
-        raise InvalidResponse(str(response.error.code) if response.error else "")
+        told = response.error
+        raise InvalidResponse(str(told.code or ""), str(told.message or "")) if told else InvalidResponse()
     calls, texts, items = [], [], []
     for item in response.output:
         match item.type:
@@ -100,7 +112,7 @@ def parse_response(response: Any, model: str) -> Completion:
                 items.append({"type": "function_call", "call_id": item.call_id})
             case "message":
                 said = [part.text if part.type == "output_text" else part.refusal for part in item.content]
-                texts.append("".join(map(str, said)))
+                texts.append(read_text("".join(map(str, said)), ())[0])
                 items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
             case "reasoning":
                 thought = item.model_dump(mode="json", warnings=False)
@@ -109,6 +121,12 @@ def parse_response(response: Any, model: str) -> Completion:
     text = "\n\n".join(text for text in texts if text.strip())
     provider_data = json.dumps({"model": model, "items": items}) if goes_on else ""
     used = Usage.read(model, response.usage, "input_tokens", "output_tokens")
-    return Completion(
-        ModelReply(text, tuple(calls), provider_data=provider_data), used, cut=response.status == "incomplete"
-    )
+    return Completion(ModelReply(text, tuple(calls), provider_data=provider_data), used, _ended(response))
+
+
+def _ended(response: Any) -> Ended:
+    if response.status == "incomplete":
+        details = response.incomplete_details
+        return Ended.FILTER if details and details.reason == "content_filter" else Ended.LENGTH
+    parts = [part for item in response.output if item.type == "message" for part in item.content]
+    return Ended.REFUSED if parts and all(part.type == "refusal" for part in parts) else Ended.WHOLE

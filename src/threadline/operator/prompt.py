@@ -158,7 +158,7 @@ async def analyse_request(
         return RequestAnalysis(milliseconds=_since(begun))
     text = clean_analysis(answer.reply.text)
     if not text:
-        _log.warning("analysis_empty", truncated=answer.cut)
+        _log.warning("analysis_empty", ended=answer.ended.value)
     return RequestAnalysis(text, answer.usage, _since(begun))
 
 
