@@ -179,7 +179,7 @@ async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one
 async def test_question_without_a_configured_model_is_answered(make_talk: Make) -> None:
     talk = make_talk(with_model=False)
     await talk.said("what is open for checkout?")
-    with pytest.raises(Permanent, match="OPENAI_API_KEY"):
+    with pytest.raises(Permanent, match="have no language model"):
         await talk.think()
     assert (await talk.settle(ConversationOutcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unposted_turns == ()
     assert talk.posted()[0].text == blocks.NO_MODEL

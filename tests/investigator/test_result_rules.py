@@ -15,6 +15,7 @@ from claude_agent_sdk import (
     SessionKey,
     SessionStoreEntry,
 )
+from structlog.testing import capture_logs
 
 from tests.investigator.investigator_scene import MemorySessions
 from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, output_format, parse_outcome
@@ -105,15 +106,44 @@ def test_error_of_the_sdk_is_permanent_or_transient(error: Exception, kind: type
     assert classify(KeyError("x"), _monitor()) is None
 
 
-def test_error_text_holds_the_last_lines_and_no_secret() -> None:
+def test_log_holds_the_last_lines_and_no_secret() -> None:
     monitor = _monitor()
     for line in [*["noise"] * 100, f"key {KEY} of postgresql://owner:pass@db", "password hunter2"]:
         monitor.stderr(line)
-    told = str(classify(ProcessError("x", exit_code=1), monitor))
+    with capture_logs() as logged:
+        classify(ProcessError("x", exit_code=1), monitor)
+    told = str(logged)
     assert "password …" in told
     assert "postgresql://…@db" in told
     assert not any(secret in told for secret in (KEY, "hunter2", "pass@"))
     assert told.count("noise") < 20
+
+
+STDERR = "[structured-output-enforce] You MUST call StructuredOutput; see /root/.claude.json, ANTHROPIC_API_KEY"
+FAILURES = [
+    ProcessError("Command failed", exit_code=1, stderr=STDERR),
+    ProcessError("Command failed", exit_code=-9, stderr=STDERR),
+    CLIConnectionError("Cannot write to terminated process"),
+    CLIJSONDecodeError(STDERR, ValueError()),
+    Exception(f"Control request failed: {STDERR}"),
+]
+
+
+@pytest.mark.parametrize("error", FAILURES)
+def test_failure_says_nothing_of_the_cli(error: Exception) -> None:
+    monitor = _monitor()
+    monitor.stderr(STDERR)
+    said = str(classify(error, monitor))
+    assert not any(word in said for word in ("MUST", "StructuredOutput", ".claude", "ANTHROPIC"))
+
+
+def test_refusal_of_the_api_says_nothing_of_the_cli() -> None:
+    monitor = _monitor("invalid_request")
+    monitor.stderr(STDERR)
+    with capture_logs() as logged, pytest.raises(Permanent) as raised:
+        raise_for_result(_result(api_error_status=400, result=f"API Error: 400 messages.3: {STDERR}"), monitor)
+    assert str(raised.value) == "The model's API refused the turn. The worker's log has its reason."
+    assert "messages.3" in str(logged)
 
 
 OUTCOME = {

@@ -291,7 +291,7 @@ async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
 
 async def test_email_is_refused_without_approvers(make_post: MakePost) -> None:
     post = make_post(approvers=())
-    assert "THREADLINE_APPROVERS" in message_of(await post.send(await post.drafted(LEAD)))
+    assert "no approvers are set: ask the admin" in message_of(await post.send(await post.drafted(LEAD)))
     assert post.server.received == []
 
 

@@ -1,12 +1,15 @@
 """What an error tells: no secret, no place and no stack trace."""
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.privacy.secrets_corpus import SECRETS
+from threadline.settings import SettingsGroup
 from threadline.tools.model import ErrorCategory, ErrorCode, ToolError, ToolStatus, error_result
-from threadline.tools.public_text import MAX_SENTENCE, public_lines, public_sentence
+from threadline.tools.public_text import MAX_SENTENCE, admin_sentence, public_lines, public_sentence
 
 PROGRAMS = (
     'Traceback (most recent call last):\n  File "/srv/app/x.py", line 3, in f\nValueError: no',
@@ -79,6 +82,41 @@ def test_text_of_a_program_is_replaced_as_a_whole(text: str) -> None:
 @pytest.mark.parametrize(("text", "shown"), [*PLACES.items(), *zip(INNOCENT, INNOCENT, strict=True)])
 def test_places_are_masked_and_other_sentences_stay(text: str, shown: str) -> None:
     assert public_sentence(text, "-") == shown
+
+
+ASK = "ask the admin to check the settings"
+SETTINGS = {
+    "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN.": (
+        f"Jira does not accept the account: {ASK}."
+    ),
+    "GitHub could not be reached: check the network and GITHUB_API_URL.": f"GitHub could not be reached: {ASK}.",
+    "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN.": (
+        f"GitHub does not accept the token: {ASK}."
+    ),
+    "could not clone shop from https://a.example/shop: no; check THREADLINE_REPO": (
+        f"could not clone shop from [address] no; {ASK}"
+    ),
+    "The case has used up its budget of $5.00 (THREADLINE_CASE_BUDGET_USD).": (
+        "The case has used up its budget of $5.00."
+    ),
+    "No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.": f"No sender is set: {ASK}. Nothing was sent.",
+    "OPENAI_API_KEY is not set.": f"A{ASK[1:]}.",
+    "It waits. THREADLINE_APPROVERS is empty. Try later.": f"It waits. A{ASK[1:]}. Try later.",
+    "No: check OPENAI_API_KEY; set SLACK_BOT_TOKEN. Then go on.": f"No: {ASK}. Then go on.",
+    "No API was found: check OPENAI_BASE_URL (it ends in /v1) and THREADLINE_OPENAI_API.": f"No API was found: {ASK}.",
+    "Set BULK_PRICE to 3, and THREADLINE to run.": "Set BULK_PRICE to 3, and THREADLINE to run.",
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), SETTINGS.items())
+def test_names_of_settings_are_for_the_admin(text: str, shown: str) -> None:
+    assert public_sentence(text, "-") == shown
+    assert all(name in admin_sentence(text, "-") for name in re.findall(r"\b[A-Z]+_[A-Z_]+\b", text))
+
+
+def test_every_setting_is_known_by_its_name() -> None:
+    names = [name for group in SettingsGroup.__subclasses__() for name in group.variables()]
+    assert [name for name in names if name in public_sentence(f"It fails: set {name} first.", "-")] == []
 
 
 @given(st.text(max_size=2_000))

@@ -93,6 +93,8 @@ class LiveCaseActivities(CaseActivities):
 
     async def save_investigation_result(self, request: contract.SettleRequest) -> Settled:
         failure = request.failure and public_sentence(request.failure, _INTERNAL)
+        if failure:
+            _log.warning("turn_failed", case=request.bug_id, turn=request.turn, reason=request.failure)
         async with self.database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, failure)
         if request.fault:

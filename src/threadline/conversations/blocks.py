@@ -120,7 +120,7 @@ def notice_text(kind: NoticeReason, until: float = 0.0) -> str:
 DELETED = "The message was deleted, so there is nothing for me to answer. Write again when you need me."
 NO_MODEL = (
     "I cannot answer yet, because I have no language model. "
-    "Please ask the admin to set OPENAI_API_KEY, and then write to me again."
+    "Please ask the admin to set one up, and then write to me again."
 )
 TOO_LONG = (
     "This thread is too long for my language model, even after I shortened it. "

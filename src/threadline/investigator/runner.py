@@ -194,7 +194,8 @@ async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, 
             if not problems and not (prompt and leaks):
                 return withhold_question(outcome) if leaks else outcome
             problems += leaks
-    raise Permanent(f"The agent's answer cannot be used: {monitor.detail(' '.join(problems))}")
+    monitor.log_failure("answer_unusable", " ".join(problems))
+    raise Permanent("The agent's answer cannot be used, after it was asked twice: look at the case yourself.")
 
 
 def _known_to_reporter(turn: TurnInput) -> str:

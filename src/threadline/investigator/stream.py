@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import structlog
 from claude_agent_sdk import (
     AssistantMessage,
     ClaudeSDKError,
@@ -48,6 +49,7 @@ _MENDABLE = {
 """Kinds of API errors that the admin can mend: the subject of the fault, and what the admin is told."""
 _MENDABLE_STATUS = {401: _KEY_REFUSED, 402: _NO_CREDIT, 403: _KEY_REFUSED}
 _NO_CREDIT_WORDS = re.compile(r"credit balance is too low|insufficient (?:credit|quota)", re.IGNORECASE)
+_log = structlog.get_logger(__name__)
 _TOO_LONG = "The model's answer exceeded its length limit: look at the case yourself."
 
 
@@ -143,6 +145,11 @@ class TurnMonitor:
         """Keep one line of the CLI's standard error: some failures are told nowhere else."""
         self._stderr.append(line[:500])
 
+    def log_failure(self, event: str, text: str, **fields: object) -> None:
+        """Log a failure with the CLI's last lines, which are for the admin alone: they hold paths, settings, and
+        sentences for the model."""
+        _log.warning(event, detail=self.detail(text), **fields)
+
     def detail(self, text: str) -> str:
         """`text` and the CLI's last lines, shortened and without anything that is or looks like a secret."""
         told = " ".join([text, *self._stderr]).strip()
@@ -207,7 +214,8 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
         raise Transient(
             f"The model's API did not answer{status}: the turn is tried again.", retry_after=monitor.retry_after
         )
-    raise Permanent(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
+    monitor.log_failure("model_refused_turn", said or result.subtype, status=result.api_error_status)
+    raise Permanent("The model's API refused the turn. The worker's log has its reason.")
 
 
 def _mendable(status: int | None, reason: str, said: str) -> tuple[str, str] | None:
@@ -219,30 +227,34 @@ def _mendable(status: int | None, reason: str, said: str) -> tuple[str, str] | N
 def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
     """Classify an exception from starting the CLI, writing to it or reading from it as `Permanent`, `Transient` or
     `SessionNotFound`; None when it is not the SDK's."""
-    detail = monitor.detail(str(error))
     if isinstance(error, ProcessError):
         code = error.exit_code or 0
-        if _is_unknown_session(detail):
+        if _is_unknown_session(monitor.detail(str(error))):
             return SessionNotFound()
+        monitor.log_failure("agent_process_failed", str(error), code=code)
         if code < 0 or code in _KILLED:
             return Transient(f"The agent's process was killed (exit code {code}): the turn is tried again.")
-        return Permanent(f"The agent's process failed; check its settings. It said: {detail}")
+        return Permanent(f"The agent's process failed (exit code {code}). The worker's log has its last words.")
     if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
         return Transient("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
-        return _unusable_cli(error, detail)
+        return _unusable_cli(error, monitor)
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
         return Transient("The agent's earlier session could not be loaded: the turn is tried again.")
     if type(error) is Exception:  # what the SDK raises when its own protocol with the CLI breaks
-        return Transient(f"The agent's process broke its protocol: {detail}")
+        monitor.log_failure("agent_broke_protocol", str(error))
+        return Transient("The agent's process broke its protocol: the turn is tried again.")
     return None
 
 
-def _unusable_cli(error: ClaudeSDKError, detail: str) -> Permanent:
+def _unusable_cli(error: ClaudeSDKError, monitor: TurnMonitor) -> Permanent:
     if isinstance(error, CLINotFoundError):
         said = "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform."
         return Mendable(said, kind=INVESTIGATION, subject="cli")
-    return Permanent(f"The agent could not be run; check its settings. It said: {detail}")
+    monitor.log_failure("agent_not_run", str(error))
+    if isinstance(error, CLIConnectionError):  # the SDK's own words about the start; other errors quote the CLI
+        return Permanent(f"The agent could not be run: {error}")
+    return Permanent("The agent could not be run. The worker's log has the reason.")
 
 
 def _is_transient(status: int | None, reason: str) -> bool:

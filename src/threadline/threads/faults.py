@@ -18,7 +18,7 @@ from threadline.slack import formatting
 from threadline.threads.fault_store import FaultStore, InstallationFault
 from threadline.threads.model import format_utc
 from threadline.threads.outbox import Outbox, Post
-from threadline.tools.public_text import public_lines
+from threadline.tools.public_text import admin_lines
 
 MAX_TOLD = 20
 """Faults that one report tells; the sweep tells the others."""
@@ -87,7 +87,7 @@ class InstallationFaults:
 def fault_text(fault: InstallationFault) -> str:
     """Return the sentences that the admin reads in Slack, in Markdown. Places and words of a program are for the log,
     `threadline doctor` and `threadline explain`."""
-    text = public_lines(fault.text, _INTERNAL)
+    text = admin_lines(fault.text, _INTERNAL)
     if fault.resolved_at is None:
         return text
     since, until = format_utc(fault.first_seen), format_utc(fault.resolved_at)

@@ -1,6 +1,7 @@
-"""Sentences about what went wrong, kept free of what only an operator should see."""
+"""Sentences about what went wrong, kept free of what only the admin should see."""
 
 import re
+from collections.abc import Callable
 
 from threadline.privacy.redaction import redact
 
@@ -49,9 +50,26 @@ _PLACES = (
 )
 
 
+_SETTING = (
+    r"\b(?:THREADLINE_[A-Z0-9_]+|(?:ANTHROPIC|OPENAI)_(?:API_KEY|BASE_URL)|(?:AGENT_)?DATABASE_URL|TEMPORAL_[A-Z0-9_]+|"
+    r"GITHUB_(?:API_URL|TOKEN)|SLACK_(?:API_URL|APP_TOKEN|BOT_TOKEN|SIGNING_SECRET))\b"
+)
+_IN_BRACKETS = re.compile(rf"\s*\([^()\n]*{_SETTING}[^()\n]*\)")
+_CLAUSE = re.compile(rf"(?P<before>[:;]\s+)?[^:;.!?\n]*{_SETTING}(?:[^.;!?\n]|\.(?!\s|$))*")
+"""A clause about settings: up to the next semicolon or the sentence's end, with the colon before it."""
+_ASK = "ask the admin to check the settings"
+_ASK_TWICE = re.compile(rf"{_ASK}(?:[.;:]\s+{_ASK})+", re.IGNORECASE)
+
+
 def public_sentence(text: str, otherwise: str) -> str:
-    """The text as one line for people: places become marks such as `[path]`, secrets too. `otherwise` is said instead
-    when the text is blank, or is a program's rather than a person's."""
+    """The text as one line for people: places become marks such as `[path]`, secrets too, and a clause that names a
+    setting refers to the admin. `otherwise` is said instead when the text is blank, or is a program's rather than a
+    person's."""
+    return admin_sentence(_without_settings(text[:_LOOKED_AT]), otherwise)
+
+
+def admin_sentence(text: str, otherwise: str) -> str:
+    """The text as one line for the admin, who also reads the names of settings."""
     looked_at = redact(text[:_LOOKED_AT])
     if _INSIDES.search(looked_at):
         return otherwise
@@ -67,5 +85,25 @@ def public_sentence(text: str, otherwise: str) -> str:
 def public_lines(text: str, otherwise: str) -> str:
     """A text of our own in several lines, into which others' words may have come: each line as by `public_sentence`.
     `otherwise` also stands for the whole text when it is blank."""
-    kept = (public_sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
+    return _each_line(text, otherwise, public_sentence)
+
+
+def admin_lines(text: str, otherwise: str) -> str:
+    """The same as `public_lines` for the admin."""
+    return _each_line(text, otherwise, admin_sentence)
+
+
+def _each_line(text: str, otherwise: str, shown: Callable[[str, str], str]) -> str:
+    kept = (shown(line, otherwise) if line.strip() else "" for line in text.splitlines())
     return "\n".join(kept).strip() or otherwise
+
+
+def _without_settings(text: str) -> str:
+    def asked(clause: re.Match[str]) -> str:
+        if clause["before"]:
+            return clause["before"] + _ASK
+        blank = " " if clause[0].startswith(" ") else ""
+        return blank + _ASK[0].upper() + _ASK[1:]
+
+    plain = _CLAUSE.sub(asked, _IN_BRACKETS.sub("", text))
+    return _ASK_TWICE.sub(lambda found: found[0][: len(_ASK)], plain)

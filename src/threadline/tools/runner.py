@@ -596,10 +596,12 @@ async def _note(handler: SideEffect, invocation: Invocation, result: ToolResult)
 
 
 def _failed(tool: Tool, error: Exception) -> ToolResult:
-    """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
+    """A refusal in its words, without names of settings, which the log has; the words of anything else could hold what
+    nobody may see, and go to the log alone."""
     if isinstance(error, RecordRefused):
         return error_result(ErrorCode.NOT_ALLOWED, str(error), _NOT_FOR_THEM)
     if isinstance(error, Permanent) and not isinstance(error, InternalError):
+        _log.info("tool_refused", tool=tool.name, reason=str(error))
         return error_result(ErrorCode.REFUSED, str(error))
     _log.error("tool_failed", tool=tool.name, exc_info=error)
     return error_result(ErrorCode.TOOL_EXECUTION_FAILED)
