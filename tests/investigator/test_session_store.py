@@ -88,6 +88,19 @@ async def test_overtaken_attempt_appends_nothing(scene: Scene, agent_database: D
     assert await store.load(key(claim.session_id)) == [entry(uuid="a")]
 
 
+async def test_discarded_transcript_is_not_resumed(scene: Scene, agent_database: Database) -> None:
+    await scene.opened()
+    claim = await scene.claim(1)
+    store, where = TurnSessionStore(agent_database, claim), key(claim.session_id)
+    await store.discard()
+    await store.append(where, [entry(uuid="a")])
+    await store.discard()
+    assert await store.load(where) is None
+    await store.append(where, [entry(uuid="b")])
+    resumed = TurnSessionStore(agent_database, await scene.claim(1, attempt=2))
+    assert await resumed.load(where) == [entry(uuid="b")]
+
+
 async def test_claim_writes_its_own_session_alone(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     store = TurnSessionStore(agent_database, await scene.claim(1))

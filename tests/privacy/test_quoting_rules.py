@@ -147,6 +147,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     "a number": (7, ""),
     "nulls": ({"message": None, "errorMessages": None, "errors": None}, ""),
     "nested": ({"error": {"code": 1, "message": "Deep."}}, "Deep."),
+    "nested too deeply": ({"errors": {"a": [[[[[[["deep"]]]]]]]}}, ""),
     "a text": ("Just so.", "Just so."),
 }
 

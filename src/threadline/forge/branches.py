@@ -1,4 +1,4 @@
-"""Looks at a remote repository without cloning it, and says in a sentence why one cannot be used."""
+"""Looks at a remote repository without a clone, and says in a sentence why it cannot be used."""
 
 import re
 from dataclasses import dataclass
@@ -21,27 +21,30 @@ class UnusableRepository(Permanent):
 
 @dataclass(frozen=True)
 class RemoteBranches:
-    """`default` is the name of the default branch; `found` are those branches that were asked for and exist."""
+    """`default` is the name of the default branch; `found` are the existing ones among those that
+    were asked for."""
 
     default: str
     found: frozenset[str]
 
     def obstacle_to(self, branch: str) -> str | None:
-        """A branch beside which `branch` cannot be made, since a name is a folder or a file; None without one."""
+        """A branch beside which `branch` cannot be made, since git keeps a name as a folder or a
+        file; None without one."""
         parents = {branch[: at.start()] for at in re.finditer("/", branch)}
         blocking = (name for name in self.found if name in parents or name.startswith(f"{branch}/"))
         return min(blocking, default=None)
 
 
 async def look(git: Git, git_dir: Path, name: str, remote: Remote, *branches: str) -> RemoteBranches:
-    """List the default branch of a remote, and those of `branches` that exist. A pattern may end in `/*`.
+    """List the default branch of a remote, and the existing ones among `branches`. A pattern may
+    end in `/*`.
 
     Args:
         git_dir: any repository of ours, from which git runs.
         name: of the remote, for messages.
 
     Raises:
-        UnusableRepository: shallow, another account's, empty, or with a HEAD that leads to no branch.
+        UnusableRepository: shallow, another account's, empty, or without a default branch.
         Permanent: the remote refuses.
         Transient: the remote cannot be reached now.
     """

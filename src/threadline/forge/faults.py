@@ -1,7 +1,7 @@
-"""Reads git's messages on standard error: a refusal lasts, an outage passes, and a few have words of their own.
+"""Reads git's messages on standard error: a refusal lasts, an outage passes.
 
-A line of the other side begins with `remote:`, over SSH with `ERROR:`. Hooks write such lines, so they decide nothing
-by themselves: a policy that says "timed out" has refused all the same.
+A line of the other side begins with `remote:`, over SSH with `ERROR:`. Hooks write such lines, so
+they decide nothing by themselves: a policy that says "timed out" has refused all the same.
 """
 
 import re
@@ -20,8 +20,8 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True)
 class GitFault:
-    """`reason`: words for a person instead of git's own; empty where git's are the best there are. `advice` follows
-    them."""
+    """`reason`: words for a person instead of git's own; empty where git's are the best there are.
+    `advice` follows them."""
 
     kind: FaultKind
     reason: str = ""
@@ -50,11 +50,12 @@ _RACE = re.compile(
     re.IGNORECASE,
 )
 _UPDATE_FAILED = ("failed to update ref", "failed to lock")
-"""A server gives these reasons for a race as for anything else; its own lines before tell which it was."""
+"""Reasons that a server gives for a race as for any other fault; its lines before tell which."""
 _SERVER_FAULT = re.compile(r"internal (?:server |api )?error|internal api unreachable", re.IGNORECASE)
 _HOST_PROGRAM = re.compile(r"remote: (?:gitlab|gitea|forgejo)\b", re.IGNORECASE)
 _HOST_BUSY = re.compile(
-    r"internal (?:server )?error|internal api|unavailable|try again|too many|rate limit|overloaded", re.IGNORECASE
+    r"internal (?:server )?error|internal api|unavailable|try again|too many|rate limit|overloaded",
+    re.IGNORECASE,
 )
 
 _REFUSED = re.compile(
@@ -74,7 +75,11 @@ _PASSING = re.compile(
 
 
 def read_fault(stderr: str) -> GitFault:
-    """Say what a failed command means. `stderr`: all that git printed there, with `remote:` before others' lines."""
+    """Say what a failed command means.
+
+    Args:
+        stderr: all that git printed there.
+    """
     lines = stderr.splitlines()
     own = "\n".join(line for line in lines if not _THEIRS.match(line))
     theirs = "\n".join(line for line in lines if _THEIRS.match(line))
@@ -98,7 +103,7 @@ def in_the_way(branch: str, existing: str) -> str:
 
 
 def _rejection(reason: str, theirs: str) -> GitFault:
-    """Judge the reason in `! [remote rejected] … (reason)`, which is git's or the host's, and rarely a hook's."""
+    """Judge the reason in `! [remote rejected] … (reason)`, which is git's or the host's."""
     passing = bool(
         (reason.startswith("cannot lock ref") and _RACE.search(reason))
         or (reason in _UPDATE_FAILED and _RACE.search(theirs))
@@ -113,7 +118,10 @@ def _http_fault(status: int, theirs: str) -> GitFault:
     if status in _PASSING_STATUS or status >= 500 or (status == 403 and _RATE_LIMIT.search(theirs)):
         return GitFault(FaultKind.PASSING)
     if status == 413:
-        return GitFault(FaultKind.LASTING, "its host takes nothing of this size (HTTP 413): raise the limit there")
+        return GitFault(
+            FaultKind.LASTING,
+            "its host takes nothing of this size (HTTP 413): raise the limit there",
+        )
     return GitFault(FaultKind.LASTING, advice=_CHECK_RIGHTS if status in (401, 403, 404) else "")
 
 

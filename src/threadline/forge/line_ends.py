@@ -1,7 +1,7 @@
-"""Gives lines that an editing tool rewrote the ends that they had: a tool that reads a file with mixed ends writes it
-with one kind, and an edit of one word would change every line.
+"""Restores line ends that an editing tool rewrote: it reads a file with mixed ends and writes it with
+one kind, so that an edit of one word would change every line.
 
-Pure: git compares the two texts without their ends, and `restore` applies what it found.
+Pure: git compares the two texts without their ends, and `restore` applies its hunks.
 """
 
 import re
@@ -18,7 +18,8 @@ _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines that differ: `old_count` of them from `old` on became `new_count` from `new` on, counted from 0."""
+    """Lines that differ: `old_count` of them from `old` on became `new_count` from `new` on. Lines
+    are counted from 0."""
 
     old: int
     old_count: int
@@ -28,7 +29,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Text:
-    """A file as its lines and their ends: CR LF, LF, more than one CR, or nothing after the last line."""
+    """A file as its lines and their ends: any number of CRs and LF, or none after the last line."""
 
     bom: bytes
     lines: list[bytes]
@@ -57,7 +58,7 @@ class Text:
 
 
 def may_differ(base: bytes, edited: bytes) -> bool:
-    """Whether ends, the end of the last line or a byte order mark may have changed between two versions of a text."""
+    """Whether line ends, the last newline or a byte order mark may have changed."""
     if b"\0" in base or b"\0" in edited or not base or not edited:
         return False
     if max(len(base), len(edited)) > LARGEST:
@@ -67,7 +68,8 @@ def may_differ(base: bytes, edited: bytes) -> bool:
 
 
 def hunks_in(diff: bytes) -> list[Hunk]:
-    """Read the heads of a diff without context (`-U0`). A part without lines is counted from the line before it."""
+    """Read the heads of a diff without context (`-U0`), which number an empty part by the line before
+    it."""
     found = []
     for head in _HUNK.finditer(diff):
         old_count, new_count = int(head[2] or b"1"), int(head[4] or b"1")
@@ -78,8 +80,8 @@ def hunks_in(diff: bytes) -> list[Hunk]:
 
 
 def restore(base: Text, edited: Text, hunks: Iterable[Hunk]) -> Text:
-    """Return `edited` with the ends, the end of the last line and the byte order mark of `base`. A line that is new
-    gets the end of the one that it replaces, or of the one before it.
+    """Return `edited` with the line ends, the last newline and the byte order mark of `base`. A new
+    line gets the end of the line that it replaces, or of the one before it.
 
     Ends that are the only change of a file with one kind of them were changed on purpose, and stay.
     """

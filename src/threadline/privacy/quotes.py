@@ -1,5 +1,5 @@
-"""Another service's words about its refusal, as far as people may read them: sentence by sentence, without those that
-name a place or hold a secret."""
+"""Another service's words about its refusal, as far as people may read them: without the sentences
+that name a place or hold a secret."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +13,8 @@ WITHHELD = "…"
 """Stands for sentences that are not repeated, and for what is too long."""
 _LOOKED_AT = 20_000
 """Characters of one text that are searched."""
+_DEEPEST = 5
+"""Levels of an answer that are read."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\r\n]+")
 _DATE_FORM = re.compile(r"\b(?:[dMyHhms]{1,4}|\d{1,4})(?:/(?:[dMyHhms]{1,4}|\d{1,4})){2}\b")
 _PLACE = re.compile(
@@ -35,11 +37,12 @@ _CODES = {
     "already_exists": "there is one already",
     "unprocessable": "it cannot be processed",
 }
-"""GitHub's codes of a field's fault: https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api."""
+"""GitHub's codes of a field's fault:
+https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api."""
 
 
 def quotable(*said: object) -> str:
-    """Join what a service said into one line for a person; empty where nothing of it may be repeated."""
+    """Join the words of a service into one line for a person; empty where nothing may be repeated."""
     kept, withheld = list[str](), False
     for text in said:
         for sentence in _sentences(text):
@@ -81,19 +84,24 @@ def _joined(sentences: Iterable[str]) -> str:
     return line
 
 
-def _texts(answer: object) -> Iterator[str]:
-    """The texts in the forms of GitHub, Jira and RFC 9457: a message, a list of them, and faults by field."""
+def _texts(answer: object, depth: int = 0) -> Iterator[str]:
+    """The texts in the forms of GitHub, Jira and RFC 9457: messages, lists of them, faults by field."""
+    if depth > _DEEPEST:
+        return
     if isinstance(answer, str):
         yield answer
     elif isinstance(answer, list):
         for each in answer:
-            yield from _texts(each)
+            yield from _texts(each, depth + 1)
     elif isinstance(answer, Mapping):
         yield from _texts_of_fault(answer)
         for name in ("error", "errorMessages"):
-            yield from _texts(answer.get(name))
+            yield from _texts(answer.get(name), depth + 1)
         errors = answer.get("errors")
-        yield from _texts_by_field(errors) if isinstance(errors, Mapping) else _texts(errors)
+        if isinstance(errors, Mapping):
+            yield from _texts_by_field(errors, depth + 1)
+        else:
+            yield from _texts(errors, depth + 1)
 
 
 def _texts_of_fault(fault: Mapping[str, Any]) -> Iterator[str]:
@@ -104,9 +112,9 @@ def _texts_of_fault(fault: Mapping[str, Any]) -> Iterator[str]:
         yield _about(fault.get("field"), text)
 
 
-def _texts_by_field(errors: Mapping[str, Any]) -> Iterator[str]:
+def _texts_by_field(errors: Mapping[str, Any], depth: int) -> Iterator[str]:
     for name, told in errors.items():
-        for text in _texts(told):
+        for text in _texts(told, depth):
             yield _about(name, text)
 
 

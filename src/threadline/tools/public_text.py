@@ -54,11 +54,12 @@ _SETTING = (
     r"\b(?:THREADLINE_[A-Z0-9_]+|(?:ANTHROPIC|OPENAI)_(?:API_KEY|BASE_URL)|(?:AGENT_)?DATABASE_URL|TEMPORAL_[A-Z0-9_]+|"
     r"GITHUB_(?:API_URL|TOKEN)|SLACK_(?:API_URL|APP_TOKEN|BOT_TOKEN|SIGNING_SECRET))\b"
 )
-_IN_BRACKETS = re.compile(rf"\s*\([^()\n]*{_SETTING}[^()\n]*\)")
-_CLAUSE = re.compile(rf"(?P<before>[:;]\s+)?[^:;.!?\n]*{_SETTING}(?:[^.;!?\n]|\.(?!\s|$))*")
+_NAMED = re.compile(_SETTING)
+_IN_BRACKETS = re.compile(rf" ?\([^()\n]{{0,200}}{_SETTING}[^()\n]{{0,200}}\)")
+_CLAUSE = re.compile(rf"(?P<before>[:;]\s{{1,9}})?[^:;.!?\n]{{0,200}}{_SETTING}(?:[^.;!?\n]|\.(?!\s|$))*")
 """A clause about settings: up to the next semicolon or the sentence's end, with the colon before it."""
 _ASK = "ask the admin to check the settings"
-_ASK_TWICE = re.compile(rf"{_ASK}(?:[.;:]\s+{_ASK})+", re.IGNORECASE)
+_ASK_TWICE = re.compile(rf"{_ASK}(?:[.;:]\s{{1,9}}{_ASK})+", re.IGNORECASE)
 
 
 def public_sentence(text: str, otherwise: str) -> str:
@@ -105,5 +106,7 @@ def _without_settings(text: str) -> str:
         blank = " " if clause[0].startswith(" ") else ""
         return blank + _ASK[0].upper() + _ASK[1:]
 
+    if not _NAMED.search(text):
+        return text
     plain = _CLAUSE.sub(asked, _IN_BRACKETS.sub("", text))
     return _ASK_TWICE.sub(lambda found: found[0][: len(_ASK)], plain)
