@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk import ResultMessage
+from structlog.testing import capture_logs
 
 from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Action, WorkflowState
@@ -110,8 +111,10 @@ async def test_question_about_what_a_developer_wrote_is_not_asked(bench: Investi
 
 async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
     answer(action="resolved", summary=" ")
-    with pytest.raises(Permanent, match="resolved needs a summary"):
+    with capture_logs() as logged, pytest.raises(Permanent, match="answer cannot be used") as failed:
         await bench.run()
+    assert "resolved needs a summary" in str(logged)
+    assert "needs a summary" not in str(failed.value), "the sentence is for the model"
     assert len(asked) == 2
     assert bench.usage.cost_usd == pytest.approx(0.02)
 

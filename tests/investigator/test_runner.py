@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry, project_key_for_directory
+from structlog.testing import capture_logs
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.cases.model import Action, WorkflowState
@@ -138,8 +139,10 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
         await turn.text_only("I think it is fixed.")
 
     bench.model.script(script)
-    with pytest.raises(Permanent, match="text alone"):
+    with capture_logs() as logged, pytest.raises(Permanent, match="answer cannot be used") as failed:
         await bench.run()
+    assert "with text alone" in str(logged)
+    assert "StructuredOutput" not in str(failed.value), "the sentence is for the model"
 
 
 async def test_result_that_came_with_the_answer_was_not_read(bench: InvestigatorScene) -> None:
