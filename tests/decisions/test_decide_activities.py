@@ -43,7 +43,7 @@ def engine(talk: ConversationActivityScene) -> Engine:
 
 
 async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engine) -> None:
-    await engine.hears("thanks")
+    await engine.hears("and now")
     first = await engine.decide()
     assert first.course is NextStep.PROCEED
     engine.decides("ESCALATE", escalation_reason="never")
@@ -125,7 +125,7 @@ async def test_without_the_model_a_broken_lookup_of_the_person_keeps_nobody_wait
 
 async def test_nobody_takes_over_a_turn_that_was_stopped(engine: Engine) -> None:
     """The workflow has not heard of the stop when it asks for a person."""
-    await engine.decided("thanks")
+    await engine.decided("and now")
     await engine.talk.said(replace(engine.talk.message("stop"), kind=MessageKind.STOP))
     said = await engine.settled(OutcomeKind.ESCALATED, text="Booked APT-1.", escalate=EscalationReason.RESPONSE_ERROR)
     assert "Booked APT-1." in said
@@ -137,7 +137,7 @@ async def test_nobody_takes_over_a_turn_that_was_stopped(engine: Engine) -> None
 
 
 async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -> None:
-    await engine.decided("thanks")
+    await engine.decided("and now")
     done = answers.progress_text([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
     said = await engine.settled(OutcomeKind.ESCALATED, text=done, escalate=EscalationReason.RESPONSE_ERROR)
     assert said.startswith("I could not produce an answer to this.")
@@ -231,7 +231,7 @@ async def test_tool_results_of_the_thread_count_as_evidence(engine: Engine) -> N
     engine.talk.model.script(calling)
     await engine.decided("look after the lamps")
     await engine.talk.answer()
-    await engine.decided("thanks", 2)
+    await engine.decided("and now", 2)
     (before, _), (after, _) = await engine.weighed(1), await engine.weighed(2)
     assert (before.tool_success_rate, after.tool_success_rate) == (1.0, 0.5)
     assert (before.context_completeness, after.context_completeness) == (0.666667, 1.0)
@@ -320,3 +320,11 @@ async def test_reply_to_a_question_needs_no_mention_among_others(engine: Engine,
     await engine.settled(kind, 2, answer_step=int(kind is OutcomeKind.ANSWERED))
     told = await talk.said(talk.message("Enterprise, and I want my money back", addressed=False))
     assert (told.snapshot.turn_due, told.snapshot.addressed_due) == (True, kind is OutcomeKind.CLARIFIED)
+
+
+@pytest.mark.parametrize("text", ["thanks", "Good morning!", "danke schön"])
+async def test_small_talk_needs_no_decision(engine: Engine, text: str) -> None:
+    await engine.hears(text)
+    told = await engine.decide()
+    assert not told.made
+    assert not await engine.kept(1)

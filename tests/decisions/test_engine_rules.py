@@ -29,7 +29,7 @@ async def test_valid_answer_is_taken_at_once() -> None:
     ("wrong", "problem"),
     [
         ("I would retrieve.", "JSON"),
-        (answer(confidence=7), "confidence"),
+        (answer(confidence="high"), "confidence"),
         (answer(decision="USE_TOOL", tools_needed=["calendar_burn"]), "calendar_burn"),
     ],
 )

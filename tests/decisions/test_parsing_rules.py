@@ -81,8 +81,7 @@ def test_each_type_is_read_with_its_fields(type_: DecisionType) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("confidence", 1.01),
-        ("query_complexity", -0.1),
+        ("confidence", float("nan")),
         ("confidence", "0.9"),
         ("decision", "ANSWER"),
         ("sensitivity", "maybe"),
@@ -91,6 +90,21 @@ def test_each_type_is_read_with_its_fields(type_: DecisionType) -> None:
 )
 def test_unfitting_value_is_not_guessed(name: str, value: Any) -> None:
     assert isinstance(parse_decision(answer(**{name: value})), tuple)
+
+
+@pytest.mark.parametrize(("value", "read"), [(1.01, 1.0), (85, 1.0), (-0.1, 0.0), (1, 1.0), (0.4, 0.4)])
+def test_number_out_of_its_range_is_the_nearest_in_it(value: float, read: float) -> None:
+    found = parse_decision(answer(confidence=value, query_complexity=value))
+    assert isinstance(found, Decision)
+    assert (found.model_confidence, found.complexity) == (read, read)
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "```json\n{}\n```", "Here is my decision: {}", "{}\n\nI hope this helps!", "Sure.\n{}\nDone {{x}}"]
+)
+def test_decision_amid_words_is_read(around: str) -> None:
+    found = parse_decision(around.replace("{}", answer()).replace("{{x}}", "{x}"))
+    assert isinstance(found, Decision)
 
 
 @pytest.mark.parametrize("types", [(), ("pricing", "policy")])

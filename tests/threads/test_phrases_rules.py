@@ -2,7 +2,18 @@
 
 from collections.abc import Callable, Iterable
 
-from threadline.threads.phrases import STOP_SIGNS, is_close, is_greeting, is_stop, is_thanks, is_wordless, thumb
+import pytest
+
+from threadline.threads.phrases import (
+    STOP_SIGNS,
+    is_close,
+    is_greeting,
+    is_small_talk,
+    is_stop,
+    is_thanks,
+    is_wordless,
+    thumb,
+)
 
 CLOSES = [
     "Never mind!",
@@ -96,3 +107,24 @@ def test_thumb_counts_in_every_skin_tone_and_no_other_reaction_does() -> None:
     assert [thumb(each) for each in ("-1", "-1::skin-tone-6", "thumbsdown")] == [False] * 3
     others = ("", "heart", "octagonal_sign", "+1x", "point_up::skin-tone-2", "::skin-tone-2")
     assert [thumb(each) for each in others] == [None] * 6
+
+
+SMALL_TALK = """
+    Hi! | hello there | Good morning, team :wave: | <@U1> thanks a lot! | Thank you so much | Hey, how are you?
+    | Danke schön! | merci beaucoup | ¡Hola! | Grazie | Спасибо! | 你好 | ありがとうございます | شكرا
+    | bye, have a nice day | Guten Morgen | good job, thanks
+"""
+REQUESTS = """
+    ok | yes | no thanks, cancel it | hi, what does it cost? | thanks, and the second? | hire | tyre | hello world fails
+    | good | danke, und die zweite? | what is up with the server
+"""
+
+
+@pytest.mark.parametrize("text", SMALL_TALK.split("|"))
+def test_small_talk_is_nothing_to_decide(text: str) -> None:
+    assert is_small_talk(text)
+
+
+@pytest.mark.parametrize("text", ["", *REQUESTS.split("|")])
+def test_text_with_a_request_is_no_small_talk(text: str) -> None:
+    assert not is_small_talk(text)

@@ -52,6 +52,7 @@ from threadline.models.model import Ask, ChatModel, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.slack.names import plain_tokens
+from threadline.threads import phrases
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
 from threadline.tools.roles import RecordKind
@@ -165,6 +166,8 @@ class Deciding:
     async def run(self, model: ChatModel, attempt: int) -> TurnDecision:
         if not (self.situation.query or self.rounds):
             return TurnDecision(made=False)
+        if not (self.rounds or self.situation.sensitive) and phrases.is_small_talk(self.situation.query):
+            return TurnDecision(made=False, about="small talk")
         await self.look_asker_up()
         while not self.is_over:
             await self.run_round(model, attempt)

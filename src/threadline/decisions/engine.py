@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sensitivity, Source, validate
 from threadline.models.model import Ask
@@ -68,15 +68,16 @@ class Situation:
         if len(query) > MAX_QUERY:
             gap = f"\n[… {len(query) - 2 * half:,} characters are left out here …]\n"
             query = f"{query[:half]}{gap}{query[-half:]}"
-        shown = {
-            "query": query,
-            "recent_conversation": [line[:_MAX_LINE] for line in self.recent],
-            "lead_context": self.lead,
-            "sources_already_retrieved": [
-                {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]} for each in self.sources
-            ],
+        sources = [
+            {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]} for each in self.sources
+        ]
+        shown = {  # the same for all queries comes first, for the provider's cache
             "tools": self.tools,
             "document_types": self.types,
+            "lead_context": self.lead,
+            "sources_already_retrieved": sources,
+            "recent_conversation": [line[:_MAX_LINE] for line in self.recent],
+            "query": query,
             "sensitive_words_in_the_query": self.sensitive,
         }
         return json.dumps(shown, ensure_ascii=False, indent=1)
@@ -134,8 +135,16 @@ def prompt_version(instructions: str) -> str:
 # -- The form of a decision ----------------------------------------------------------------------------------------
 
 
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+_Share = Annotated[float, AfterValidator(_share), Field(description="From 0 to 1.", allow_inf_nan=False)]
+
+
 class _DecisionAnswer(BaseModel):
-    """Strict: what a word means is not guessed."""
+    """Strict: what a word means is not guessed. A number out of its range is the nearest in it, since many endpoints
+    hold a model to no range."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -147,8 +156,8 @@ class _DecisionAnswer(BaseModel):
     document_types: list[str]
     clarifying_question: str
     escalation_reason: str
-    query_complexity: float = Field(ge=0, le=1, allow_inf_nan=False)
-    confidence: float = Field(ge=0, le=1, allow_inf_nan=False)
+    query_complexity: _Share
+    confidence: _Share
     sensitivity: str
     intent_clear: bool
 
@@ -168,9 +177,8 @@ def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
 def parse_decision(text: str) -> Decision | tuple[str, ...]:
     """The decision in the model's answer, or what is wrong, in sentences by which the model can correct it; never an
     exception. Whether the decision makes sense: `validate`."""
-    found = _FENCED.match(text)
     try:
-        answer = _DecisionAnswer.model_validate(json.loads(found[1] if found else text))
+        answer = _DecisionAnswer.model_validate(_read_object(text))
         type_ = DecisionType(answer.decision.strip().upper())
         sensitivity = Sensitivity(answer.sensitivity.strip().lower())
     except ValidationError as error:
@@ -191,6 +199,19 @@ def parse_decision(text: str) -> Decision | tuple[str, ...]:
         answer.intent_clear,
         tuple(_line(each) for each in answer.document_types[:_MAX_TOOLS]),
     )
+
+
+def _read_object(text: str) -> Any:
+    """The JSON of an answer: alone, in a block of code, or amid words. Raises `ValueError` where there is none."""
+    found = _FENCED.match(text)
+    whole = found[1] if found else text
+    try:
+        return json.loads(whole)
+    except ValueError:
+        begin = whole.find("{")
+        if begin < 0:
+            raise
+        return json.JSONDecoder().raw_decode(whole, begin)[0]
 
 
 def _line(text: str) -> str:

@@ -1,6 +1,7 @@
 """The model over OpenAI's SDK: Responses where the endpoint has it, else Chat Completions."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,6 +155,22 @@ def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": asked["model"], "extra_body": asked, **needed}
 
 
+def form_in_words(schema: Mapping[str, Any]) -> str:
+    """A flat JSON schema as instructions, for endpoints that hold the model to none."""
+    fields = [f"- {name}: {_kind(each)}" for name, each in schema["properties"].items()]
+    return "\n".join(["Answer with one JSON object and nothing else. Its fields, all of them:", *fields])
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if options := schema.get("enum"):
+        return f"one of {', '.join(json.dumps(each) for each in options)}"
+    if schema.get("type") == "array":
+        return f"a list, each item {_kind(schema.get('items', {}))}"
+    kind = {"string": "a text", "boolean": "true or false", "number": "a number", "integer": "a whole number"}
+    about = f" ({schema['description']})" if "description" in schema else ""
+    return kind.get(str(schema.get("type")), "a value") + about
+
+
 def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT) -> Ask:
     """Ask this model; `paid` gets what each answer has used. `attempt` is that of `ChatModel.ask`; `wait`: seconds."""
 
@@ -161,7 +178,7 @@ def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: 
         roles = (Role.USER, Role.ASSISTANT)
         said = tuple(Message(roles[place % 2], each) for place, each in enumerate(questions))
         prompt = Prompt(
-            instructions,
+            f"{instructions.rstrip()}\n\n{form_in_words(form)}",
             said,
             tool_choice=ToolChoice.NONE,
             max_output_tokens=LONGEST_REPLY,

@@ -27,6 +27,22 @@ _GREETING = re.compile(
     r"(?:hi+|hello|hey+|hiya|howdy|greetings|good\s+(?:morning|afternoon|evening|day)|morning)"
     r"(?:\s+(?:there|again|all|everyone|everybody|team|bot))*"
 )
+_SMALL_TALK = re.compile(
+    r"(?:"
+    r"hi+|hello|hey+|hiya|howdy|greetings|good (?:morning|afternoon|evening|day|night)|morning|welcome back"
+    r"|(?:many |a lot of )?thanks|thank you|thx|ty|cheers|much appreciated"
+    r"|(?:good|nice|great) (?:job|work|one)|well done"
+    r"|bye+|good ?bye|see you(?: later| soon| tomorrow)?|have a (?:nice|good|great) (?:day|evening|weekend|one)"
+    r"|how are you(?: doing)?|how is it going|hows it going|whats up|sup|nice to meet you|happy friday"
+    r"|hallo|moin|servus|guten (?:morgen|tag|abend)|danke(?: schön| sehr| dir| vielmals)?|vielen dank|tschüss|wie gehts"
+    r"|bonjour|salut|bonsoir|merci(?: beaucoup| bien)?|au revoir|ça va|hola|buenos días|buenas(?: tardes)?"
+    r"|(?:muchas )?gracias|adiós|ciao|buongiorno|(?:mille )?grazie|olá|oi|bom dia|(?:muito )?obrigad[oa]|hej|tack"
+    r"|hoi|dank je(?: wel)?|bedankt|cześć|dzięki|dziękuję|привет|здравствуйте|спасибо|дякую|merhaba|teşekkürler"
+    r"|你好|您好|谢谢(?:你)?|謝謝|こんにちは|おはよう(?:ございます)?|ありがとう(?:ございます)?|안녕하세요|감사합니다"
+    r"|مرحبا|شكرا|שלום|תודה|नमस्ते|धन्यवाद"
+    r")"
+    r"(?: (?:there|again|all|everyone|everybody|team|bot|threadline|a lot|so much|very much|you too|to you))*"
+)
 STOP_SIGNS = frozenset({"octagonal_sign", "stop_sign", "no_entry"})
 """Names of emoji that say to stop, as a reaction or as a whole message: 🛑 under its two names, and ⛔."""
 THUMBS = {"+1": True, "thumbsup": True, "-1": False, "thumbsdown": False}
@@ -49,6 +65,20 @@ def is_thanks(text: str) -> bool:
 def is_greeting(text: str) -> bool:
     """Whether the whole message is a greeting: nothing is asked yet."""
     return _GREETING.fullmatch(_words(text)) is not None
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether the whole message is greetings, thanks or a farewell: there is nothing to decide. A nod such as "ok" may
+    answer a question, so it is none."""
+    said = _words(text)
+    while found := _SMALL_TALK.match(said):
+        said = said[found.end() :]
+        if not said:
+            return True
+        if not said.startswith(" "):
+            return False
+        said = said[1:]
+    return False
 
 
 def is_stop(text: str) -> bool:
