@@ -16,6 +16,7 @@ from threadline.decisions.model import EscalationReason, Retrieval
 from threadline.errors import Mendable, Permanent, Transient
 from threadline.models.errors import MODEL_FAULT
 from threadline.models.model import ModelReply
+from threadline.operator.model.routing import Agent
 from threadline.tools.context import ToolContext
 
 RETRIEVE = {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": "plans"}
@@ -77,6 +78,64 @@ async def test_a_question_and_a_handover_end_the_turn_before_the_agent_is_asked(
             assert said == "Which product?"
             assert await scene.handovers() == []
         assert await scene.ask("the export") == "And this?"
+
+
+UNCLEAR = (
+    "Please update the opportunity status to won",
+    "mark the opportunity as lost, they chose somebody else",
+    "set the proposal to submitted",
+    "The bid is withdrawn. Please write that down.",
+    "*Log* that the client called about the RFP",
+)
+"""Requests that may be about an RFP and name none: docs/operator.md's branch B."""
+ENDS = {
+    "asks back": CLARIFY,
+    "names a tool of the operator": {"decision": "USE_TOOL", "tools_needed": ["opportunity_patch"]},
+    "is unsure": {"query_complexity": 1.0, "intent_clear": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("says", "decision"), [*((each, ESCALATE) for each in UNCLEAR), *((UNCLEAR[0], each) for each in ENDS.values())]
+)
+async def test_operator_answers_an_unclear_request_that_the_decision_would_end(
+    database: Database, says: str, decision: dict[str, Any]
+) -> None:
+    async with conversation(database, ModelReply("From the operator."), decides=True) as scene:
+        scene.model.decisions[1, 1] = scene.model.decisions[1, 2] = decision
+        assert await scene.ask(says) == "From the operator."
+        assert [each.agent for each in scene.asked] == [Agent.OPERATOR]
+        assert await scene.handovers() == []
+        assert await scene.rows("SELECT next_step, outcome FROM decisions") == [("operator", "answered")]
+
+
+@pytest.mark.parametrize(
+    ("says", "decision"),
+    [
+        ("I want my money back for the proposal", ESCALATE | {"sensitivity": "claims"}),
+        ("We will sue over this bid", ESCALATE | {"sensitivity": "claims"}),
+        ("who approved the legal part of the proposal", ESCALATE | {"sensitivity": "asks"}),
+        ("update the weather", ESCALATE),
+    ],
+)
+async def test_operator_takes_no_handover_that_is_for_a_person(
+    database: Database, says: str, decision: dict[str, Any]
+) -> None:
+    async with conversation(database, ModelReply("never"), decides=True) as scene:
+        scene.model.decisions[1, 1] = decision
+        await scene.say(says)
+        assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
+        await handed_over(scene)
+        assert scene.asked == []
+
+
+async def test_request_that_the_operator_cannot_answer_either_ends_with_a_person(database: Database) -> None:
+    async with conversation(database, *[ModelReply("")] * 4, decides=True) as scene:
+        scene.model.decisions[1, 1] = CLARIFY
+        await scene.say(UNCLEAR[0])
+        assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
+        assert await escalated(scene) == [(1, EscalationReason.RESPONSE_ERROR)]
+        assert [each.step for each in scene.requests("pass_to_operator")] == [0]
 
 
 async def test_turn_goes_on_without_a_decision_that_cannot_be_made(database: Database) -> None:

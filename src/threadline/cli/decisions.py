@@ -118,7 +118,8 @@ def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
     for name, tally in rows:
         steps, scores = tally.next_steps, tally.calibration
         asked = steps[NextStep.CLARIFY] + steps[NextStep.RETRIEVE_MORE]
-        counts = (tally.decisions, steps[NextStep.PROCEED], asked, steps[NextStep.ESCALATE])
+        went_on = steps[NextStep.PROCEED] + steps[NextStep.OPERATOR]
+        counts = (tally.decisions, went_on, asked, steps[NextStep.ESCALATE])
         right = "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}"
         errors = (f"{scores.brier:.3f}", f"{scores.ece:.3f}") if scores else ("–", "–")
         shown = map(str, (*counts, tally.thumbs_up, tally.thumbs_down))

@@ -31,6 +31,7 @@ from threadline.decisions.model import (
     DecisionType,
     EscalationReason,
     Factors,
+    Judgement,
     NextStep,
     Retrieval,
     Source,
@@ -38,6 +39,7 @@ from threadline.decisions.model import (
     escalation,
     judge,
     last_round,
+    may_pass_on,
     sensitive_topics,
     tool_success_rate,
 )
@@ -277,6 +279,8 @@ class Deciding:
             questions=questions,
             questions_allowed=self.deps.decision.questions,
         )
+        if may_pass_on(made.decision, factors, judgement) and await self._falls_through(tx):
+            judgement = Judgement(NextStep.OPERATOR, judgement.confidence)
         await store.add_judgement(row.id, self.turn, made.round, factors, judgement)
         _log.info(
             "decision_made",
@@ -290,6 +294,11 @@ class Deciding:
             variant=made.variant,
         )
         self.rounds = await store.rounds(row.id, self.turn)
+
+    async def _falls_through(self, tx: Transaction) -> bool:
+        """Whether the operator goes on with what the conversational agent cannot do."""
+        plan = await TurnStore(tx).plan(self.thread, self.turn)
+        return plan is not None and plan.route.branch.falls_through
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[Transaction]:

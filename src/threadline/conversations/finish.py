@@ -61,6 +61,7 @@ _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 _BY_DECISION = (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED)
 _THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.NO_ANSWER, *_BY_DECISION)
 _RESULTS = {
+    OutcomeKind.ASKED: DecisionOutcome.CLARIFIED,
     OutcomeKind.CLARIFIED: DecisionOutcome.CLARIFIED,
     OutcomeKind.ESCALATED: DecisionOutcome.ESCALATED,
     OutcomeKind.STOPPED: DecisionOutcome.FAILED,
@@ -176,7 +177,8 @@ class _Ending:
         if self._request.escalate:
             await escalate_turn(self._deps, tx, self._request, self._request.escalate)
         route = self._plan.route if self._plan else None
-        if route is None or route.agent is Agent.COPILOT or route.prior_steps:  # the operator's turns are not decided
+        # The operator's own turns are not decided.
+        if route is None or route.agent is Agent.COPILOT or route.branch.falls_through:
             self._made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         left = await self._leave_to_person()
         request = self._request

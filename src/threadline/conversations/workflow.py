@@ -463,10 +463,8 @@ class Turn:
             outcome = await self._loop()
             # The operator goes on behind these steps where the conversational agent has failed and changed nothing.
             failed = outcome.kind in _FAILED and all(each.read_only for each in outcome.executions)
-            if begun.falls_through and failed and not (conversation.stop_requested or self._needs_admin):
-                passing = PassToOperator(self._thread, self._number, self._step)
-                summary = "hand the turn to the operator"
-                self._keep_route(await call(ConversationActivities.pass_to_operator, passing, summary=summary))
+            if self._begun.falls_through and failed and not (conversation.stop_requested or self._needs_admin):
+                await self._pass_to_operator()
                 outcome = await self._loop()
         except Interrupted:
             outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)
@@ -499,6 +497,11 @@ class Turn:
         if begun.correlation_id:
             workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
 
+    async def _pass_to_operator(self) -> None:
+        """The operator goes on with the turn, without an RFP."""
+        passing, summary = PassToOperator(self._thread, self._number, self._step), "hand the turn to the operator"
+        self._keep_route(await call(ConversationActivities.pass_to_operator, passing, summary=summary))
+
     async def _begin(self) -> BegunTurn:
         """Begin the turn, and decide with the same activity what to do, as long as nobody says to stop."""
         conversation, request = self._conversation, BeginRequest(self._thread, self._number)
@@ -510,7 +513,8 @@ class Turn:
         return await call(ConversationActivities.begin_turn, request, summary="begin the stopped turn")
 
     async def _decide(self) -> ConversationOutcome | None:
-        """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
+        """Decide what to do with a message to the conversational agent. None: the agent whose turn it then is
+        answers."""
         conversation = self._conversation
         if self._begun.agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
             return None
@@ -522,6 +526,9 @@ class Turn:
             self._needs_admin = True
             return ConversationOutcome(OutcomeKind.FAILED, answers.failure_text(MODEL_NEEDS_ADMIN, ()))
         self._decided = decision.made
+        if decision.course is NextStep.OPERATOR:
+            await self._pass_to_operator()
+            return None
         kind = _ENDS.get(decision.course)
         return ConversationOutcome(kind, "") if kind else None
 

@@ -80,6 +80,8 @@ class NextStep(StrEnum):
     CLARIFY = "clarify"
     RETRIEVE_MORE = "retrieve_more"
     ESCALATE = "escalate"
+    OPERATOR = "operator"
+    """The operator answers: the request may be about an RFP, for which it has more tools."""
 
 
 class DecisionOutcome(StrEnum):
@@ -302,6 +304,20 @@ def judge(
     if decision.type is DecisionType.RETRIEVE and not retrieved_more:
         return Judgement(NextStep.RETRIEVE_MORE, value)
     return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
+
+
+def may_pass_on(decision: Decision, factors: Factors, judgement: Judgement) -> bool:
+    """Whether the operator may answer a turn that would end with a question or with a person.
+
+    Sensitive topics, and documents that contradict each other or cannot be searched, stay with a person.
+    """
+    if factors.conflict:
+        return False
+    if judgement.next_step is NextStep.CLARIFY:
+        return True
+    if judgement.next_step is not NextStep.ESCALATE or decision.sensitivity is not Sensitivity.NONE:
+        return False
+    return judgement.reason in (EscalationReason.DECIDED, EscalationReason.LOW_CONFIDENCE)
 
 
 def escalation(value: float, reason: EscalationReason) -> Judgement:

@@ -97,6 +97,8 @@ class JudgedDecision:
         without a label, and where something else has decided: a sensitive topic, an error, the engine's own word."""
         if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
+        if self.judgement.next_step is NextStep.OPERATOR:
+            return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
             return None
         return confidence(self.made.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
