@@ -1,12 +1,15 @@
 """The operator's system prompt, the analysis of a request, and the fences around what people say."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operator.operating import THREAD, TOOLS, Answering
 from threadline.errors import Transient
-from threadline.models.model import ToolChoice, Usage
+from threadline.knowledge import tools as qa
+from threadline.models.model import ToolChoice, ToolKind, Usage
 from threadline.operator import prompt as prompts
 from threadline.operator.prompt import (
     MAX_ANALYSIS_TOKENS,
@@ -16,6 +19,7 @@ from threadline.operator.prompt import (
     analyse_request,
     clean_analysis,
 )
+from threadline.wiring.toolsets import TOOLS as PRODUCT_TOOLS
 
 HOUSE = OperatorProfile(TOOLS, {"status_digest": "Posts a digest of the open RFPs to a channel."})
 RUNTIME = TurnInfo(THREAD, "U1", "T1:C1:1700000000.000100:3", "rfp_abc123")
@@ -44,6 +48,23 @@ def test_prompt_holds_every_section_and_value() -> None:
         "<context>$channel and ${oops}</context>",
     ):
         assert section in written
+
+
+def test_each_tool_of_the_product_stands_in_one_category() -> None:
+    listed = prompts.categories(PRODUCT_TOOLS)
+    for each in PRODUCT_TOOLS:
+        assert len(re.findall(rf"[ ,]{each.wire_name}(?:,|$)", listed, re.MULTILINE)) == 1, each.name
+
+
+def test_each_kind_of_tool_belongs_to_one_category() -> None:
+    assert sorted(kind for _, kinds in prompts.CATEGORIES for kind in kinds) == sorted(ToolKind)
+
+
+def test_documents_of_the_team_are_a_source() -> None:
+    fixed = prompts.stable_part(OperatorProfile([qa.answer]))
+    assert "- Read: qa_answer" in fixed
+    assert "qa_answer for what the team's documents say" in fixed
+    assert "No source outside" not in fixed
 
 
 def test_prompt_without_scope_patterns_analysis_or_context() -> None:

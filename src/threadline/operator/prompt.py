@@ -26,8 +26,8 @@ from threadline.tools.registry import Tool
 NO_SCOPE = "none - global operations allowed"
 BOT_NAME = "Threadline"
 
-_CATEGORIES = (
-    ("Read", (ToolKind.READ, ToolKind.LOAD)),
+CATEGORIES = (
+    ("Read", (ToolKind.READ, ToolKind.LOOKUP, ToolKind.LOAD)),
     ("Scoped writes", (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT)),
     ("Global", (ToolKind.CHANGE,)),
     ("Speaking", (ToolKind.SPEAK,)),
@@ -108,7 +108,7 @@ def stable_part(house: OperatorProfile) -> str:
 def categories(tools: Sequence[Tool]) -> str:
     """The tools on offer by what they are to the protocol, a line for each category that has any."""
     lines = []
-    for label, kinds in _CATEGORIES:
+    for label, kinds in CATEGORIES:
         if names := sorted(each.wire_name for each in tools if each.kind in kinds):
             lines.append(f"- {label}: {', '.join(names)}")
     return "\n".join(lines) or "- none: say what you would have looked up or done, and that you cannot."
