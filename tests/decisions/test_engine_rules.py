@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.decisions.answers import Scripted, answer, passage
 from threadline.decisions.engine import MAX_QUERY, Situation, decide, prompt, prompt_version
-from threadline.decisions.model import DecisionType, Sensitivity
+from threadline.decisions.model import DecisionType, Sensitivity, sensitive_topics
 from threadline.errors import Transient
 
 TOOLS = {"calendar_book": "Book a meeting."}
@@ -52,13 +52,31 @@ async def test_two_invalid_answers_escalate(one: str, other: str, sensitive: boo
     assert problems
 
 
-@pytest.mark.parametrize("insisted", [Sensitivity.ASKS, Sensitivity.NONE])
-async def test_sensitivity_none_is_asked_again_and_then_believed(insisted: Sensitivity) -> None:
+async def test_sensitivity_none_is_asked_again_and_asks_is_then_believed() -> None:
     call = {"decision": "USE_TOOL", "tools_needed": ["calendar_book"]}
-    model = Scripted([answer(**call, sensitivity="none"), answer(**call, sensitivity=insisted)])
+    model = Scripted([answer(**call, sensitivity="none"), answer(**call, sensitivity="asks")])
     made, problems = await decide(replace(PRICE, query="Book a call with Sue Miller", sensitive=("sue",)), model)
-    assert (made.type, made.sensitivity, problems) == (DecisionType.USE_TOOL, insisted, ())
+    assert (made.type, made.sensitivity, problems) == (DecisionType.USE_TOOL, Sensitivity.ASKS, ())
     assert "(sue)" in model.asked[1][2]
+
+
+@pytest.mark.parametrize("form", [{}, {"decision": "ESCALATE", "escalation_reason": "A claim."}, {"confidence": 1.0}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "I demand a full refund and compensation for damages.",
+        "I want a refund for the entire year.",
+        "We are filing a complaint",
+        "our lawyers will take legal action, we will sue",
+        "They were never COMPENSATED for it",
+    ],
+)
+async def test_model_that_says_none_twice_overrules_no_sensitive_word(query: str, form: dict[str, Any]) -> None:
+    none = answer(**form, sensitivity="none")
+    model = Scripted([none, none, answer(sensitivity="asks")])
+    made, problems = await decide(replace(PRICE, query=query, sensitive=sensitive_topics(query)), model)
+    assert (made.type, made.sensitivity, len(model.asked)) == (DecisionType.ESCALATE, Sensitivity.CLAIMS, 2)
+    assert problems
 
 
 async def test_model_failure_is_no_decision() -> None:

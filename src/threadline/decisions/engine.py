@@ -20,6 +20,8 @@ from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sen
 from threadline.models.model import Ask
 from threadline.slack.model import clean_text
 
+ATTEMPTS = 2
+"""Answers of the model to one query; an invalid one is returned to it with its problems."""
 MAX_QUERY = 12_000
 """Characters of a query that the model is shown: the head and the tail of a longer one."""
 _MAX_LINE, _MAX_SOURCE = 1_000, 1_200
@@ -29,8 +31,8 @@ _MAX_COMPARED = 2_000
 _MAX_TOOLS, _MAX_PROBLEMS = 20, 10
 _UNDECIDED = "No valid decision could be made."
 _IS_IT_SENSITIVE = (
-    "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. Say none again only where "
-    "they mean something else, as in a name."
+    "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. It is asks where they mean "
+    "something else, as in a name."
 )
 COMPARISON_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -92,13 +94,12 @@ async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tupl
     Raises Permanent or Transient where the model cannot be asked."""
     instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
     messages, problems = [situation.as_json()], list[str]()
-    for retry in (False, True):
+    for _ in range(ATTEMPTS):
         text = await ask(instructions, messages, "decision", schema)
         found = parse_decision(text)
         if isinstance(found, Decision):
             problems = validate(found, situation.tools)
-            # Said once more, it is meant.
-            if situation.sensitive and found.sensitivity is Sensitivity.NONE and not retry:
+            if situation.sensitive and found.sensitivity is Sensitivity.NONE:
                 problems.append(_IS_IT_SENSITIVE.format(", ".join(situation.sensitive)))
             if not problems:
                 return found, ()
