@@ -70,6 +70,17 @@ async def test_question_waits_for_the_reporter_and_the_ui_says_so(start_case: St
         assert (shown["CaseState"], shown["CaseSeverity"]) == ("awaiting_dev", "S2")
 
 
+async def test_cancel_as_the_answer_to_a_question_reaches_the_agent(start_case: StartCase) -> None:
+    async with start_case(outcome(ASK), outcome(POST)) as scene:
+        await scene.report()
+        await scene.until_status("new", "investigating", "awaiting_reporter")
+        await scene.reporter("Cancel", MessageKind.CLOSE)
+        await scene.until_status("awaiting_reporter", "investigating", "pending_verification")
+        assert scene.agent.batches == [["The cart total is wrong"], ["Cancel"]]
+        await scene.reporter("Cancel", MessageKind.CLOSE)
+        assert await scene.result() == "resolved"
+
+
 @pytest.mark.records("reopened")
 async def test_never_mind_closes_at_once_and_a_message_reopens(start_case: StartCase) -> None:
     async with start_case(outcome(POST), outcome(POST, "looked again")) as scene:

@@ -23,7 +23,7 @@ from tests.support.case_store import (
     said,
     ts,
 )
-from threadline.cases.model import CaseSnapshot, CaseStatus, Reason
+from threadline.cases.model import Action, CaseSnapshot, CaseStatus, Reason
 from threadline.cases.store import case as case_store
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
@@ -269,6 +269,35 @@ async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> 
     assert (await scene.flush(close(7))).close_requested
     assert (await scene.flush(said(3, "said before, came after"))).close_requested
     assert (await scene.flush(said(9, "a developer", by=SenderType.DEVELOPER))).close_requested
+
+
+@pytest.mark.parametrize("answers_at", [CaseStatus.AWAITING_REPORTER, CaseStatus.INVESTIGATING])
+async def test_bare_cancel_after_a_question_is_an_answer(scene: Scene, answers_at: CaseStatus) -> None:
+    """Also as the second message of an answer, when the turn that the first one has started is under way."""
+    await scene.opened()
+    await scene.turn(1, Action.ASK_REPORTER)
+    if answers_at is CaseStatus.AWAITING_REPORTER:
+        await scene.become(answers_at, Reason.QUESTION_ASKED)
+    cancel = said(5, "Cancel", kind=MessageKind.CLOSE)
+    snapshot = await scene.flush(cancel)
+    assert (snapshot.close_requested, snapshot.reporter_wrote) == (False, True)
+    assert not (await scene.flush(cancel)).close_requested
+    assert (await scene.flush(close(6))).close_requested
+
+
+async def test_bare_cancel_without_a_question_closes(scene: Scene) -> None:
+    await scene.opened()
+    assert (await scene.flush(said(5, "cancel", kind=MessageKind.CLOSE))).close_requested
+
+
+@pytest.mark.parametrize("status", [CaseStatus.AWAITING_REPORTER, CaseStatus.INVESTIGATING])
+async def test_admin_closes_also_after_a_question(scene: Scene, status: CaseStatus) -> None:
+    await scene.opened()
+    await scene.turn(1, Action.ASK_REPORTER)
+    if status is CaseStatus.AWAITING_REPORTER:
+        await scene.become(status, Reason.QUESTION_ASKED)
+    reason = said(5, "cancel", kind=MessageKind.CLOSE, by=SenderType.ADMIN)
+    assert (await scene.flush(reason)).close_requested
 
 
 async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from threadline.threads.phrases import (
     STOP_SIGNS,
+    is_bare_close,
     is_close,
     is_greeting,
     is_small_talk,
@@ -46,6 +47,22 @@ def kept(judge: Callable[[str], bool], texts: Iterable[str]) -> list[str]:
 def test_close_phrase_closes_and_nothing_else_does() -> None:
     assert kept(is_close, CLOSES) == CLOSES
     assert kept(is_close, [*TALK, *THANKS, "thanks but still broken"]) == []
+
+
+BARE = [
+    *("cancel", "Cancel!", "close", "Drop.", "*Cancel*", "`cancel`", "ok, cancel", "please cancel", "cancel it please"),
+    *("close it", "drop that", "cancel this", "drop this now", "ignore it", "ignore that, thanks", "you can close it"),
+]
+"""Closing phrases that may answer "which button did you press?", or "shall I cancel the export?"."""
+WHOLE = [
+    *("never mind", "Never mind that!", "forget it", "false alarm", "no longer needed", "no longer an issue"),
+    *("close this", "please close this case", "cancel the case", "drop the bug", "you can close this one"),
+]
+
+
+def test_bare_closing_verb_is_told_from_a_whole_phrase() -> None:
+    assert kept(is_close, [*BARE, *WHOLE]) == [*BARE, *WHOLE]
+    assert kept(is_bare_close, [*BARE, *WHOLE, *TALK, *THANKS]) == BARE
 
 
 def test_thanks_is_thanks_unless_more_is_said() -> None:

@@ -13,6 +13,12 @@ _CLOSE = re.compile(
     r"|no\s+longer\s+(?:needed|an\s+issue|a\s+problem)|false\s+alarm|ignore\s+(?:this|it|that))"
     r"(?:\s+(?:please|pls|thanks|thank\s+you|now|sorry))*"
 )
+_BARE_CLOSE = re.compile(
+    r"(?:(?:ok(?:ay)?|sorry|ah|oh|actually|please|pls)\s+)*(?:you\s+can\s+)?"
+    r"(?:(?:close|cancel|drop)(?:\s+(?:it|that|the))?|(?:cancel|drop)\s+this|ignore\s+(?:this|it|that))"
+    r"(?:\s+(?:please|pls|thanks|thank\s+you|now|sorry))*"
+)
+"""Phrases of `_CLOSE` that name no case."""
 _THANKS = re.compile(
     r"(?:(?:ok(?:ay)?|great|perfect|cool|nice|awesome|many|super|got\s+it|works?(?:\s+now)?|it\s+works(?:\s+now)?|brilliant|cheers)\s*)*"
     r"(?:thanks|thank\s+you|thx|ty|cheers|much\s+appreciated)?"
@@ -54,6 +60,11 @@ _STOP_SIGN = re.compile(rf"\s*(?::(?:{'|'.join(sorted(STOP_SIGNS))}):|🛑|⛔)[
 def is_close(text: str) -> bool:
     """Whether the whole message asks to close the case."""
     return _CLOSE.fullmatch(_words(text)) is not None
+
+
+def is_bare_close(text: str) -> bool:
+    """Whether a closing phrase may as well be the answer to a question: "cancel" names a button, too."""
+    return _BARE_CLOSE.fullmatch(_words(text)) is not None
 
 
 def is_thanks(text: str) -> bool:

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from threadline.cases.model import (
     REPORT,
     START_REASONS,
+    Action,
     CaseRecord,
     CaseSnapshot,
     CaseStatus,
@@ -99,6 +100,10 @@ ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
 """)
 
 
+_AFTER_QUESTION = (CaseStatus.AWAITING_REPORTER, CaseStatus.INVESTIGATING)
+"""Statuses in which the last question to the reporter may still be answered, in several messages."""
+
+
 @dataclass(frozen=True)
 class Flushed:
     """`quarantined`: ids of the messages that are in quarantine since. `turn_started`: it is `investigating` since."""
@@ -128,7 +133,8 @@ class CaseMessageStore(Store):
         if case is None:
             unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
-        addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
+        has_asked = case.last_action == Action.ASK_REPORTER and case.status in _AFTER_QUESTION
+        addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id, has_asked))]
         columns = partial(_columns, CaseStatus(case.status), await self._closed_until(case))
         stored = await MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
@@ -267,14 +273,25 @@ def _parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
         ) from exc
 
 
-def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
+def _addressed(message: IncomingMessage, reporter_id: str, has_asked: bool) -> IncomingMessage | None:
     """The message with its sender known; None for a third party's, which is nobody's business here. For an app that
-    reported, anybody may answer: it cannot."""
+    reported, anybody may answer: it cannot. `has_asked`: see `_as_answer`."""
+    if has_asked:
+        message = _as_answer(message)
     if message.kind == MessageKind.QUARANTINED or message.sender_type != SenderType.UNKNOWN:
         return message
     if reporter_id and (message.sender_id == reporter_id or is_app_id(reporter_id)):
         return replace(message, sender_type=SenderType.REPORTER)
     return None
+
+
+def _as_answer(message: IncomingMessage) -> IncomingMessage:
+    """A bare "cancel" after a question of the bot is an answer, which the agent reads. An admin's close stays one."""
+    if message.kind != MessageKind.CLOSE or message.sender_type == SenderType.ADMIN:
+        return message
+    if not phrases.is_bare_close(message.text):
+        return message
+    return replace(message, kind=MessageKind.MESSAGE)
 
 
 def _columns(status: CaseStatus, closed: Decimal, message: IncomingMessage) -> dict[str, object]:
