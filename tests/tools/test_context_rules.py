@@ -9,6 +9,12 @@ from tests.support.tool_fakes import context
 from threadline.errors import Permanent
 from threadline.tools.context import Services
 
+INVISIBLE = [
+    *("\u200b", "\u200c\u200d", "\u2060", "\ufeff", "\u200e \u200f", "\u061c", "\u180e", "\u00ad", "\u034f"),
+    *("\u2800", "\u3164", "\uffa0", "\ufe0f", "\ufff9\ufffb", "\U000e0020", "\U0001d173", "\U0001bca0", "\x00\x1b"),
+]
+"""Characters without a width, which are no blanks to Python."""
+
 
 class Words(str):
     setup_hint = "Set THREADLINE_WORDS."
@@ -17,7 +23,7 @@ class Words(str):
 @pytest.mark.parametrize("name", ["team", "channel", "thread_ts", "user_id", "request_id", "correlation_id"])
 def test_context_needs_each_identity(name: str) -> None:
     values: list[Any] = [None, "", "  ", 7, "x" * 201]
-    for value in values:
+    for value in [*values, *INVISIBLE]:
         with pytest.raises(ValueError, match=name):
             context(**{name: value})
 

@@ -21,8 +21,8 @@ from threadline.slack.mrkdwn import characters, decode, inert
 from threadline.slack.rendering import QUOTE, attachment_text, called_users, with_blocks
 
 _INVISIBLE = re.compile(
-    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
-    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
 )
 """Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
 _MENTION = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>")

@@ -10,6 +10,7 @@ from threadline.db.engine import Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
+from threadline.slack.text import is_blank
 from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, error_result
 from threadline.tools.policy import WantedApproval
 from threadline.tools.roles import RecordAccess
@@ -99,8 +100,8 @@ class ToolContext:
     def __post_init__(self) -> None:
         for name in _REQUIRED:
             value = getattr(self, name)
-            if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
-                raise ValueError(f"a tool's context needs {name}: a text of 1 to {MAX_NAME} characters")
+            if not isinstance(value, str) or is_blank(value) or len(value) > MAX_NAME:
+                raise ValueError(f"a tool's context needs {name}: a visible text of at most {MAX_NAME} characters")
 
     @property
     def tx(self) -> Transaction:
