@@ -51,6 +51,7 @@ def replies(engine: Engine, text: str) -> None:
     engine.talk.model.script(script)
 
 
+TOOL = "lamps_list"
 RETRIEVE: dict[str, Any] = {"retrieval_needed": True, "retrieval_query": "Enterprise", "query_complexity": 0.1}
 
 
@@ -94,6 +95,36 @@ async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) 
     assert said == "It costs 990 a month [1].\n\nSources: [1] Plans – Enterprise"
     (source,) = (await engine.last()).sources
     assert (source.title, source.text) == ("Plans", ""), "texts are not kept after the turn"
+
+
+@pytest.mark.parametrize("needed", [True, False])
+async def test_documents_are_looked_up_beside_a_tool_where_the_decision_needs_them(
+    engine: Engine, needed: bool
+) -> None:
+    more = {"retrieval_needed": needed, "retrieval_query": "Enterprise price", "tools_needed": [TOOL]}
+    engine.decides("USE_TOOL", **more)
+    assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.PROCEED
+    assert engine.documents.asked == ["Enterprise price"] * needed
+    await engine.talk.think()
+    (note,) = [str(each["content"]) for each in engine.talk.sent() if "[Decision]" in str(each.get("content"))]
+    assert f"fits this request: {TOOL}." in note
+    assert (PRICES.text in note) is needed
+
+
+async def test_tool_goes_on_without_documents_that_cannot_be_searched(engine: Engine) -> None:
+    engine.documents.trouble = Transient("The search is away.")
+    engine.decides("USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL])
+    assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.PROCEED
+    factors, verdict = await engine.weighed()
+    assert factors.retrieval_failed
+    assert verdict.confidence < 0.75
+
+
+async def test_passages_that_do_not_fit_are_looked_for_once_more_beside_a_tool(engine: Engine) -> None:
+    engine.documents.retrieval = Retrieval(0.3)
+    engine.decides("USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL])
+    assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.CLARIFY
+    assert len(engine.documents.asked) == 2
 
 
 @pytest.mark.parametrize(("complexity", "course"), [(0.0, NextStep.PROCEED), (0.1, NextStep.CLARIFY)])

@@ -28,7 +28,6 @@ from threadline.decisions.model import (
     RECENT_MESSAGES,
     Decision,
     DecisionRound,
-    DecisionType,
     EscalationReason,
     Factors,
     Judgement,
@@ -148,7 +147,7 @@ class Deciding:
     @property
     def awaits_sources(self) -> bool:
         """Whether something is to be looked up before the evidence can be judged."""
-        return self.last.decision.type is DecisionType.RETRIEVE and self.last.retrieval is None
+        return self.last.decision.retrieves and self.last.retrieval is None
 
     @property
     def suspicious(self) -> list[tuple[Source, Source]]:

@@ -378,14 +378,15 @@ def decision_note(made: DecisionRound | None) -> Message | None:
     """None where there is nothing to tell."""
     if made is None or made.judgement is None or made.judgement.next_step is not NextStep.PROCEED:
         return None
+    parts: list[str] = []
+    if made.decision.type is DecisionType.USE_TOOL and made.decision.tools:
+        parts.append(f"[Decision] What fits this request: {', '.join(made.decision.tools)}.")
     if made.retrieval and made.retrieval.failed:
-        return Message(Role.SYSTEM, _AWAY)
-    if made.sources:
+        parts.append(_AWAY)
+    elif made.sources:
         shown = [
             {"number": number, "title": each.title, "section": each.section, "text": each.text}
             for number, each in enumerate(made.sources, 1)
         ]
-        return Message(Role.SYSTEM, _FOUND + json.dumps(shown, ensure_ascii=False, indent=1))
-    if made.decision.type is DecisionType.USE_TOOL and made.decision.tools:
-        return Message(Role.SYSTEM, f"[Decision] What fits this request: {', '.join(made.decision.tools)}.")
-    return None
+        parts.append(_FOUND + json.dumps(shown, ensure_ascii=False, indent=1))
+    return Message(Role.SYSTEM, "\n\n".join(parts)) if parts else None

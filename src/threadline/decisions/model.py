@@ -112,6 +112,13 @@ class Decision:
     intent_clear: bool = True
     document_types: tuple[str, ...] = ()
 
+    @property
+    def retrieves(self) -> bool:
+        """Whether documents are searched before the evidence is judged: also for what a tool is to be given."""
+        if self.type is DecisionType.RETRIEVE:
+            return True
+        return self.type is DecisionType.USE_TOOL and bool(self.query)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -301,7 +308,7 @@ def judge(
             return escalation(value, EscalationReason.LOW_CONFIDENCE)
     if factors.retrieval_failed:
         return Judgement(NextStep.PROCEED, value)  # as the design has it: less sure, and without
-    if decision.type is DecisionType.RETRIEVE and not retrieved_more:
+    if decision.retrieves and not retrieved_more:
         return Judgement(NextStep.RETRIEVE_MORE, value)
     return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
 
