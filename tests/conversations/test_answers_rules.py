@@ -68,7 +68,7 @@ def test_detail_is_asked_for(text: str) -> None:
         "it prints this with --verbose",
         "```\nshow me everything\n``` what is this?",
         "> tell me everything\nwhat does he mean?",
-        "&gt; tell me everything",
+        "> tell me everything",
         "show " * 8_000,
         "more " * 8_000 + "`" * 200,
         "thanks for the details",
@@ -201,3 +201,46 @@ def test_failed_changes_are_named_and_reads_are_not() -> None:
     assert first.startswith("No change")
     assert line == "- `opportunity_patch`: this did not work. There is no such field."
     assert answers.failed_changes_text([]) != answers.failed_changes_text([], proposed=True)
+
+
+WISHES = """
+    bitte ausführlich | zeig mir alle Details | Gib mir die ganze Liste | mehr Einzelheiten, bitte | en détail
+    | donne-moi plus de détails | la liste complète | en detalle, por favor | muéstrame la lista completa
+    | mais detalhes | in dettaglio | alle details graag | подробнее, пожалуйста | покажи полный список
+    | ayrıntılı anlat | 请详细说明
+    | 给我完整列表 | 详情 | 詳しく教えてください | 詳細をお願いします | 자세히 알려줘 | 전체 목록 | بالتفصيل من فضلك
+    | विस्तार से बताओ | więcej szczegółów
+"""
+NO_WISHES = """
+    keine Details, bitte | sans détails | sin detalles | 不要详细 | без подробностей | was kostet es? | 多少钱？
+    | こんにちは | qué cuesta | les prix | nicht ausführlich
+"""
+
+
+@pytest.mark.parametrize("text", [each.strip() for each in WISHES.split("|")])
+def test_wish_for_details_is_understood_in_the_languages_that_people_write(text: str) -> None:
+    assert answers.wants_detail(text)
+
+
+@pytest.mark.parametrize("text", [each.strip() for each in NO_WISHES.split("|")])
+def test_other_words_in_other_languages_are_no_wish_for_details(text: str) -> None:
+    assert not answers.wants_detail(text)
+
+
+SENTENCE = {
+    "chinese": "这是一个很长的回答。",
+    "japanese": "これは長い回答です。",
+    "thai": "นี่คือคำตอบที่ยาวมาก",
+    "json": '{"a":1,"b":[2,3]},',
+    "base64": "QUJDREVGR0g",
+}
+
+
+@pytest.mark.parametrize("piece", SENTENCE.values(), ids=SENTENCE)
+@pytest.mark.parametrize("begin", ["", "Hello: ", "你好：\n"])
+def test_long_text_without_blanks_keeps_most_of_its_room(piece: str, begin: str) -> None:
+    text = begin + piece * (2_288 // len(piece))
+    shown = answers.shorten(text)
+    assert 1_800 < len(shown) <= answers.LIMIT
+    assert shown.endswith("read all of it._")
+    assert text.startswith(shown.partition("\n\n_This is")[0])

@@ -6,7 +6,7 @@ from threadline.forge.pull_requests import OpenedPullRequest
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
 from threadline.slack.mrkdwn import escape
-from threadline.slack.text import open_fence, split_markdown
+from threadline.slack.splitting import open_fence, split_markdown
 
 _REOPEN = "Write in this thread to reopen it."
 

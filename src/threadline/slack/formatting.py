@@ -18,7 +18,7 @@ from threadline.slack.code import outside_code
 from threadline.slack.model import FileRef
 from threadline.slack.mrkdwn import WORD_JOINER, escape
 from threadline.slack.names import plain_tokens
-from threadline.slack.text import split_markdown
+from threadline.slack.splitting import split_markdown
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""

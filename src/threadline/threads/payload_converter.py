@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parents[1]
 _FILES = ("model.py", "model/[!_]*.py", "contract.py", "workflow.py")
 _OTHERS = """
     cases.audience cases.sla errors jobs.times privacy.redaction privacy.secret_rules
-    slack.fields slack.mrkdwn slack.rendering slack.text
+    slack.fields slack.mrkdwn slack.rendering slack.splitting slack.text
     threads.activity_options threads.buttons threads.calls threads.inbox threads.payload_converter threads.phrases
     threads.run_loop tools.public_text
 """

@@ -7,7 +7,8 @@ from threadline.conversations.model.conversation import Execution, ExecutionStat
 from threadline.decisions.model import DecisionRound, DecisionType, EscalationReason, NextStep, Source
 from threadline.knowledge.model import SECTION
 from threadline.models.model import ToolCall
-from threadline.slack.text import is_blank, split_markdown
+from threadline.slack.splitting import split_markdown
+from threadline.slack.text import is_blank
 
 NO_REPLY = "NO_REPLY"
 """All that the model writes when a message was not for it."""
@@ -55,11 +56,33 @@ _BARE = re.compile(
     r"(?: please)?"
 )
 """A clause of nothing else asks as well: "more details, please"."""
+_ELSEWHERE = re.compile(
+    r"\b(?:im detail|ausführlich\w*|detailliert\w*|vollständig\w*"
+    r"|(?:alle|mehr|weitere|die|genauere) (?:details|einzelheiten)"
+    r"|die (?:ganze|komplette) (?:liste|antwort)|in allen einzelheiten"
+    r"|en détail|(?:plus de|tous les|les) détails|détaillée?s?|la (?:liste|réponse) complète|en entier|intégralement"
+    r"|en detalle|(?:más|todos los|los) detalles|detallad[oa]s?|la (?:lista|respuesta) completa|por completo"
+    r"|em detalhes?|(?:mais|todos os|os) detalhes|detalhad[oa]s?|a (?:lista|resposta) completa"
+    r"|in dettaglio|nel dettaglio|(?:più|tutti i|i) dettagli|dettagliat[oa]|la (?:lista|risposta) completa"
+    r"|(?:meer|alle|de) details|uitgebreid\w*|het (?:hele|volledige) (?:antwoord|overzicht)"
+    r"|szczegółow\w+|(?:więcej|wszystkie) szczegół\w+|i detalj|(?:mer|alla) detaljer|utförlig\w*"
+    r"|подробн\w+|(?:все|больше) (?:детали|деталей|подробност\w+)|полный (?:список|ответ)|целиком|детальн\w+|докладн\w+"
+    r"|ayrıntılı\w*|detaylı\w*|(?:tüm|bütün) (?:ayrıntılar|detaylar)\w*)\b"
+    r"|详细|详情|细节|完整(?:的)?(?:列表|答案|内容|回答)?|全部(?:内容)?|詳細|詳情|細節|詳しく|全文|全部(?:見せ|教え)"
+    r"|자세[히한]|상세[히한하]|전체 ?(?:목록|답변|내용)|بالتفصيل|التفاصيل|القائمة الكاملة"
+    r"|विस्तार से|पूरी सूची|อย่างละเอียด|รายละเอียด",
+)
+"""The wish for a long answer in other languages; in a short message, since the words may be about something else."""
+_LONGEST_WISH = 80
+_NOT_ELSEWHERE = re.compile(
+    r"\b(?:kein\w*|nicht|ohne|pas|sans|sin|no|não|sem|non|senza|geen|niet|zonder|bez|nie|inte|utan|не|без|değil)\b"
+    r"|不要|不用|不需要|别|不必|なし|不要|없이|말고|بدون|लेकिन नहीं|ไม่ต้อง"
+)
 _NO_DETAIL = re.compile(
     r"\b(?:no|not|without|skip|spare|don'?t|never|less|fewer|hide)\b(?: \w+){0,3}? "
     r"(?:details?|detailed|verbose|everything|in full|in depth|at length)\b"
 )
-_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^ *(?:>|&gt;)[^\n]*|(?<!\S)-+\w\S*", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^ *>[^\n]*|(?<!\S)-+\w\S*", re.DOTALL | re.MULTILINE)
 """What somebody shows: code, words of others, the options of a command."""
 _CLAUSE = re.compile(r"([^.!?;:,\n]{1,400})([.!?;:,\n]?)")
 """Bounded, so that a message of 40,000 characters without any is read in no time."""
@@ -94,11 +117,21 @@ def _more(calls: Sequence[ToolCall]) -> str:
 
 def wants_detail(text: str) -> bool:
     """Whether a message asks for a long answer: the words for it alone do not. It may change: ask it in an activity."""
-    for clause, end in _CLAUSE.findall(_QUOTED.sub(" ", text.lower().replace("’", "'"))):
+    said = _QUOTED.sub(" ", text.lower().replace("’", "'"))
+    if _wants_detail_elsewhere(said):
+        return True
+    for clause, end in _CLAUSE.findall(said):
         words = " ".join(_NO_DETAIL.sub(" ", " ".join(clause.split())).split())
         if _DETAIL.search(words) or (end != ":" and _BARE.fullmatch(words)):
             return True
     return False
+
+
+def _wants_detail_elsewhere(said: str) -> bool:
+    words = " ".join(said.split())
+    if len(words) > _LONGEST_WISH or _NOT_ELSEWHERE.search(words):
+        return False
+    return _ELSEWHERE.search(words) is not None
 
 
 def split_answer(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
