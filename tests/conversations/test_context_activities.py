@@ -1,5 +1,6 @@
 """What the model is sent of a thread, over OpenAI's real wire and from the real Postgres."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -77,6 +78,24 @@ async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: Convers
     talk.model.fail_next(2, status=400, code="context_length_exceeded")
     with pytest.raises(Permanent, match="start a new thread"):
         await talk.think(5, 2)
+
+
+async def test_long_results_of_a_turn_are_shown_short_and_kept_whole(talk: ConversationActivityScene) -> None:
+    async def dump(turn: ScriptTurn) -> None:
+        for _ in range(5):
+            await turn.call("lamps_dump")
+        await turn.text_only("That is all.")
+
+    talk.model.script(dump, when=lambda request: "lamps_dump" in request.tools)
+    await talk.said("Dump them, please")
+    assert (await talk.answer()).text == "That is all."
+    budget = talk.activities.deps.budget
+    sizes = [len(json.dumps(talk.sent(index))) for index in range(len(talk.model.log))]
+    assert len(sizes) == 6
+    assert max(sizes) <= budget.tokens * 4
+    whole = [len(message.content) for key, message in await talk.transcript() if key.startswith("t:")]
+    assert len(whole) == 5
+    assert min(whole) > 18_000
 
 
 async def test_second_person_in_the_thread_is_named(talk: ConversationActivityScene) -> None:

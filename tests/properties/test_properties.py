@@ -18,7 +18,7 @@ from openai import APIConnectionError, APIError, APIStatusError, RateLimitError
 from pydantic import BaseModel, create_model
 from structlog.testing import capture_logs
 
-from tests.conversations.dialogues import REGISTRY, THREAD, brief, past, person, transcripts
+from tests.conversations.dialogues import REGISTRY, THREAD, bot, brief, call, past, person, result, transcripts
 from tests.conversations.scripted_turn import Script
 from tests.properties.internals import ERRORS, assert_clean, error_of, is_public
 from tests.properties.turns import REFUSALS, TOOL_FAILURES, ScriptedModel, failing_turn, new_turn, numbers, play_turn
@@ -44,6 +44,7 @@ from threadline.conversations.prompt import (
 from threadline.conversations.replies import Intent, IntentType, extract_intent, help_text
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
+from threadline.conversations.turn_window import fit_turn
 from threadline.db.engine import Database
 from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
@@ -153,8 +154,8 @@ async def test_property_3_stored_messages_are_read_back_equal(database: Database
         assert [await TranscriptStore(tx).get(talk.thread, key) for key, _ in entries] == messages
 
 
-FITTING = ContextBudget().messages - 2
-"""Earlier messages that fit beside the newest one and the turn's note."""
+FITTING = ContextBudget().messages - 1
+"""Earlier messages that fit beside the newest one."""
 TIMES = st.integers(1, 300)
 WILD = st.tuples(st.text(max_size=60), TIMES).map(lambda drawn: drawn[0] * drawn[1])
 BUDGETS = st.integers(4_000, 20_000).map(lambda tokens: ContextBudget(tokens=tokens))
@@ -169,6 +170,11 @@ def first_prompt(before: Transcript, said: Sequence[str], budget: ContextBudget)
 
 def prompt_of(before: Transcript, current: Sequence[Message]) -> Prompt:
     return build_prompt(THREAD, before, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+
+
+def without_notes(messages: Sequence[Message]) -> list[Message]:
+    """The messages of the conversation and its summary: a turn's note is none."""
+    return [each for each in messages if not each.content.startswith("[Context]")]
 
 
 def told(messages: Sequence[Message]) -> list[tuple[Role, str, list[str]]]:
@@ -189,7 +195,7 @@ def test_property_4_latest_messages_are_sent_in_order_without_a_gap(
     shown, whole = told(sent), told([*earlier, person("newest")])
     assert shown == whole[-len(shown) :]
     assert shown[0][0] is not Role.TOOL
-    assert len(sent) <= budget.messages
+    assert len(without_notes(sent)) <= budget.messages
     if len(earlier) <= FITTING and sum(map(estimate_tokens, earlier)) <= 3_000:
         assert shown == whole
 
@@ -242,8 +248,46 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     assert question.past.summary == (limit_summary(storable(summary)) if until else "")
     told = past(earlier, limit_summary("x" + summary))
     for sent in (prompt_of(question.past, list(question.current)), first_prompt(told, said, budget)):
-        assert len(sent.messages) <= 20
+        assert len(without_notes(sent.messages)) <= 20
         assert sum(map(estimate_tokens, sent.messages)) <= budget.tokens
+
+
+RESULTS = st.text(max_size=60) | st.integers(1, 19_000).map("x".__mul__) | st.integers(1, 6_000).map("字".__mul__)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[list[Message]]:
+    """What each step of a turn adds: people's words, a reply, and the results of its calls."""
+    steps: list[list[Message]] = []
+    for step in range(draw(st.integers(1, 8))):
+        calls = tuple(call(f"{step}.{at}") for at in range(draw(st.integers(1, 30))))
+        results = [result(each.id, draw(RESULTS)) for each in calls]
+        steps.append([bot("", *calls), *results, *(person(each) for each in draw(st.lists(WILD, max_size=3)))])
+    return steps
+
+
+@examples(60)
+@given(transcripts(), st.lists(WILD, min_size=1, max_size=5), turns(), st.just(ContextBudget()) | BUDGETS)
+def test_property_5_holds_at_each_step_of_a_turn(
+    earlier: list[Message], said: list[str], steps: list[list[Message]], budget: ContextBudget
+) -> None:
+    """However much its tools return: results are shortened, and a call goes with its result."""
+    fresh = user_messages([("", text, ()) for text in said], budget)
+    cut = choose_window(past(earlier), fresh, budget)
+    current = [brief(7, since=cut.since).message(), *fresh]
+    for added in steps:
+        current += added
+        kept, turn = fit_turn(replace(past(), messages=cut.kept), current, budget)
+        sent = prompt_of(kept, turn).messages
+        assert len(without_notes(sent)) <= budget.messages
+        assert sum(map(estimate_tokens, sent)) <= budget.tokens
+        calls = [one.id for each in sent for one in each.calls]
+        assert calls == [each.call_id for each in sent if each.role is Role.TOOL]
+        asked = [each.call_id for each in added if each.role is Role.TOOL]
+        assert calls[-1] == asked[-1], "the newest result is shown"
+        assert turn[0] == current[0]
+        spoken = "".join(each.content for each in sent if each.role is Role.USER)
+        assert all(each.content[:20] in spoken for each in current if each.role is Role.USER)
 
 
 ENDS = ("the model is silent", "the model fails", "a user stops it")

@@ -256,7 +256,7 @@ def user_messages(said: Sequence[tuple[str, str, Sequence[FileRef]]], budget: Co
     for author, text, attached in said:
         notes = [f"[Attached, and not readable here: {file.name or file.id}]" for file in attached]
         whole.append((author, "\n".join(filter(None, (text, *notes)))))
-    limit = min(_LONGEST_MESSAGE, _level([byte_length(text) for _, text in whole], budget.tokens * 4 // 2))
+    limit = min(_LONGEST_MESSAGE, level_sizes([byte_length(text) for _, text in whole], budget.tokens * 4 // 2))
     return [Message(Role.USER, truncate_middle(text, limit), author=author) for author, text in whole]
 
 
@@ -279,7 +279,7 @@ def truncate_middle(text: str, limit: int) -> str:
         keep = keep * 9 // 10
 
 
-def _level(sizes: Sequence[int], room: int) -> int:
+def level_sizes(sizes: Sequence[int], room: int) -> int:
     """The size to which the largest are cut so that all fit: small ones leave what they do not need to the others."""
     ordered = sorted(sizes)
     for index, each in enumerate(ordered):

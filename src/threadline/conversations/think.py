@@ -12,7 +12,7 @@ from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_context import gather_context
-from threadline.conversations.prompt import INSTRUCTIONS, build_prompt, choose_window, decision_note
+from threadline.conversations.prompt import INSTRUCTIONS, build_prompt, decision_note
 from threadline.conversations.replies import (
     IntentType,
     clean_reply,
@@ -25,6 +25,7 @@ from threadline.conversations.routing import has_content
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import TurnMessage
 from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.turn_window import fit_turn, halved
 from threadline.errors import Mendable, Permanent
 from threadline.models.errors import MODEL_FAULT, ContextTooLong
 from threadline.models.model import Completion, Message, ModelReply, Prompt
@@ -100,10 +101,13 @@ def _prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallIn
     offered = (deps.registry, deps.allowed_tools(question.briefing, request.agent))
     found = decision_note(question.decided)
     briefed, *rest = question.current
+    asked = [briefed, *([found] if found else []), *rest]
+    fit = halved if tight else fit_turn
+    past, current = fit(question.past, asked, deps.budget)
     return build_prompt(
         request.thread,
-        question.past,
-        [briefed, *([found] if found else []), *rest],
+        past,
+        current,
         offered,
         request.choice,
         tight=tight,
@@ -126,8 +130,7 @@ def _instructions(deps: ConversationDeps, request: ThinkRequest, question: Model
 def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput) -> Prompt:
     """The same question with half of the past at most; for a summary of what goes there is no time now."""
     _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
-    past = replace(question.past, messages=choose_window(question.past, question.current, deps.budget.half()).kept)
-    return _prompt(deps, request, replace(question, past=past), tight=True)
+    return _prompt(deps, request, question, tight=True)
 
 
 async def _keep(
