@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from email import policy
 from email.errors import MessageError
+from email.header import Header
 from email.message import EmailMessage
 from email.parser import BytesHeaderParser
+from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
+from typing import Any
 
 import aiosmtplib
 import structlog
@@ -21,7 +24,23 @@ from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.sales.model import MailAccount, Tls
 
-_SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
+
+class _MailPolicy(EmailPolicy):
+    """Writes a subject that is not ASCII as encoded words throughout. The standard library encodes some of its words,
+    and loses blanks between them where it folds: https://github.com/python/cpython/issues/92081."""
+
+    def fold(self, name: str, value: Any) -> str:
+        if name.lower() != "subject" or str(value).isascii():
+            plain: str = super().fold(name, value)
+            return plain
+        encoded = Header(str(value), "utf-8", header_name=name).encode(linesep=self.linesep)
+        return f"{name}: {encoded}{self.linesep}"
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        return self.fold(name, value).encode("ascii", "surrogateescape")
+
+
+_SEVEN_BITS = _MailPolicy(linesep="\r\n", cte_type="7bit")
 """Any server accepts this form."""
 
 
@@ -60,7 +79,7 @@ def compose_message(
         read = BytesHeaderParser(policy=policy.SMTP).parsebytes(message.as_bytes())
     except MessageError:
         raise ValueError(unlike) from None
-    found = (read.keys(), read["To"], message["To"], message["Subject"])
+    found = (read.keys(), read["To"], message["To"], read["Subject"])
     if found != (message.keys(), recipient, recipient, subject):
         raise ValueError(unlike)
     return message
