@@ -162,8 +162,7 @@ async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_
 async def test_refused_key_is_told_plainly_and_calls_nobody(database: Database, says: str, *, decided: bool) -> None:
     refused = Mendable("Check OPENAI_API_KEY.", kind=MODEL_FAULT, subject="key")
     async with conversation(database, refused, decides=True) as scene:
-        if not decided:
-            scene.model.decisions[1, 1] = refused
+        scene.model.decisions[1, 1] = {"sensitivity": "asks"} if decided else refused
         await scene.say(says)
         assert "The admin has been told" in await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
