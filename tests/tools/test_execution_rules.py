@@ -117,7 +117,8 @@ async def test_exception_of_a_tool_becomes_an_error(
     assert code_of(result) is code
     assert told in result.user_text
     assert "database" not in result.user_text
-    assert [each["event"] for each in logs] == ["tool_failed"] * (code is ErrorCode.TOOL_EXECUTION_FAILED)
+    logged = {ErrorCode.REFUSED: ["tool_refused"], ErrorCode.TOOL_EXECUTION_FAILED: ["tool_failed"]}
+    assert [each["event"] for each in logs] == logged.get(code, [])
 
 
 async def test_transient_fault_is_raised_while_the_caller_can_retry(theatre: Theatre) -> None:

@@ -18,7 +18,7 @@ _DEEPEST = 5
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\r\n]+")
 _DATE_FORM = re.compile(r"\b(?:[dMyHhms]{1,4}|\d{1,4})(?:/(?:[dMyHhms]{1,4}|\d{1,4})){2}\b")
 _PLACE = re.compile(
-    r"[\\@{}<>]|://|localhost|redacted:"
+    r"[\\@{}<>]|://|localhost|redacted:|traceback|\b0x[0-9a-f]"
     r"|(?<![\w/])(?:~|\.{1,2})?/\w|(?<!\w)~/"  # a path from the root or a home
     r"|\w/[\w.@+-]+/\w|\w/[\w@+-]+\.\w|(?<!\w)\.\w+/"  # a relative path, which `Component/s` is not
     r"|(?<![\w.])(?:[\w-]+\.)+(?-i:[a-z]{2,}|[A-Z][A-Z]+(?=[:/]|\.?$))\b"  # a host, or a program's name with dots
@@ -71,7 +71,8 @@ def _sentences(text: object) -> Iterator[str]:
 
 
 def _may_be_read(sentence: str) -> bool:
-    if not sentence.isprintable() or len(sentence) > MAX_QUOTE:
+    has_words = any(map(str.isalpha, sentence))
+    if not (has_words and sentence.isprintable()) or len(sentence) > MAX_QUOTE:
         return False
     return not _PLACE.search(_DATE_FORM.sub("", sentence))
 
