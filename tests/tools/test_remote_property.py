@@ -40,7 +40,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("ci.failedJobs", {}),
     ("ci.rerun", {"run_id": 7_000_000_004, "attempt": 1}),
 ]
-PLACE = re.compile(r"[\\@]|(?<!\w)/\w|://|\w/[\w.-]+/|\b[a-zA-Z]\w*:\d\d|\b\d+\.\d+\.\d+\.\d+|localhost|Traceback|\b0x[0-9a-f]")
+PLACE = re.compile(
+    r"[\\@]|(?<!\w)/\w|://|\w/[\w.-]+/|\b[a-zA-Z]\w*:\d\d|\b\d+\.\d+\.\d+\.\d+|localhost|Traceback|\b0x[0-9a-f]"
+)
 
 
 def _is_clean(said: str, office: Office) -> None:

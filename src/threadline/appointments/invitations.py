@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from email.utils import parseaddr
-from zoneinfo import ZoneInfo
 
 from icalendar import Calendar, Event, vCalAddress, vText
 
@@ -24,11 +23,10 @@ FindContact = Callable[[Transaction, str, str], Awaitable[tuple[str, str]]]
 
 @dataclass(frozen=True)
 class Invitation:
-    """`time_zone`: of what is booked; `organizer`: an address, perhaps with a name. Both addresses may be empty."""
+    """`organizer`: an address, perhaps with a name. Both addresses may be empty."""
 
     team: str
     appointment: Appointment
-    time_zone: str
     organizer: str = ""
     attendee: str = ""
     attendee_name: str = ""
@@ -62,7 +60,7 @@ class SlackInvitationSender(InvitationSender):
         if user := await self._users.get_known(made.attendee):
             email = user.email.strip().lower()
             name, address = user.name or name, email if is_address(email) else address
-        invitation = Invitation(thread.team, made, zone, self._organizer, address, name)
+        invitation = Invitation(thread.team, made, self._organizer, address, name)
         update = f", update {made.revision}" if made.revision else ""
         state = "is cancelled" if made.cancelled else f"is at {made.local} ({zone})"
         await self._outbox.share(
@@ -80,14 +78,18 @@ class SlackInvitationSender(InvitationSender):
 
 def render_invitation(invitation: Invitation, now: datetime) -> bytes:
     """The file. Its UID is that of the appointment in all revisions, and its SEQUENCE is the revision. `now` has its
-    zone."""
-    made, zone = invitation.appointment, _zone(invitation)
+    zone.
+
+    Times are in UTC, which every calendar shows in its owner's zone. A single event needs no zone of its own, and
+    clients differ in which descriptions of zones they read (RFC 5545, 3.3.5).
+    """
+    made = invitation.appointment
     event = Event()
     event.add("uid", f"{made.appointment_id}.{invitation.team}@threadline")
     event.add("sequence", made.revision)
     event.add("dtstamp", now.astimezone(UTC))
-    event.add("dtstart", made.starts_at.astimezone(zone))
-    event.add("dtend", made.ends_at.astimezone(zone))
+    event.add("dtstart", made.starts_at.astimezone(UTC))
+    event.add("dtend", made.ends_at.astimezone(UTC))
     event.add("summary", made.title)
     event.add("location", made.resource)
     event.add("status", "CANCELLED" if made.cancelled else "CONFIRMED")
@@ -105,20 +107,7 @@ def render_invitation(invitation: Invitation, now: datetime) -> bytes:
     calendar.add("version", "2.0")
     calendar.add("method", invitation.method)
     calendar.add_component(event)
-    calendar.add_missing_timezones()
     return bytes(calendar.to_ical())
-
-
-def _zone(invitation: Invitation) -> tzinfo:
-    """The zone of the times in the file. UTC, where Postgres knows a zone that this machine does not, and where clocks
-    show a time twice, of which a calendar takes the first (RFC 5545, 3.3.5)."""
-    try:
-        zone = ZoneInfo(invitation.time_zone)
-    except (LookupError, ValueError, OSError):
-        return UTC
-    made = invitation.appointment
-    is_ambiguous = any(each.astimezone(zone).fold for each in (made.starts_at, made.ends_at))
-    return UTC if is_ambiguous else zone
 
 
 def _person(name: str, address: str) -> vCalAddress:
