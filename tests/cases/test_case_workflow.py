@@ -16,6 +16,8 @@ from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, CaseLimits, session_id
 from threadline.errors import Permanent, Transient
 from threadline.investigator.store import TurnClaim, TurnOutcome
+from threadline.threads.installation_store import RestoreWindow
+from threadline.threads.lost_posts import LostPosts
 from threadline.threads.model import INCOMING_MESSAGE, MessageKind, SenderType
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, PARTNER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.slack.model import SandboxUser
@@ -78,6 +80,21 @@ async def test_cancel_as_the_answer_to_a_question_reaches_the_agent(start_case: 
         await scene.until_status("awaiting_reporter", "investigating", "pending_verification")
         assert scene.agent.batches == [["The cart total is wrong"], ["Cancel"]]
         await scene.reporter("Cancel", MessageKind.CLOSE)
+        assert await scene.result() == "resolved"
+
+
+async def test_cancel_of_the_time_that_a_restore_has_lost_closes_no_case(
+    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have answered a question that the restored database does not know."""
+    async with start_case(outcome(POST), outcome(POST, "looked again")) as scene:
+        await scene.report()
+        await scene.until_status("pending_verification")
+        window = RestoreWindow(0.0, time.time() + 1_000_000)
+        monkeypatch.setattr(LostPosts, "active_window", window)
+        await scene.reporter("Cancel", MessageKind.CLOSE)
+        await scene.until_said("looked again", SUMMARIES)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         assert await scene.result() == "resolved"
 
 

@@ -1,6 +1,6 @@
 """LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import structlog
@@ -12,7 +12,7 @@ from threadline.cases.model import Action, CaseLimits, CaseRecord, CaseSnapshot,
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
-from threadline.cases.store.messages import CaseMessageStore, Flushed
+from threadline.cases.store.messages import CaseMessageStore, Flushed, as_answer
 from threadline.db.engine import Database
 from threadline.errors import INVESTIGATION, IllegalTransition, Mendable, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
@@ -24,7 +24,7 @@ from threadline.slack.formatting import redact_files
 from threadline.slack.model import ACCESS_FAULT, AuthorRefusal, Thread, clean_text, is_app_id
 from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.message_table import log_quarantined, redact_message
+from threadline.threads.message_table import log_quarantined, redact_message, seconds
 from threadline.threads.model import AGENTS_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.queues import NO_WORKER
 from threadline.tools.public_text import public_sentence
@@ -54,7 +54,8 @@ class LiveCaseActivities(CaseActivities):
     has_worker: Callable[[str], Awaitable[bool]] | None = None
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
-        thread, batch, unposted = request.thread, [redact_message(each) for each in request.messages], False
+        thread, unposted = request.thread, False
+        batch = self._without_lost_closes([redact_message(each) for each in request.messages])
         number = await self._number_before_restore(thread) if request.first and batch else 0
         async with self.database.begin() as tx:
             if batch:
@@ -71,6 +72,14 @@ class LiveCaseActivities(CaseActivities):
         received = [(each.channel, each.ts) for each in batch if _is_acknowledged(case, each)]
         self.posts.outbox.add_reactions("+1" if case.ended else "eyes", received)
         return contract.StoredCase(case, self.limits if request.first else None, unposted)
+
+    def _without_lost_closes(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+        """A bare "cancel" of the time that a restored database has lost may have answered a question of that time. A
+        case that it closed has a closing post, which ends it again (`RestoredEnds`)."""
+        window = self.posts.outbox.lost.active_window
+        if window is None:
+            return list(batch)
+        return [as_answer(each) if window.holds(float(seconds(each.ts))) else each for each in batch]
 
     async def _number_before_restore(self, thread: Thread) -> int:
         """The number that the thread's case had, where a restored database does not know it."""

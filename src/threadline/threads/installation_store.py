@@ -47,6 +47,10 @@ class RestoreWindow:
         """The latest time by Slack's clock of a post that may be lost."""
         return self.noticed_at + CLOCK_SKEW
 
+    def holds(self, at: float) -> bool:
+        """Whether something of this time by Slack's clock may be lost."""
+        return self.oldest < at < self.newest
+
 
 class InstallationStore(Store):
     """Reads and writes the table of places. The first row is the installation; each further row is a restore."""

@@ -66,7 +66,7 @@ class LostPosts:
         """The number that the case of a thread had, as the bot's first posts in it have it in their keys; empty for
         none."""
         window = self.active_window
-        if window is None or not window.oldest < float(thread.ts) < window.newest:
+        if window is None or not window.holds(float(thread.ts)):
             return ""
         shown = await self._posts(window, thread.channel, thread.ts)
         keys = (each.key.partition(":")[0] for each in shown if each.subject == thread.key)

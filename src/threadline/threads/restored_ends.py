@@ -56,4 +56,4 @@ class RestoredEnds:
         if window is None:
             return []
         posts = (lost_post(str(each["ts"]), post_payload(each)) for each in shown if each.get("user") == self.bot_user)
-        return [post for post in posts if post and window.oldest < float(post.ts) < window.newest]
+        return [post for post in posts if post and window.holds(float(post.ts))]

@@ -275,9 +275,9 @@ def _parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
 
 def _addressed(message: IncomingMessage, reporter_id: str, has_asked: bool) -> IncomingMessage | None:
     """The message with its sender known; None for a third party's, which is nobody's business here. For an app that
-    reported, anybody may answer: it cannot. `has_asked`: see `_as_answer`."""
+    reported, anybody may answer: it cannot. `has_asked`: see `as_answer`."""
     if has_asked:
-        message = _as_answer(message)
+        message = as_answer(message)
     if message.kind == MessageKind.QUARANTINED or message.sender_type != SenderType.UNKNOWN:
         return message
     if reporter_id and (message.sender_id == reporter_id or is_app_id(reporter_id)):
@@ -285,8 +285,8 @@ def _addressed(message: IncomingMessage, reporter_id: str, has_asked: bool) -> I
     return None
 
 
-def _as_answer(message: IncomingMessage) -> IncomingMessage:
-    """A bare "cancel" after a question of the bot is an answer, which the agent reads. An admin's close stays one."""
+def as_answer(message: IncomingMessage) -> IncomingMessage:
+    """The message with a bare "cancel" for an answer, which the agent reads. An admin's close stays one."""
     if message.kind != MessageKind.CLOSE or message.sender_type == SenderType.ADMIN:
         return message
     if not phrases.is_bare_close(message.text):
