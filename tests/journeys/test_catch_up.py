@@ -59,11 +59,13 @@ class Outage:
         async with self._database.begin() as tx:
             return Counter((await tx.execute(query, {"bot": SenderType.BOT})).scalars())
 
+    async def heard(self) -> bool:
+        said = await self.people_said()
+        return all(said[words] == times for words, times in self.stored.items())
+
     async def found(self) -> bool:
         said = await self.people_said()
-        return all(said[words] == times for words, times in self.stored.items()) and not any(
-            said[words] for words in self.unheard
-        )
+        return await self.heard() and not any(said[words] for words in self.unheard)
 
     async def resent(self) -> Counter[str]:
         async with self._database.begin() as tx:
@@ -114,6 +116,10 @@ async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(s
         await asked.until("the catch-up has begun", begun, seconds=150)
         await stack.processes.kill("core")
         await stack.processes.restart("core")
+        await asked.until("all that was said is stored", outage.heard, seconds=200)
+        # A deletion is believed in the second pass that finds it. On a fast machine the deleted message was too fresh
+        # for the first pass, and the next one comes after minutes.
+        await stack.processes.restart("gateway")
         await asked.until("all of it is stored as it reads now", outage.found, seconds=200)
         asked.slack.faults.clear()
 
