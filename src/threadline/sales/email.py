@@ -15,7 +15,6 @@ from email.message import EmailMessage
 from email.parser import BytesHeaderParser
 from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
-from typing import Any
 
 import aiosmtplib
 import structlog
@@ -24,23 +23,33 @@ from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.sales.model import MailAccount, Tls
 
-
-class _MailPolicy(EmailPolicy):
-    """Writes a subject that is not ASCII as encoded words throughout. The standard library encodes some of its words,
-    and loses blanks between them where it folds: https://github.com/python/cpython/issues/92081."""
-
-    def fold(self, name: str, value: Any) -> str:
-        if name.lower() != "subject" or str(value).isascii():
-            plain: str = super().fold(name, value)
-            return plain
-        encoded = Header(str(value), "utf-8", header_name=name).encode(linesep=self.linesep)
-        return f"{name}: {encoded}{self.linesep}"
-
-    def fold_binary(self, name: str, value: Any) -> bytes:
-        return self.fold(name, value).encode("ascii", "surrogateescape")
+_MAX_PLAIN_WORD = 60
+"""Characters of a word that fits on a line of a header, after the header's name."""
 
 
-_SEVEN_BITS = _MailPolicy(linesep="\r\n", cte_type="7bit")
+class _WholeHeaders(EmailPolicy):
+    """Encodes a subject, and a sender's name, as a whole. The standard library encodes single words of them, and loses
+    blanks between two encoded words where it folds a line. See https://github.com/python/cpython/issues/144156."""
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        if name == "Subject":
+            return self._header(name, _encode(name, value))
+        if name == "From" and not value.isascii():
+            display_name, address = parseaddr(value)
+            return self._header(name, f"{_encode(name, display_name)}\n <{address}>")
+        return super().fold_binary(name, value)
+
+    def _header(self, name: str, encoded: str) -> bytes:
+        return f"{name}: {encoded}\n".replace("\n", self.linesep).encode("ascii")
+
+
+def _encode(name: str, text: str) -> str:
+    fits_lines = all(len(word) <= _MAX_PLAIN_WORD for word in text.split())
+    charset = "us-ascii" if text.isascii() and fits_lines else "utf-8"
+    return Header(text, charset, header_name=name).encode()
+
+
+_SEVEN_BITS = _WholeHeaders(linesep="\r\n", cte_type="7bit")
 """Any server accepts this form."""
 
 
@@ -63,10 +72,18 @@ class EmailSettings:
 def compose_message(
     sender: str, recipient: str, subject: str, body: str, message_id: str, at: datetime
 ) -> EmailMessage:
-    """A plain text to one address (RFC 5322). It is read back, since the standard library decodes what looks encoded:
-    the bytes must have these headers and no others, and go to this recipient alone. `sender`: an address, with a name
-    if it has one. `at`: when it is sent, with its zone. Raises `ValueError`: a header holds a line break, or would be
-    read as something else."""
+    """A plain text to one address (RFC 5322).
+
+    Its bytes are read back, since the standard library decodes what looks encoded: they must have these headers and no
+    others, this subject, and this recipient alone.
+
+    Args:
+        sender: An address, with a name if it has one.
+        at: The time of sending, with its zone.
+
+    Raises:
+        ValueError: A header holds a line break, or would be read as something else.
+    """
     message = EmailMessage(policy=_SEVEN_BITS)
     message["From"] = sender
     message["To"] = recipient
@@ -79,8 +96,9 @@ def compose_message(
         read = BytesHeaderParser(policy=policy.SMTP).parsebytes(message.as_bytes())
     except MessageError:
         raise ValueError(unlike) from None
-    found = (read.keys(), read["To"], message["To"], read["Subject"])
-    if found != (message.keys(), recipient, recipient, subject):
+    recipients = {read["To"], message["To"]}
+    subjects = {read["Subject"], message["Subject"]}
+    if read.keys() != message.keys() or recipients != {recipient} or subjects != {subject}:
         raise ValueError(unlike)
     return message
 
