@@ -35,6 +35,7 @@ async def test_reply_takes_three_activities(start_case: StartCase) -> None:
     async with start_case(POST, POST) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
+        await scene.until_quiet()
         before = await activities(scene)
         await scene.reporter("and with three of them")
         await scene.until_status("pending_verification", "investigating", "pending_verification")
