@@ -1,4 +1,4 @@
-# Everything here runs from a fresh clone: what is needed is installed into .venv first.
+# Every target runs from a fresh clone: it first installs its dependencies into .venv.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -11,7 +11,7 @@ help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 .PHONY: setup
-setup: $(INSTALLED) ## install what is needed into .venv
+setup: $(INSTALLED) ## install the dependencies into .venv
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,15 +32,17 @@ demo: setup ## play the whole story against real parts, and leave nothing runnin
 	@$(BIN)/threadline demo
 
 .PHONY: up
-up: setup ## start everything and stay, until Ctrl-C; the next start finds everything (FRESH=1 begins anew)
+up: setup ## start everything and run until Ctrl-C; the next start keeps the data (FRESH=1 starts over)
 	@exec $(BIN)/threadline up $(if $(FRESH),--fresh)
 
 .PHONY: check
 check: test ## the same as test
 
-# Values and rules alone: no server, no process.
+# Only values and rules: no server, no process.
 PURE := $(wildcard tests/*/test_*_rules.py) tests/docs
-PARALLEL := -n $(or $(JOBS),2) --dist loadfile
+PARALLEL := -n $(or $(JOBS),4) --dist loadfile
+# Each process of the slow tests runs a whole stack, which keeps a core busy.
+PARALLEL_STACKS := -n $(or $(JOBS),2) --dist loadfile
 
 .PHONY: quick
 quick: setup ## format, lint, import rules, types and pure tests: at most 90 s
@@ -57,49 +59,53 @@ pure:
 	$(BIN)/pytest -q $(PURE)
 
 .PHONY: test
-test: quick ## before each commit: quick, and every test but the slow ones (some tests: PYTEST=tests/slack)
+test: quick ## before each commit: quick, and all tests except the slow ones (some tests: PYTEST=tests/slack)
 	$(BIN)/pytest -q -m "not slow" $(PARALLEL) $(or $(PYTEST),$(addprefix --ignore=,$(PURE)))
 
 .PHONY: test-rest
-# In the order of the folders: the journeys' sandboxes answer only while one of their tests runs.
+# pytest keeps the order of the folders: the journeys' sandboxes answer only while one of their tests runs.
 test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, benchmark smoke
-	$(BIN)/pytest -q -m "slow$(if $(PYTEST),, and not alone)" $(PARALLEL) --no-loadscope-reorder $(PYTEST)
+	$(BIN)/pytest -q -m "slow$(if $(PYTEST),, and not alone)" $(PARALLEL_STACKS) --no-loadscope-reorder $(PYTEST)
 	$(if $(PYTEST),,$(BIN)/pytest -q -m alone)
 
+.PHONY: coverage
+coverage: setup ## measure the branches that `make test` covers, in the tests' own process (some: PYTEST=tests/slack)
+	$(BIN)/pytest -q -m "not slow" $(PARALLEL) --cov --cov-report=term:skip-covered $(PYTEST)
+
 .PHONY: test-all
-test-all: test test-rest ## everything that CI runs
+test-all: test test-rest ## all tests that CI runs
 
 .PHONY: histories
-histories: setup ## record the workflows of the tests marked `records` anew, for tests/replay (some: PYTEST=tests/jobs)
+histories: setup ## record the workflows of the tests marked `records` again, for tests/replay (some: PYTEST=tests/jobs)
 	rm -f $(if $(PYTEST),,tests/replay/histories/*.json)
 	$(BIN)/pytest -q -m records --record $(PYTEST)
 
 .PHONY: mutants
-mutants: setup ## plant 62 faults in copies of the product, and see that the tests that each names fail (some: NAME=inbox)
+mutants: setup ## plant 114 faults in copies of the product, and check that each one's tests fail (some: NAME=inbox)
 	@$(BIN)/python -m tests.mutants $(NAME)
 
 .PHONY: fuzz
-fuzz: setup ## try the properties with other examples than `make test` does, and more (some: PYTEST=tests/properties)
+fuzz: setup ## test the properties with other and more examples than `make test` (some: PYTEST=tests/properties)
 	$(BIN)/pytest --hypothesis-profile=explore -m hypothesis $(PYTEST)
 
 .PHONY: limits
-limits: setup ## the floods of tests/limits in full size: 10,000 messages, 1,000 threads
+limits: setup ## run the floods of tests/limits at full size: 10,000 messages, 1,000 threads
 	THREADLINE_LIMITS=full $(BIN)/pytest tests/limits $(PYTEST)
 
 .PHONY: chaos
-chaos: setup ## kill, cut and drown everything, and see that nothing is lost: RUNS=200 JOBS=2, or SEED=7 for one again
+chaos: setup ## kill, cut off and overload every process, and check that no message is lost: RUNS=200 JOBS=2, or SEED=7 for one
 	@$(BIN)/python -m tests.chaos --jobs $(or $(JOBS),1) $(if $(SEED),--seed $(SEED),--runs $(or $(RUNS),10))
 
 .PHONY: scale
-scale: setup ## 10,000 open threads, 20 messages/s over them, every worker restarted (FORM=short: 1,000; PAGE=docs/performance.md)
+scale: setup ## open 10,000 threads, write 20 messages/s in them, restart every worker (FORM=short: 1,000; PAGE=docs/performance.md)
 	@$(BIN)/python -m tests.scale --form $(or $(FORM),full) $(if $(JSON),--json $(JSON)) $(if $(PAGE),--page $(PAGE))
 
 .PHONY: bench
-bench: setup ## measure everything beside its floor (some: ROWS=gateway,replay; a quick look: SCALE=quick)
+bench: setup ## measure each figure and its floor (some: ROWS=gateway,replay; a quick run: SCALE=quick)
 	@$(BIN)/python -m bench --rows "$(ROWS)" --scale "$(or $(SCALE),full)" --json "$(or $(JSON),bench.json)" $(if $(PAGE),--page $(PAGE))
 
 .PHONY: cost
-cost: setup ## count what each kind of turn costs: activities, transactions, statements (PAGE=docs/performance.md writes it)
+cost: setup ## count the activities, transactions and statements of each kind of turn (PAGE=docs/performance.md writes them)
 	@$(BIN)/python -m bench.cost $(if $(PAGE),--page $(PAGE))
 
 .PHONY: evals
@@ -107,7 +113,7 @@ evals: setup ## measure retrieval and decisions on labelled sets; with OPENAI_AP
 	@$(BIN)/python -m tests.evals $(if $(FLOOR),--floor $(FLOOR))
 
 .PHONY: format
-format: setup ## format the code, and mend what ruff can mend
+format: setup ## format the code, and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -116,7 +122,7 @@ docs: setup ## write docs/settings.md, docs/cli.md, .env.example from the code
 	@$(BIN)/python -m tests.docs.generate
 
 .PHONY: audit
-audit: setup $(AUDIT)/.installed ## look the dependencies up: known vulnerabilities (needs the network), and licences
+audit: setup $(AUDIT)/.installed ## check the dependencies for known vulnerabilities (needs the network) and for their licences
 	@$(AUDIT)/bin/python deploy/audit.py $(BIN)/python
 
 $(AUDIT)/.installed: requirements-audit.lock
@@ -137,5 +143,5 @@ lock: ## renew requirements.lock and requirements-audit.lock (needs uv)
 	  --python-version 3.11 --quiet --upgrade -o requirements-audit.lock
 
 .PHONY: clean
-clean: ## remove what was installed, and the devstack's data
+clean: ## remove the installed dependencies and the devstack's data
 	rm -rf .venv .threadline

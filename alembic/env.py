@@ -1,4 +1,6 @@
-"""Alembic's environment, both for its command line and for `threadline db upgrade` (`threadline/db/migrate.py`)."""
+"""Alembic's environment, both for its command line and for `threadline db upgrade`
+(`threadline/db/migrate.py`).
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,21 +18,29 @@ from threadline.settings import DatabaseSettings
 
 
 def every_table() -> MetaData:
-    """Import each feature's `tables.py`: autogenerate sees no table that no import has declared."""
+    """Import each feature's `tables.py`: autogenerate sees only tables whose module was
+    imported.
+    """
     package = Path(threadline.__file__).parent
     for path in sorted(package.rglob("tables.py")):
         import_module(".".join(("threadline", *path.relative_to(package).with_suffix("").parts)))
     return metadata
 
 
-def is_compared(_object: object, _name: str | None, kind: str, reflected: bool, declared: object) -> bool:
-    """Whether autogenerate compares something: keys, indexes, and tables that no `tables.py` has are in SQL alone."""
+def is_compared(
+    _object: object, _name: str | None, kind: str, reflected: bool, declared: object
+) -> bool:
+    """Return whether autogenerate compares something. Keys, indexes, and tables that no
+    `tables.py` has exist only in SQL.
+    """
     return kind == "column" or (kind == "table" and not (reflected and declared is None))
 
 
 @contextmanager
 def connected() -> Iterator[Connection]:
-    """The connection of `threadline db upgrade`, or on Alembic's command line one to `DATABASE_URL`."""
+    """Yield the connection of `threadline db upgrade`, or on Alembic's command line one to
+    `DATABASE_URL`.
+    """
     if given := context.config.attributes.get("connection"):
         yield given
     else:
@@ -47,23 +57,32 @@ def run() -> None:
 
 
 def _reached_head() -> bool:
-    """Whether an upgrade has brought the newest schema. Only commands that change the schema have a destination."""
+    """Return whether an upgrade has reached the newest schema. Only commands that change the
+    schema have a destination.
+    """
     migration = context.get_context()
     if "destination_rev" not in migration.opts:
         return False
-    reached = context.get_revision_argument() if migration.as_sql else migration.get_current_revision()
+    reached = (
+        context.get_revision_argument() if migration.as_sql else migration.get_current_revision()
+    )
     return reached == context.get_head_revision()
 
 
 if context.config.config_file_name:
     fileConfig(context.config.config_file_name, disable_existing_loggers=False)
 if context.is_offline_mode():
-    # The paramstyle of the default driver would write each % of the SQL twice.
-    context.configure(dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, literal_binds=True)
+    # The paramstyle of the default driver would double each % of the SQL.
+    context.configure(
+        dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, literal_binds=True
+    )
     run()
 else:
     with connected() as connection:
         context.configure(
-            connection=connection, target_metadata=every_table(), compare_type=True, include_object=is_compared
+            connection=connection,
+            target_metadata=every_table(),
+            compare_type=True,
+            include_object=is_compared,
         )
         run()

@@ -10,7 +10,7 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
     NULL;
 END $$;
 
--- It reads the views and calls the functions named agent_*, and nothing else.
+-- It reads the views and calls the functions named agent_*, and nothing else that reads or writes a row.
 DO $$
 DECLARE
     name text;

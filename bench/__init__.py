@@ -1,1 +1,1 @@
-"""What Threadline costs: each figure beside a floor that was measured in the same run."""
+"""The costs of Threadline: each figure beside a floor that was measured in the same run."""

@@ -10,7 +10,9 @@ from bench.cli import arguments, run
 
 if __name__ == "__main__":
     asked = arguments(sys.argv[1:])
-    with tempfile.TemporaryDirectory(prefix="threadline-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="threadline-bench-", ignore_cleanup_errors=True
+    ) as folder:
         code = asyncio.run(run(asked, Path(folder)))
     sys.stdout.flush()
     os._exit(code)  # Temporal's core sometimes aborts in the interpreter's teardown

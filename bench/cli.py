@@ -1,4 +1,4 @@
-"""The command line: which rows, how much of them, and where the results go."""
+"""The command line: choice of rows, amount of load, and destination of the results."""
 
 import argparse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -48,10 +48,16 @@ TOPICS: dict[str, Measure] = {
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rows", default="", help=f"some of {','.join(TOPICS)}; all when left out")
+    parser.add_argument(
+        "--rows", default="", help=f"some of {','.join(TOPICS)}; all when left out"
+    )
     parser.add_argument("--scale", choices=SCALES, default=FULL.name, help="how much is measured")
-    parser.add_argument("--json", type=Path, default=Path("bench.json"), help="where the figures go")
-    parser.add_argument("--page", type=Path, help="a Markdown page whose table is replaced by this run's")
+    parser.add_argument(
+        "--json", type=Path, default=Path("bench.json"), help="where the figures go"
+    )
+    parser.add_argument(
+        "--page", type=Path, help="a Markdown page whose table is replaced by this run's"
+    )
     asked = parser.parse_args(words)
     asked.topics = [name.strip() for name in asked.rows.split(",") if name.strip()] or list(TOPICS)
     if unknown := [name for name in asked.topics if name not in TOPICS]:
@@ -60,13 +66,15 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 async def run(asked: argparse.Namespace, folder: Path) -> int:
-    """Measure what was asked for; returns the exit code, which is 0 also when a goal is missed."""
+    """Measure the requested rows. Return the exit code, which is 0 also when a goal is missed."""
     console = Console()
-    scale, machine = SCALES[asked.scale], this_machine()
+    scale = SCALES[asked.scale]
+    machine = this_machine()
     found: list[Row] = []
     async for row in measured(asked.topics, scale, folder, console):
         found.append(row)
-        report.write(asked.json, found, scale, machine)  # what was measured is kept, whatever becomes of the rest
+        # save after each row, so that a later failure loses none
+        report.write(asked.json, found, scale, machine)
     console.print(report.table(found, scale, machine))
     if asked.page:
         report.replace_table(asked.page, found, scale, machine)
@@ -76,10 +84,15 @@ async def run(asked: argparse.Namespace, folder: Path) -> int:
 async def measured(
     topics: Sequence[str], scale: Scale, folder: Path, console: Console | None = None
 ) -> AsyncIterator[Row]:
-    """The rows, one topic after the other; each topic has servers of its own, so that none pays for another's data."""
+    """Yield the rows, one topic after the other. Each topic has its own servers, so that no topic
+    pays for another's data.
+    """
     for topic in topics:
         with (console or Console(quiet=True)).status(f"measuring {topic}, {scale.name} …"):
-            async with ground(scale, folder / topic) as under, aclosing(TOPICS[topic](under)) as rows:
+            async with (
+                ground(scale, folder / topic) as under,
+                aclosing(TOPICS[topic](under)) as rows,
+            ):
                 async for row in rows:
                     yield row
 

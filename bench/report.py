@@ -1,4 +1,6 @@
-"""The same results thrice: a table on the terminal, a file of figures, and a table in a page."""
+"""Three forms of the same results: a table on the terminal, a file of figures, and a table in a
+page.
+"""
 
 import json
 import re
@@ -13,7 +15,8 @@ from bench.figures import Figure, Row
 from bench.machine import Machine
 from bench.scale import Scale
 
-BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
+BEGIN = "<!-- measured -->"
+END = "<!-- /measured -->"
 _COLUMNS = ("what", "ours", "floor", "ratio", "goal", "")
 
 
@@ -32,7 +35,11 @@ def table(rows: Sequence[Row], scale: Scale, machine: Machine) -> Table:
 
 
 def write(path: Path, rows: Sequence[Row], scale: Scale, machine: Machine) -> None:
-    told = {"machine": asdict(machine), "scale": asdict(scale), "rows": [_told(row) for row in rows]}
+    told = {
+        "machine": asdict(machine),
+        "scale": asdict(scale),
+        "rows": [_told(row) for row in rows],
+    }
     path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -42,7 +49,7 @@ def replace_table(page: Path, rows: Sequence[Row], scale: Scale, machine: Machin
 
 
 def replace_block(page: Path, begin: str, end: str, block: str) -> None:
-    """Put `block` between two marks of a page, whatever stood there.
+    """Put `block` between two marks of a page, in place of the present text.
 
     Raises:
         ValueError: the page has no such marks.
@@ -50,7 +57,9 @@ def replace_block(page: Path, begin: str, end: str, block: str) -> None:
     text = page.read_text(encoding="utf-8")
     whole = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not whole.search(text):
-        raise ValueError(f"{page} has no place for a table: write {begin} and {end} where it shall be")
+        raise ValueError(
+            f"{page} has no place for a table: write {begin} and {end} where it shall be"
+        )
     page.write_text(whole.sub(lambda _: f"{begin}\n{block}\n{end}", text), encoding="utf-8")
 
 
@@ -96,9 +105,10 @@ def _caption(scale: Scale, machine: Machine) -> str:
     quick = "" if scale.name == "full" else f"**{scale.name} figures, for development only.** "
     packages = ", ".join(f"{name} {number}" for name, number in machine.packages.items())
     return (
-        f"{quick}Measured {machine.measured} on {machine.cores} cores ({machine.processor}), {machine.memory_gib} GiB, "
-        f"{machine.system}, Python {machine.python}; load when it began: {machine.load}. {packages}. Medians of up to "
-        f"{scale.rounds} runs, with the lowest and the highest."
+        f"{quick}Measured {machine.measured} on {machine.cores} cores ({machine.processor}), "
+        f"{machine.memory_gib} GiB, {machine.system}, Python {machine.python}; load when it "
+        f"began: {machine.load}. {packages}. Medians of up to {scale.rounds} runs, with the "
+        "lowest and the highest."
     )
 
 

@@ -1,4 +1,6 @@
-"""How much is measured: everything, a quick look for whoever changes the code, or just enough to see that it works."""
+"""The amount of measuring: everything, a quick look during development, or just enough to see that
+it works.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +11,9 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Scale:
-    """`rounds` are the runs of each figure; `share` is how much of the full load, `sizes` how many sizes are tried."""
+    """An amount of measuring. `rounds` are the runs of each figure; `share` is the fraction of the
+    full load, `sizes` the number of sizes.
+    """
 
     name: str
     rounds: int
@@ -17,11 +21,11 @@ class Scale:
     sizes: int
 
     def of(self, full: int, least: int = 1) -> int:
-        """So many of `full`, and no fewer than `least`."""
+        """Return the scale's share of `full`, and no less than `least`."""
         return max(least, round(full * self.share))
 
     def some(self, *full: int) -> tuple[int, ...]:
-        """The sizes that are tried, the smallest first: the large ones take the time."""
+        """Return the sizes to measure, smallest first: the large ones take the time."""
         return full[: self.sizes]
 
 
@@ -34,7 +38,7 @@ SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
 async def by_turns(
     rounds: int, ours: Callable[[], Awaitable[Value]], floor: Callable[[], Awaitable[Value]]
 ) -> tuple[list[Value], list[Value]]:
-    """Measure both `rounds` times, one after the other; who begins changes, so that a drift hits both."""
+    """Measure both `rounds` times, in turns. The order alternates, so that a drift hits both."""
     of_ours: list[Value] = []
     of_floor: list[Value] = []
     for number in range(rounds):

@@ -1,4 +1,6 @@
-"""Conversations through the whole path, from a mention to the answer in Slack: the product's, and a floor's."""
+"""Conversations through the whole path, from a mention to the answer in Slack: the product's, and
+a floor's.
+"""
 
 import asyncio
 import re
@@ -31,21 +33,26 @@ from threadline_devstack.models.script import ScriptAnswer, ScriptTurn
 from threadline_devstack.slack import identity
 
 PLAIN = "We talked about the cart yesterday. What was the question that was still open?"
-"""Decided, and then one call of the model."""
+"""A decision, and then one call of the model."""
 WORK = "Please look up what {project} holds, and then give its first item three days."
-"""Decided, and then three calls of the model, one of a tool that reads, and one of a tool that changes something."""
+"""A decision, and then three calls of the model, one of a tool that reads, and one of a tool that
+changes something.
+"""
 READ = "Please read me all that {project} holds, and then read it again, and once more."
-"""Decided, and then four calls of the model, and three of the tool that reads."""
+"""A decision, and then four calls of the model, and three of the tool that reads."""
 OPERATE = "Please set the status of {rfp} to proposal submitted, and write into its journal why."
-"""For the operator, which loads, changes, writes down and speaks: four calls of tools. The model is called once for
-each, and once before them, for what the request means."""
+"""A request for the operator, which loads, changes, writes the journal and posts: four tool calls.
+The model is called once for each, and once before them, for the meaning of the request.
+"""
 LOOKED_UP = "What does the Starter plan cost?"
-"""Decided, looked up in the documents and weighed, and then one call of the model."""
+"""A decision, a search of the documents and its assessment, and then one call of the model."""
 PAUSE = 0.5
-"""Seconds after an answer until the next message: nothing waits for anything else."""
+"""Seconds after an answer until the next message, so that no work is under way."""
 
 _APART = 61
-"""Seconds between two messages of a thread by their timestamps: the guards let a person say ten things a minute."""
+"""Seconds between two messages of a thread by their timestamps: the guards allow a person ten
+messages a minute.
+"""
 _SILENCE = 0.4
 _PROJECT = re.compile(r"PRJ-\d+")
 _RFP = re.compile(r"\brfp_\w+")
@@ -61,23 +68,27 @@ SELECT (SELECT count(*) FROM conversation_turns
 class SwiftModel(ModelSandbox):
     """The sandbox with its OpenAI wire, and a model that answers at once.
 
-    It does not reckon what a provider's cache would have saved: it would look through all requests for that.
+    It does not compute the savings of a provider's cache, for which it would compare all requests.
     """
 
     asks: list[float] = field(default_factory=list, init=False)
-    """When requests were read, in seconds since 1970."""
+    """Times at which requests were read, in seconds since 1970."""
+    delay: float = field(default=0.0, init=False)
+    """Seconds before each answer."""
 
     def cached(self, _: ModelRequest) -> int:
         return 0
 
     async def answer(self, conversation: ModelRequest) -> ScriptAnswer:
         self.asks.append(time.time())
+        await asyncio.sleep(self.delay)
         return await super().answer(conversation)
 
     async def converse(self, turn: ScriptTurn) -> None:
         if "slack_post_summary" in turn.tools and (about := _RFP.search(turn.prompt)):
             await _operate(turn, about[0])
-        named = _PROJECT.search(turn.prompt) if turn.tools else None  # a summary is asked for without tools
+        # a summary is requested without tools
+        named = _PROJECT.search(turn.prompt) if turn.tools else None
         if named:
             await turn.call("estimates_getProjectDetails", project_id=named[0])
             if "read it again" in turn.prompt:
@@ -86,19 +97,27 @@ class SwiftModel(ModelSandbox):
             else:
                 item = {"number": 1, "title": None, "role": None, "days": 3}
                 await turn.call("estimates_updateWbsItems", project_id=named[0], items=[item])
-        await turn.text_only("I have looked at it, and done what you asked for. Is there anything else?")
+        await turn.text_only(
+            "I have looked at it, and done what you asked for. Is there anything else?"
+        )
 
 
 async def _operate(turn: ScriptTurn, rfp_id: str) -> None:
     await turn.call("opportunity_load", rfp_id=rfp_id)
     await turn.call("opportunity_patch", rfp_id=rfp_id, patch=_PATCH, version=None)
-    await turn.call("journal_append", rfp_id=rfp_id, text="Submitted, as it was asked for.", kind="decision")
-    await turn.call("slack_post_summary", text=f"The offer for `{rfp_id}` is submitted.", rfp_id=rfp_id)
+    await turn.call(
+        "journal_append", rfp_id=rfp_id, text="Submitted, as it was asked for.", kind="decision"
+    )
+    await turn.call(
+        "slack_post_summary", text=f"The offer for `{rfp_id}` is submitted.", rfp_id=rfp_id
+    )
 
 
 @dataclass(frozen=True)
 class Within:
-    """Seconds of a turn, where it tells of itself: in the database, and in each of its steps by the activity's name."""
+    """Seconds within a turn that reports them: in the database, and in each of its steps by the
+    activity's name.
+    """
 
     database: float = 0.0
     steps: Mapping[str, float] = field(default_factory=dict)
@@ -106,7 +125,9 @@ class Within:
 
 @dataclass(frozen=True)
 class Took:
-    """A turn, in seconds since 1970; `asked`: when the model was, for the first time and for the last."""
+    """Times of a turn, in seconds since 1970; `asked` and `asked_last`: the first and the last
+    request to the model.
+    """
 
     began: float
     asked: float
@@ -121,9 +142,10 @@ class Took:
 
 @dataclass
 class Talks:
-    """One of the two ways. `deliver` hands a message over; `pids` are the processes whose CPU it costs.
+    """One of the two ways. `deliver` hands a message over; `pids` are the processes whose CPU
+    counts.
 
-    Each thread has a person and a project of its own, so that nobody waits for another's row.
+    Each thread has its own person and project, so that no turn waits for another's row.
     """
 
     ground: Ground
@@ -139,8 +161,10 @@ class Talks:
     def new(self) -> Thread:
         return Thread(identity.TEAM, identity.GENERAL, self.clock.next())
 
-    async def open(self, count: int, items: Sequence[str] = ("Checkout with discount codes",)) -> list[Thread]:
-        """Threads in which a first mention was answered, each with a project of these items."""
+    async def open(
+        self, count: int, items: Sequence[str] = ("Checkout with discount codes",)
+    ) -> list[Thread]:
+        """Open threads with a first mention and its answer, each with a project of these items."""
         threads = [self.new() for _ in range(count)]
         for thread in threads:
             self.projects[thread] = await _project(self.ground, thread, items)
@@ -149,16 +173,17 @@ class Talks:
         return threads
 
     async def open_rfps(self, count: int) -> list[Thread]:
-        """Such threads, each with an RFP that its people can ask about."""
+        """Open such threads, each with an RFP that its people can ask about."""
         threads = await self.open(count)
         for thread in threads:
             self.rfps[thread] = await _rfp(self.ground, thread)
         return threads
 
     async def turn(self, thread: Thread, words: str) -> Took:
-        """One turn from the message to the answer, and a pause."""
+        """Run one turn from the message to the answer, and pause."""
         self.model.asks.clear()
-        wanted, began = self._answers + 1, time.time()
+        wanted = self._answers + 1
+        began = time.time()
         within = await self._say(thread, words)
         await self._until(wanted)
         took = Took(began, self.model.asks[0], self.model.asks[-1], self.slack.last_post, within)
@@ -166,14 +191,17 @@ class Talks:
         return took
 
     async def together(self, threads: Sequence[Thread], words: str) -> float:
-        """The same in all of the threads at once; returns the seconds until the last answer."""
-        wanted, began = self._answers + len(threads), time.time()
+        """Run a turn in all threads concurrently. Return the seconds until the last answer."""
+        wanted = self._answers + len(threads)
+        began = time.time()
         await asyncio.gather(*(self._say(thread, words) for thread in threads))
         await self._until(wanted)
         return self.slack.last_post - began
 
     async def fall_silent(self) -> None:
-        """Wait until nothing is said to Slack any more: what nobody waits for would be the next one's cost."""
+        """Wait until no further calls to Slack come: background work would count as the next
+        measurement's cost.
+        """
         before = -1
         while before != self.slack.calls:
             before = self.slack.calls
@@ -181,7 +209,9 @@ class Talks:
 
     @property
     def _answers(self) -> int:
-        """Their keys end in the turn's number; a second part of an answer has another one behind it."""
+        """Number of answers: their keys end in the turn's number, followed by another number for a
+        second part of an answer.
+        """
         return sum(count for key, count in self.slack.posts.items() if key.isdecimal())
 
     async def _until(self, answers: int) -> None:
@@ -210,8 +240,14 @@ class Talks:
 
 @asynccontextmanager
 async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
-    """The product, and the same steps in one process without Temporal, with one model and one Slack for both."""
-    async with SwiftModel.running() as model, quiet_slack.serving() as slack, aiohttp.ClientSession() as session:
+    """Run the product, and the same steps in one process without Temporal, with one model and one
+    Slack for both.
+    """
+    async with (
+        SwiftModel.running() as model,
+        quiet_slack.serving() as slack,
+        aiohttp.ClientSession() as session,
+    ):
         model.script(model.converse)
         given = {
             "SLACK_API_URL": slack.api_url,
@@ -230,7 +266,9 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
                     return Within(**await answer.json())
 
             def way(deliver: Callable[[Route], Awaitable[Within]], *names: str) -> Talks:
-                return Talks(ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver)
+                return Talks(
+                    ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver
+                )
 
             clock = Clock()
             yield (
@@ -240,13 +278,13 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
 
 
 def by_temporal(ground: Ground) -> Callable[[Route], Awaitable[Within]]:
-    """As the gateway hands messages over."""
+    """Return a function that hands messages over as the gateway does."""
 
     async def deliver(route: Route) -> Within:
         while True:
             try:
                 await ground.router.deliver(route)
-            except NotAccepted:  # as Slack does
+            except NotAccepted:  # Slack retries as well
                 await asyncio.sleep(0.1)
             else:
                 return Within()
@@ -255,7 +293,7 @@ def by_temporal(ground: Ground) -> Callable[[Route], Awaitable[Within]]:
 
 
 async def all_were_answered(ground: Ground) -> None:
-    """A turn that fails is a fast one."""
+    """Raise `RuntimeError` if a turn or a tool call failed: failed turns are fast."""
     async with ground.database.begin() as tx:
         if failed := (await tx.execute(_NOT_SOUND)).scalar_one():
             raise RuntimeError(f"{failed} turns or calls of tools did not end as they should")
@@ -264,16 +302,23 @@ async def all_were_answered(ground: Ground) -> None:
 async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
     async with ground.database.begin() as tx:
         project = (
-            await EstimateStore(tx).get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")
+            await EstimateStore(tx).get_or_create_project(
+                thread.team, f"Project of {thread.ts}", "EUR"
+            )
         ).project_id
-        await EstimateStore(tx).save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
-        new = [NewWbsItem.model_construct(title=title, role="developer", days=Decimal(2)) for title in items]
+        await EstimateStore(tx).save_role(
+            thread.team, project, ProjectRole("developer", Decimal(900))
+        )
+        new = [
+            NewWbsItem.model_construct(title=title, role="developer", days=Decimal(2))
+            for title in items
+        ]
         await EstimateStore(tx).create_items(thread.team, project, new)
     return project
 
 
 async def _rfp(ground: Ground, thread: Thread) -> str:
-    """Its title is like no other's, as titles are: what is like it is looked for in each turn."""
+    """Create an RFP with a unique title, as titles are: each turn looks for similar ones."""
     facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
     change = Change(Operation(thread, 0, 2, "bench"), Author("", "bench"), time.time())
     async with ground.database.begin() as tx:

@@ -1,4 +1,4 @@
-"""What processes use: CPU seconds and memory, each with all that it has started."""
+"""Resource use of processes: CPU seconds and memory, each including child processes."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,29 @@ import psutil  # type: ignore[import-untyped]
 
 
 def cpu_seconds(*pids: int) -> float:
-    """CPU that the processes, and their children of now and before, have used so far."""
+    """Return the CPU seconds of the processes, and of their present and former children, so
+    far.
+    """
     total = 0.0
     for pid in pids:
         for process in _family(pid):
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
-                continue  # its time is its parent's by now
+                continue  # its parent's figures include its time by now
             total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
 def resident_mib(pid: int) -> float:
-    """Memory of one process, without its children."""
+    """Return the memory of one process, without its children."""
     return float(psutil.Process(pid).memory_info().rss) / 2**20
 
 
 def proportional_mib(pid: int) -> float:
-    """Memory of a process and its children, shared pages counted once (resident where the system tells no more)."""
+    """Return the memory of a process and its children, shared pages counted once (resident memory
+    where the system does not report them).
+    """
     total = 0.0
     for process in _family(pid):
         try:
@@ -37,7 +41,7 @@ def proportional_mib(pid: int) -> float:
 
 @dataclass
 class Meter:
-    """CPU seconds of some processes since a moment."""
+    """CPU seconds of some processes since `start`."""
 
     pids: tuple[int, ...]
     began: float = 0.0

@@ -1,4 +1,6 @@
-"""What every test may have, what properties are tried with, what the test process does without, and how it ends."""
+"""Fixtures and hooks of all tests, the profiles of property tests, and the setup and the exit of
+the test process.
+"""
 
 import gc
 import logging
@@ -16,7 +18,14 @@ from tests.replay import histories
 from tests.replay.recorder import recording
 from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
-from tests.support.postgres import agent_database, agent_url, database, database_url, empty_url, postgres
+from tests.support.postgres import (
+    agent_database,
+    agent_url,
+    database,
+    database_url,
+    empty_url,
+    postgres,
+)
 from tests.support.temporal import BATCHED, activation_order, end_servers
 from threadline.cli.process import GC_THRESHOLDS
 
@@ -32,14 +41,15 @@ __all__ = [
     "scene",
     "talk",
 ]
-"""Here alone: each module that imports `postgres` would have a server of its own."""
+"""Imported only here: each module that imports `postgres` would get a server of its own."""
 
 _status = pytest.ExitCode.OK
 
-# No limit is on the wall's clock: the machine may be busy. A run of all tests says the same of the same code each time;
-# `make fuzz` looks for what nobody has thought of.
+# No example has a deadline: the machine may be busy. A run of all tests gives the same result for
+# the same code each time; `make fuzz` searches for unforeseen inputs.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("same", _patient, derandomize=True)
+# Every number of examples derives from the profile's (tests/support/examples.py).
+settings.register_profile("same", _patient, max_examples=100, derandomize=True)
 settings.register_profile("explore", _patient, max_examples=1_000, print_blob=True)
 settings.load_profile("same")
 
@@ -49,7 +59,9 @@ structlog.configure(
     processors=[
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        structlog.dev.ConsoleRenderer(
+            colors=False, exception_formatter=structlog.dev.plain_traceback
+        ),
     ]
 )
 
@@ -62,14 +74,16 @@ def _configure_without_cache(**options: Any) -> None:
 
 
 mock.patch.object(structlog, "configure", _configure_without_cache).start()
-"""A cached logger would keep what one test configured for the tests that follow."""
+"""Forbid cached loggers, which would keep one test's configuration for the tests that follow."""
 
 
 @pytest.fixture(autouse=True)
 def logging_kept() -> Iterator[None]:
-    """Put the process's logging back where a test let the product set it up."""
+    """Restore the process's logging after a test let the product configure it."""
     root = logging.getLogger()
-    handlers, level, before = list(root.handlers), root.level, structlog.get_config()
+    handlers = list(root.handlers)
+    level = root.level
+    before = structlog.get_config()
     yield
     root.handlers = handlers
     root.setLevel(level)
@@ -77,7 +91,9 @@ def logging_kept() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record", action="store_true", help="write the histories of tests marked `records` anew")
+    parser.addoption(
+        "--record", action="store_true", help="write the histories of tests marked `records` anew"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -104,12 +120,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder, _, _ = item.nodeid.removeprefix("tests/").partition("/")
         if folder in SLOW and not item.nodeid.startswith(FIRST_STORY):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: "_workflow.py" not in item.nodeid)  # the long files first, so that workers end together
+    items.sort(
+        key=lambda item: "_workflow.py" not in item.nodeid
+    )  # the long files first, so that workers end together
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage look as seldom as in the product's workers, and not at what was imported: among
-    thousands of tests it stops everything for so long that Temporal takes a workflow for stuck."""
+    """Run the garbage collector as rarely as the product's workers do, and freeze imported
+    objects: with thousands of tests, a collection stops everything for so long that Temporal takes
+    a workflow for stuck.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -123,7 +143,8 @@ def pytest_sessionfinish(exitstatus: int | pytest.ExitCode) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Leave without tearing the interpreter down: Temporal's core sometimes aborts in it, after a green run.
+    """Exit without tearing the interpreter down: Temporal's core sometimes aborts in it, after a
+    green run.
 
     See https://github.com/temporalio/sdk-python/issues/300.
     """

@@ -14,6 +14,21 @@ CREATE EXTENSION IF NOT EXISTS pg_trgm;
 -- without being a superuser.
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
+-- Search by words. A column of words is filled by its store, with `stored_words` of threadline/db/words.py: Postgres'
+-- own parser finds no identifiers and no words of scripts without blanks. A word that begins with "=" matches the same
+-- characters only; Postgres stems the others.
+CREATE FUNCTION word_vector(language regconfig, words text[]) RETURNS tsvector
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT array_to_tsvector(ARRAY(SELECT word FROM unnest(words) AS word WHERE starts_with(word, '=')))
+        || strip(to_tsvector(language, array_to_string(
+               ARRAY(SELECT word FROM unnest(words) AS word WHERE NOT starts_with(word, '=')), ' ')))
+$$;
+
+-- A query for rows with any of the words; NULL if none is left, such as for stop words.
+CREATE FUNCTION any_word(words text[]) RETURNS tsquery LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery FROM unnest(word_vector('english', words))
+$$;
+
 -- pgvector is optional: without it, knowledge is searched by words alone.
 DO $$
 BEGIN
@@ -37,6 +52,7 @@ CREATE TABLE cases (
     thread_ts text NOT NULL,
     reporter_id text NOT NULL,
     title text NOT NULL DEFAULT '',
+    title_words text[] NOT NULL DEFAULT '{}',
     severity text NOT NULL DEFAULT 'S3' CHECK (severity IN ('S1', 'S2', 'S3', 'S4')),
     components text[] NOT NULL DEFAULT '{}',
     status text NOT NULL DEFAULT 'new',
@@ -53,15 +69,20 @@ CREATE TABLE cases (
     close_reason text NOT NULL DEFAULT '',
     last_session_id text NOT NULL DEFAULT '',
     base jsonb NOT NULL DEFAULT '{}',
+    -- The CLI's estimate counts for the budgets, also where the model's price is unknown.
     cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
+    cost_known boolean NOT NULL DEFAULT true,
     created_at timestamptz NOT NULL DEFAULT now(),
     resolved_at timestamptz,
     workflow_id text NOT NULL GENERATED ALWAYS AS ('bug:' || team || ':' || channel || ':' || thread_ts) STORED,
+    search_vector tsvector NOT NULL GENERATED ALWAYS AS
+        (to_tsvector('english', title) || word_vector('english', title_words)) STORED,
     UNIQUE (team, channel, thread_ts),
     CHECK ((status = 'resolved') = (resolved_at IS NOT NULL)),
     CHECK ((status = 'resolved') = (close_reason <> ''))
 );
 CREATE INDEX cases_status_idx ON cases (status);
+CREATE INDEX cases_words_idx ON cases USING gin (search_vector);
 CREATE INDEX cases_title_trgm_idx ON cases USING gin (title gin_trgm_ops);
 
 -- Every status that a case has had.
@@ -119,13 +140,14 @@ CREATE CONSTRAINT TRIGGER demand_a_record_of_each_step AFTER UPDATE OF status ON
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION demand_a_record();
 
 -- The messages of a case. `seq` numbers what people wrote; the bot's own posts have none. `turn` is NULL until a turn
--- has taken the message.
+-- has taken the message. `words` are those of the text and of `forwarded`. The bot's own posts have none, as no search
+-- finds them.
 CREATE TABLE bug_conversations (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     bug_id text NOT NULL REFERENCES cases (bug_id),
     seq int CHECK (seq > 0),
     message_id text NOT NULL,
-    sender_type text NOT NULL CHECK (sender_type IN ('reporter', 'developer', 'operator', 'unknown', 'bot')),
+    sender_type text NOT NULL CHECK (sender_type IN ('reporter', 'developer', 'admin', 'unknown', 'bot')),
     sender_id text NOT NULL,
     message_type text NOT NULL,
     message_text text NOT NULL,
@@ -136,9 +158,16 @@ CREATE TABLE bug_conversations (
     version numeric(20, 6) NOT NULL DEFAULT 0,
     -- What the author forwards or quotes, as readers are shown it.
     forwarded text NOT NULL DEFAULT '',
+    words text[] NOT NULL DEFAULT '{}',
+    search_vector tsvector NOT NULL GENERATED ALWAYS AS
+        (to_tsvector('english', message_text || ' ' || forwarded) || word_vector('english', words)) STORED,
     turn int CHECK (turn >= 0),
     read_in_turn int CHECK (read_in_turn > 0),
+    -- The message's effect on its case, as cases/effects.py decided when it was stored. `closes` is NULL for a message
+    -- that neither closes the case nor keeps it open.
+    spoken boolean NOT NULL DEFAULT false,
     wants_turn boolean NOT NULL DEFAULT false,
+    closes boolean,
     redacted_at timestamptz,
     edited_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -148,14 +177,15 @@ CREATE TABLE bug_conversations (
     CHECK (sender_type = 'bot'
            OR message_type IN ('report', 'message', 'close', 'edit', 'deletion')),
     CHECK (NOT wants_turn OR message_type IN ('report', 'message', 'close')),
-    CHECK (redacted_at IS NULL OR message_text = '' AND forwarded = '')
+    CHECK (wants_turn OR closes IS NULL),
+    CHECK (redacted_at IS NULL OR message_text = '' AND forwarded = '' AND words = '{}')
 );
 CREATE INDEX bug_conversations_order_idx ON bug_conversations (bug_id, said_at);
 -- Finds the messages that no turn has taken without reading the whole case. No turn takes the bot's own posts: as rows
 -- without a turn they would be read by each such search.
 CREATE INDEX bug_conversations_turn_idx ON bug_conversations (bug_id, turn) WHERE sender_type <> 'bot';
 CREATE INDEX bug_conversations_correction_idx ON bug_conversations (bug_id, correction_of) WHERE correction_of <> '';
-CREATE INDEX bug_conversations_words_idx ON bug_conversations USING gin (to_tsvector('english', message_text || ' ' || forwarded));
+CREATE INDEX bug_conversations_words_idx ON bug_conversations USING gin (search_vector);
 
 CREATE TABLE attachments (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -190,6 +220,7 @@ CREATE TABLE pull_requests (
     number int,
     state text NOT NULL CHECK (state IN ('open', 'merged', 'closed')),
     commit text NOT NULL,
+    draft boolean NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT now(),
     merged_at timestamptz,
     CHECK ((state = 'merged') = (merged_at IS NOT NULL))
@@ -225,7 +256,9 @@ CREATE TABLE agent_turns (
     base jsonb NOT NULL DEFAULT '{}',
     has_fix boolean NOT NULL DEFAULT false,
     fix_requested_by text NOT NULL DEFAULT '',
+    -- The CLI's estimate counts for the budgets, also where the model's price is unknown.
     cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
+    cost_known boolean NOT NULL DEFAULT true,
     input_tokens bigint NOT NULL DEFAULT 0,
     output_tokens bigint NOT NULL DEFAULT 0,
     duration_s double precision NOT NULL DEFAULT 0,
@@ -309,17 +342,15 @@ SELECT bug_id, id, file_id, name, mimetype, content, error FROM attachments;
 CREATE VIEW agent_transcripts AS
 SELECT project_key, session_id, subpath, id, entry FROM agent_session_entries;
 
--- Finds similar cases of the same workspace by their reporters' words and by their titles.
-CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_limit int)
+-- Finds similar cases of the same workspace by their reporters' words and by their titles. `p_words` are those of the
+-- text, as `asked_words` of threadline/db/words.py cuts them.
+CREATE FUNCTION agent_similar_cases(p_bug_id text, p_text text, p_words text[], p_limit int)
 RETURNS TABLE (bug_id text, title text, status text, summary text, similarity real)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
-    WITH words AS (
-        SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
-        FROM unnest(to_tsvector('english', left(p_text, 4000)))
-    ), told AS (
-        SELECT m.bug_id, max(ts_rank(to_tsvector('english', m.message_text || ' ' || m.forwarded), w.query, 32)) AS rank
+    WITH words AS MATERIALIZED (SELECT any_word(p_words) AS query), told AS (
+        SELECT m.bug_id, max(ts_rank(m.search_vector, w.query, 32)) AS rank
         FROM bug_conversations m, words w
-        WHERE to_tsvector('english', m.message_text || ' ' || m.forwarded) @@ w.query AND m.sender_type = 'reporter'
+        WHERE m.search_vector @@ w.query AND m.sender_type = 'reporter'
         GROUP BY m.bug_id
     )
     SELECT c.bug_id, c.title, c.status, c.summary,
@@ -353,7 +384,8 @@ BEGIN
     SELECT * INTO c FROM cases WHERE bug_id = p_bug_id FOR NO KEY UPDATE;
     SELECT * INTO t FROM agent_turns WHERE bug_id = p_bug_id AND turn = p_turn FOR UPDATE;
     IF t.status = 'done' THEN
-        RETURN jsonb_build_object('status', 'done', 'action', t.action, 'cost_usd', t.cost_usd);
+        RETURN jsonb_build_object('status', 'done', 'action', t.action,
+            'cost_usd', CASE WHEN t.cost_known THEN t.cost_usd END);
     ELSIF c.bug_id IS NULL OR c.status = 'resolved' OR p_turn <> c.turn + 1 THEN
         RETURN jsonb_build_object('status', 'refused');
     ELSIF t.status = 'running' AND t.lease_until > clock_timestamp() AND t.attempt > p_attempt THEN
@@ -366,9 +398,8 @@ BEGIN
     )
     SELECT min(seq), max(seq),
            (array_agg(message_id ORDER BY said_at DESC)
-               FILTER (WHERE sender_type = 'developer' AND message_type = 'message' AND redacted_at IS NULL))[1],
-           (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wants_turn))[1]
+               FILTER (WHERE sender_type = 'developer' AND spoken AND redacted_at IS NULL))[1],
+           (array_agg(closes ORDER BY said_at DESC, seq DESC) FILTER (WHERE closes IS NOT NULL))[1]
     INTO lo, hi, asked_by, closed_last FROM batch;
     -- A close that is due ends the case; as a part of a turn's batch it would be used up.
     IF closed_last THEN
@@ -441,6 +472,7 @@ BEGIN
         base = coalesce(p_outcome -> 'base', '{}'),
         has_fix = permitted AND coalesce((p_outcome ->> 'has_fix')::boolean, false),
         cost_usd = t.cost_usd + coalesce((p_outcome ->> 'cost_usd')::numeric, 0),
+        cost_known = t.cost_known AND coalesce((p_outcome ->> 'cost_known')::boolean, true),
         input_tokens = t.input_tokens + coalesce((p_outcome ->> 'input_tokens')::bigint, 0),
         output_tokens = t.output_tokens + coalesce((p_outcome ->> 'output_tokens')::bigint, 0),
         duration_s = t.duration_s + coalesce((p_outcome ->> 'duration_s')::double precision, 0),
@@ -527,6 +559,35 @@ CREATE TABLE threads (
     PRIMARY KEY (team, channel, thread_ts)
 );
 CREATE INDEX threads_workflow_idx ON threads (workflow_id);
+
+-- Cases with their pull request and their thread in the summaries channel. A root may be posted twice, and a reply under
+-- the second copy registers that as well: the first one counts.
+CREATE VIEW case_records AS
+SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url
+FROM cases c LEFT JOIN pull_requests p USING (bug_id)
+LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
+                   WHERE workflow_id = c.workflow_id AND kind = 'case:summary'
+                   ORDER BY thread_ts LIMIT 1) s ON true;
+
+-- The words of each case's reporter, with the names of their files.
+CREATE VIEW reporter_words AS
+SELECT told.bug_id, string_agg(told.words, E'\n') AS words
+FROM (SELECT bug_id, message_text || E'\n' || forwarded AS words FROM bug_conversations
+      WHERE sender_type = 'reporter' AND redacted_at IS NULL
+      UNION ALL SELECT f.bug_id, f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
+      WHERE m.sender_type = 'reporter') told
+GROUP BY told.bug_id;
+
+-- Resolved cases some thread of which lacks the post about the end.
+CREATE VIEW unposted_closings AS
+SELECT c.bug_id, c.resolved_at FROM cases c
+WHERE c.status = 'resolved' AND EXISTS (
+    SELECT FROM threads place
+    WHERE place.workflow_id = c.workflow_id AND NOT EXISTS (
+        SELECT FROM posts p
+        WHERE p.ts IS NOT NULL
+          AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel
+                      || CASE place.kind WHEN 'case:escalation' THEN ':' || place.thread_ts ELSE '' END));
 
 -- The record that a thread is about, one for each kind of record.
 CREATE TABLE thread_bindings (
@@ -674,7 +735,8 @@ CREATE TABLE conversations (
     -- One of the people who write in the thread or wrote its root, and whether there are others.
     first_author text NOT NULL DEFAULT '',
     has_several_people boolean NOT NULL DEFAULT false,
-    cost_usd double precision NOT NULL DEFAULT 0,
+    -- NULL once a call's cost was unknown.
+    cost_usd double precision DEFAULT 0,
     -- The summary of the transcript's older messages, and the last `position` that it covers.
     summary text NOT NULL DEFAULT '',
     summary_until int NOT NULL DEFAULT 0,
@@ -704,7 +766,7 @@ CREATE TABLE conversation_messages (
     -- An edit's: the message shows a file no more. Without it an edit that names no files leaves them alone.
     files_removed boolean NOT NULL DEFAULT false,
     addressed boolean NOT NULL DEFAULT false,
-    -- The verdict of the rate limits: NULL until it is given, and never changed.
+    -- The verdict of the rate limits: NULL until it is given, and never changed, unless an edit first mentions the bot.
     verdict text CHECK (verdict IN ('ok', 'answer', 'duplicate', 'throttled', 'throttled_first')),
     wants_turn boolean NOT NULL DEFAULT false,
     turn int,
@@ -712,6 +774,10 @@ CREATE TABLE conversation_messages (
     redacted_at timestamptz,
     edited_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
+    -- The message has something to answer. An empty message counts if it is addressed to the bot.
+    needs_answer boolean NOT NULL GENERATED ALWAYS AS (
+        message_type = 'message' AND redacted_at IS NULL
+        AND (addressed OR message_text ~ '\S' OR files <> '[]' OR forwarded <> '')) STORED,
     UNIQUE (conversation_id, seq),
     UNIQUE (conversation_id, message_id)
 );
@@ -719,6 +785,21 @@ CREATE INDEX conversation_messages_unused_idx ON conversation_messages (conversa
 CREATE INDEX conversation_messages_id_idx ON conversation_messages (message_id);
 CREATE INDEX conversation_messages_correction_idx ON conversation_messages (conversation_id, correction_of)
     WHERE correction_of <> '';
+
+-- The texts of attached files, each fetched from Slack once, bounded and without secrets. `trouble` says why a file could
+-- not be read. A row goes with its message, and when an edit removes the file from it.
+CREATE TABLE conversation_files (
+    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    message_id text NOT NULL,
+    file_id text NOT NULL,
+    content text NOT NULL DEFAULT '',
+    trouble text NOT NULL DEFAULT '',
+    fetched_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (conversation_id, message_id, file_id),
+    CHECK (fetched_at IS NOT NULL OR content = '' AND trouble = '')
+);
+CREATE INDEX conversation_files_pending_idx ON conversation_files (conversation_id) WHERE fetched_at IS NULL;
 
 -- What the model reads, in order; append only. `body` is a message as JSON in ASCII, so that any text comes back
 -- exactly. `key` makes each entry unique: u:<message id>, a:<turn>:<step>, t:<turn>:<step>:<call id>.
@@ -733,6 +814,27 @@ CREATE TABLE transcript_entries (
     PRIMARY KEY (conversation_id, position),
     UNIQUE (conversation_id, key)
 );
+
+-- The messages that turns have taken up, in their current wording. An edit is a row of its own if its original was taken
+-- up earlier; otherwise the original already has the new wording. `in_transcript`: a model call has read the row.
+CREATE VIEW turn_messages AS
+SELECT t.*, EXISTS (SELECT FROM transcript_entries r
+                    WHERE r.conversation_id = t.conversation_id AND r.key = 'u:' || t.message_id) AS in_transcript
+FROM (
+    SELECT m.conversation_id, m.turn, m.step, m.seq, m.message_id, m.sender_id, m.message_text, m.forwarded, m.files,
+           m.said_at, m.redacted_at, m.addressed, '' AS edit_of
+    FROM conversation_messages m
+    WHERE m.message_type = 'message'
+    UNION ALL
+    SELECT e.conversation_id, e.turn, e.step, e.seq, e.message_id, o.sender_id, o.message_text, o.forwarded, o.files,
+           o.said_at, o.redacted_at, o.addressed, o.message_id
+    FROM conversation_messages e JOIN conversation_messages o
+         ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
+    WHERE e.message_type = 'edit' AND (o.turn, o.step) < (e.turn, e.step) AND o.redacted_at IS NULL
+      AND NOT EXISTS (SELECT FROM conversation_messages later
+                      WHERE later.conversation_id = e.conversation_id AND later.message_type = 'edit'
+                        AND later.correction_of = e.correction_of AND later.version > e.version)
+) t;
 
 -- Turns: the route, the context that the operator agent got and, once the turn is settled, the full answer, when it was
 -- posted, and the result in figures. `route` is NULL where a turn ended before it was routed. `context`, `patterns` and
@@ -761,7 +863,8 @@ CREATE TABLE conversation_turns (
 CREATE INDEX conversation_turns_unposted_idx ON conversation_turns (conversation_id, turn)
     WHERE posted_at IS NULL AND answer <> '';
 
--- Each model call and its cost; `purpose` is decide, compare, think, analyse or summarise.
+-- Each model call and its cost, NULL where the model has no price; `purpose` is decide, compare, think, draft, analyse
+-- or summarise. `failure` is the reason of a call that failed: it may quote people, and is removed with their messages.
 CREATE TABLE model_calls (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
@@ -773,8 +876,9 @@ CREATE TABLE model_calls (
     cached_tokens int NOT NULL,
     output_tokens int NOT NULL,
     reasoning_tokens int NOT NULL,
-    cost_usd double precision NOT NULL,
+    cost_usd double precision,
     milliseconds int NOT NULL,
+    failure text NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
@@ -816,7 +920,7 @@ CREATE TABLE decisions (
     next_step text NOT NULL DEFAULT '',
     reason text NOT NULL DEFAULT '',
     outcome text NOT NULL DEFAULT '',
-    cost_usd double precision NOT NULL DEFAULT 0,
+    cost_usd double precision DEFAULT 0,
     decided_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (conversation_id, turn, round)
 );
@@ -848,8 +952,9 @@ CREATE UNIQUE INDEX handovers_open_key ON handovers (conversation_id) WHERE clos
 
 -- The messages below a handover's card. Edits and deletions have rows of their own; an edit keeps its text, since it may
 -- arrive before its original. The highest `version` wins. `shown_at` is set once a message needs nothing more.
+-- Retention deletes the handover of a conversation, and the foreign key its messages.
 CREATE TABLE handover_answers (
-    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    conversation_id bigint NOT NULL,
     message_id text NOT NULL,
     turn int NOT NULL,
     seq int NOT NULL,
@@ -875,7 +980,8 @@ CREATE TABLE handover_answers (
         CHECK (reply_state IN ('', 'held', 'sending', 'sent', 'undone', 'late', 'refused')),
     undone_by text NOT NULL DEFAULT '',
     send_at timestamptz,
-    PRIMARY KEY (conversation_id, message_id)
+    PRIMARY KEY (conversation_id, message_id),
+    FOREIGN KEY (conversation_id, turn) REFERENCES handovers (conversation_id, turn) ON DELETE CASCADE
 );
 CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);
 
@@ -935,7 +1041,8 @@ CREATE INDEX idx_tool_executions_intent ON agent_tool_executions (team, split_pa
 
 -- The team's documents, one row each; answers quote their passages. `ingest_root` is the folder or list that a document
 -- came with: a document that is gone from there is removed. `content_hash` is that of the file; an empty one differs
--- from every file, so that the next ingest replaces the document.
+-- from every file, so that the next ingest replaces the document. `language` is the text search configuration that stems
+-- its words. It is no regconfig, which pg_upgrade refuses.
 CREATE TABLE knowledge_documents (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
@@ -949,21 +1056,22 @@ CREATE TABLE knowledge_documents (
     expires date,
     ingest_root text NOT NULL DEFAULT '',
     content_hash text NOT NULL DEFAULT '',
+    language text NOT NULL DEFAULT 'english',
     UNIQUE (team, source)
 );
 
 -- A part of a document, with its title and the path of headings above it. `vector` is the embedding that `model` made,
 -- as plain numbers: the extension pgvector compares them, and a Postgres without it has the same tables. A search scans
 -- the index once for each word of the question. With `fastupdate` each scan would read the list of pending entries, too.
+-- `search_vector` has the words as Postgres cuts and stems them, by weight and position, and the terms of
+-- threadline/db/words.py, which cuts questions as well.
 CREATE TABLE knowledge_passages (
     document_id bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE,
     position int NOT NULL,
     title text NOT NULL,
     section text NOT NULL,
     body text NOT NULL,
-    search_vector tsvector GENERATED ALWAYS AS
-        (setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', section), 'B')
-         || setweight(to_tsvector('english', body), 'C')) STORED,
+    search_vector tsvector NOT NULL,
     model text NOT NULL DEFAULT '',
     vector real[],
     PRIMARY KEY (document_id, position)
@@ -994,9 +1102,15 @@ CREATE TABLE rfps (
     source_name text NOT NULL,
     source_hash text CHECK (source_hash ~ '^[0-9a-f]{64}$'),
     source_text text NOT NULL,
-    search_vector tsvector GENERATED ALWAYS AS
+    -- What the text lacks of the file, such as scans.
+    source_unread text[] NOT NULL,
+    -- The words of title and client, and those of the text.
+    name_words text[] NOT NULL DEFAULT '{}',
+    source_words text[] NOT NULL DEFAULT '{}',
+    search_vector tsvector NOT NULL GENERATED ALWAYS AS
         (setweight(to_tsvector('english', title || ' ' || client), 'A')
-         || setweight(to_tsvector('english', left(source_text, 200000)), 'D')) STORED,
+         || setweight(to_tsvector('english', left(source_text, 200000)), 'D')
+         || word_vector('english', name_words) || word_vector('english', source_words)) STORED,
     created_by text NOT NULL,
     created_at timestamptz NOT NULL,
     deleted_at timestamptz,
@@ -1026,7 +1140,7 @@ CREATE TABLE journal_entries (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
     rfp_id text NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('note', 'decision', 'said', 'failed')),
+    kind text NOT NULL CHECK (kind IN ('note', 'decision', 'said', 'failed', 'unchecked')),
     text text NOT NULL CHECK (text <> ''),
     user_id text NOT NULL,
     correlation_id text NOT NULL CHECK (correlation_id <> ''),
@@ -1110,8 +1224,11 @@ CREATE TABLE memories (
     channel text NOT NULL,
     rfp_id text NOT NULL,
     key text NOT NULL,
-    search_vector tsvector GENERATED ALWAYS AS
-        (setweight(to_tsvector('english', search_text), 'A') || setweight(to_tsvector('english', text), 'B')) STORED,
+    -- The words of both texts.
+    words text[] NOT NULL DEFAULT '{}',
+    search_vector tsvector NOT NULL GENERATED ALWAYS AS
+        (setweight(to_tsvector('english', search_text), 'A') || setweight(to_tsvector('english', text), 'B')
+         || word_vector('english', words)) STORED,
     created_at timestamptz NOT NULL,
     UNIQUE (team, kind, key)
 );

@@ -1,1 +1,3 @@
-"""The processes that a benchmark runs beside the product's own, each by `python -m bench.parts.<name>`."""
+"""The processes that a benchmark runs beside the product's own, each by `python -m
+bench.parts.<name>`.
+"""

@@ -1,4 +1,6 @@
-"""The core's activities without its workflows: `python -m bench.parts.activity_worker TEMPORAL POSTGRES SLACK`."""
+"""Runs the core's activities without its workflows: `python -m bench.parts.activity_worker
+TEMPORAL POSTGRES SLACK`.
+"""
 
 import asyncio
 import sys
@@ -28,7 +30,9 @@ from threadline_devstack.slack import identity
 async def _work(temporal: str, url: str, api_url: str) -> None:
     client = await Client.connect(temporal, data_converter=pydantic_data_converter)
     database = Database(url, pool_size=20)
-    channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
+    channels = CaseChannels(
+        identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS
+    )
     async with aiohttp.ClientSession() as session:
         slack = SlackClient(make_web_client(identity.BOT_TOKEN, api_url, session))
         speaking = LiveCasePostActivities(database, Outbox(slack, database), channels)

@@ -1,6 +1,7 @@
-"""An agent that finds the same at once: `python -m bench.parts.agent TEMPORAL POSTGRES`.
+"""An agent that returns the same findings at once: `python -m bench.parts.agent TEMPORAL
+POSTGRES`.
 
-It claims and finishes its turns in the database, as the real one does; only the thinking is left out.
+It claims and finishes its turns in the database, as the real one does; it only skips the model.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE
 
-FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"})
+FOUND = TurnOutcome(
+    Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"}
+)
 
 
 class SwiftAgent(AgentActivities):
@@ -37,10 +40,12 @@ class SwiftAgent(AgentActivities):
 
     @activity.defn
     async def cleanup_workspace(self, bug_id: str) -> None:
-        """There is none."""
+        """Do nothing: this agent has no workspace."""
 
     async def _run(self, request: TurnRequest) -> TurnEnded:
-        claim = await self._turns.claim(request.bug_id, request.turn, request.attempt, request.session_id, lease_s=30)
+        claim = await self._turns.claim(
+            request.bug_id, request.turn, request.attempt, request.session_id, lease_s=30
+        )
         if isinstance(claim, TurnEnded):
             return claim
         await self._turns.finish(claim, FOUND)
@@ -54,7 +59,11 @@ async def _work(temporal: str, database: str) -> None:
         async with Worker(
             client,
             task_queue=AGENTS_QUEUE,
-            activities=[agent.run_agent_investigation, agent.run_continuation_investigation, agent.cleanup_workspace],
+            activities=[
+                agent.run_agent_investigation,
+                agent.run_continuation_investigation,
+                agent.cleanup_workspace,
+            ],
             interceptors=[ErrorInterceptor(options_by_name(AgentActivities))],
             max_concurrent_activities=50,
         ):

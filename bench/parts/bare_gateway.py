@@ -1,6 +1,6 @@
 """The floor of the gateway: `python -m bench.parts.bare_gateway TEMPORAL SLACK HOST:PORT|socket`.
 
-A Bolt app as its guide writes it: it verifies, and answers when Temporal has taken one signal.
+A Bolt app as in Bolt's guide: it verifies, and answers after Temporal has accepted one signal.
 """
 
 import asyncio

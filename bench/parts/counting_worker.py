@@ -1,4 +1,5 @@
-"""The product's worker, which counts what each activity costs: `python -m bench.parts.counting_worker QUEUE FILE`.
+"""The product's worker, which counts the costs of each activity: `python -m
+bench.parts.counting_worker QUEUE FILE`.
 
 Each line of FILE is one activity as JSON: its name, its workflow's id, and an `ActivityCost`.
 """
@@ -28,16 +29,18 @@ from threadline.wiring import workers
 _LOCKS = re.compile(r"\bFOR (UPDATE|NO KEY UPDATE|SHARE|KEY SHARE)\b", re.IGNORECASE)
 _BEGINS = re.compile(r"\s*BEGIN\b", re.IGNORECASE)
 _BY_THE_CLOCK = re.compile("append_entries|renew_lease")
-"""Not counted: the CLI hands its session over in batches, and a lease is renewed every few seconds."""
+"""Statements that do not count: the CLI stores its session in batches, and a lease is renewed
+every few seconds.
+"""
 _ENDS = re.compile(r"\s*(COMMIT|ROLLBACK)\b", re.IGNORECASE)
 
 
 @dataclass
 class ActivityCost:
-    """What one attempt of an activity did.
+    """The work of one attempt of an activity.
 
-    `row_locks` are statements with `FOR UPDATE` or the like. `tools` are the statements of each tool's own function;
-    `acting` are the transactions and statements of all that running tools takes.
+    `row_locks` are statements with `FOR UPDATE` or the like. `tools` are the statements of each
+    tool's own function; `acting` are all transactions and statements for running tools.
     """
 
     is_local: bool = False
@@ -49,17 +52,20 @@ class ActivityCost:
 
 
 _current: ContextVar[ActivityCost | None] = ContextVar("cost", default=None)
-"""None outside activities, whose work is not counted."""
+"""None outside activities, whose work does not count."""
 _file: Path
 
 
 class _CountingErrors(ErrorInterceptor):
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+    def intercept_activity(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+    ) -> ActivityInboundInterceptor:
         return _Counting(super().intercept_activity(next))
 
 
 class _Counting(ActivityInboundInterceptor):
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's
         info = activity.info()
         cost = ActivityCost(is_local=info.is_local)
         token = _current.set(cost)
@@ -67,7 +73,11 @@ class _Counting(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         finally:
             _current.reset(token)
-            line = {"activity": info.activity_type, "workflow_id": info.workflow_id, "cost": asdict(cost)}
+            line = {
+                "activity": info.activity_type,
+                "workflow_id": info.workflow_id,
+                "cost": asdict(cost),
+            }
             with _file.open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps(line)}\n")
 
@@ -106,13 +116,16 @@ def _acting(act: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[ob
             return await act(activities, request)
         finally:
             if cost:
-                cost.acting = {name: getattr(cost, name) - before[name] for name in ("transactions", "statements")}
+                cost.acting = {
+                    name: getattr(cost, name) - before[name]
+                    for name in ("transactions", "statements")
+                }
 
     return counting
 
 
 def _is_autocommit(connection: Connection) -> bool:
-    """The agents' worker: each statement is a transaction of its own."""
+    """Return whether each statement is a transaction of its own, as in the agents' worker."""
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 

@@ -1,4 +1,4 @@
-"""The floors' workflows: the least that could stand in for the product's, on queues of their own."""
+"""The floors' workflows: minimal substitutes for the product's, on separate queues."""
 
 from collections import deque
 from datetime import timedelta
@@ -8,14 +8,14 @@ from temporalio import workflow
 
 QUEUE = "least"
 TURNS_QUEUE = "least-turns"
-"""As the agents' turns have a queue of their own."""
+"""A separate queue, as for the agents' turns."""
 
 _LIMIT = timedelta(seconds=30)
 
 
 @workflow.defn
 class EmptyActivities:
-    """A message starts activities that do nothing, one after the other."""
+    """Runs activities that do nothing, one after the other, for each message."""
 
     def __init__(self) -> None:
         self._due = 0
@@ -30,12 +30,14 @@ class EmptyActivities:
             await workflow.wait_condition(lambda: self._due > 0)
             self._due -= 1
             for _ in range(times):
-                await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
+                await workflow.execute_activity(
+                    "nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT
+                )
 
 
 @workflow.defn
 class EmptyQueue:
-    """Takes messages and forgets them."""
+    """Takes messages and drops them."""
 
     def __init__(self) -> None:
         self._pending: deque[Any] = deque()
@@ -53,12 +55,14 @@ class EmptyQueue:
 
 @workflow.defn
 class EmptyLoop:
-    """Calls the activity that does nothing, so many times."""
+    """Calls the activity that does nothing a number of times."""
 
     @workflow.run
     async def run(self, times: int) -> None:
         for _ in range(times):
-            await workflow.execute_activity("nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT)
+            await workflow.execute_activity(
+                "nothing", task_queue=TURNS_QUEUE, start_to_close_timeout=_LIMIT
+            )
 
 
 WORKFLOWS = (EmptyActivities, EmptyQueue, EmptyLoop)

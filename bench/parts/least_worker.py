@@ -1,4 +1,6 @@
-"""Runs the floors' workflows and their activity, which does nothing: `python -m bench.parts.least_worker TEMPORAL`."""
+"""Runs the floors' workflows and their activity, which does nothing: `python -m
+bench.parts.least_worker TEMPORAL`.
+"""
 
 import asyncio
 import sys
@@ -28,7 +30,9 @@ async def _work(temporal: str) -> None:
         max_cached_workflows=1000,
         max_concurrent_workflow_tasks=20,
     )
-    turns = Worker(client, task_queue=TURNS_QUEUE, activities=[nothing], max_concurrent_activities=50)
+    turns = Worker(
+        client, task_queue=TURNS_QUEUE, activities=[nothing], max_concurrent_activities=50
+    )
     async with core, turns:
         sys.stdout.write('{"event": "least_worker_ready"}\n')
         sys.stdout.flush()

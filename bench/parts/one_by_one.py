@@ -1,6 +1,8 @@
-"""The workflow as the source design has it, each message stored by an activity of its own, and all else the same.
+"""The workflow of the source design, which stores each message by a separate activity, and is
+otherwise the same.
 
-A burst is one turn here as well: whoever stores one by one may wait for the last one, too.
+A burst is one turn here as well: a workflow that stores one by one may also wait for the last
+message.
 """
 
 from temporalio import workflow

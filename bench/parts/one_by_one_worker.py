@@ -1,4 +1,6 @@
-"""`threadline worker --queue core` with the workflow that stores one by one: `-m bench.parts.one_by_one_worker`."""
+"""`threadline worker --queue core` with the workflow that stores one by one: `-m
+bench.parts.one_by_one_worker`.
+"""
 
 from functools import partial
 

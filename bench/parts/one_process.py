@@ -1,8 +1,9 @@
-"""The floor of a conversation: the product's own steps one after the other in one process, and no Temporal.
+"""The floor of a conversation: the product's own steps one after the other in one process, without
+Temporal.
 
-`python -m bench.parts.one_process`, with a core worker's settings. Each POST is a message; it is answered as soon as
-the conversation's answer is in Slack, and the operator's turn remembered, with the seconds that were spent in the
-database and in each step.
+`python -m bench.parts.one_process`, with a core worker's settings. Each POST is a message. The
+response comes after the answer is in Slack and the operator's turn is remembered, with the seconds
+in the database and in each step.
 """
 
 import asyncio
@@ -10,9 +11,10 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from aiohttp import web
@@ -23,26 +25,32 @@ from threadline.cli import process
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
-    BeginRequest,
     BegunTurn,
-    FinishedTurn,
-    FinishRequest,
+    DecideRequest,
     StoreRequest,
     ThinkRequest,
 )
-from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, Execution, OutcomeKind
-from threadline.conversations.workflow import DEFAULT_MAX_STEPS, ReactLoop, turn_ending
+from threadline.conversations.model.conversation import (
+    ConversationInput,
+    ConversationSnapshot,
+    ConversationTurn,
+    Execution,
+    NoticeReason,
+)
+from threadline.conversations.model.turn_route import Agent
+from threadline.conversations.turn import Turn
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
-from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
-from threadline.operator.model.routing import Agent
+from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.settings import LogSettings
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
+from threadline.wiring.conversations import open_conversations, with_access
+from threadline.wiring.core import connect_core
+from threadline.wiring.core_settings import CoreSettings
 from threadline.wiring.temporal import temporal_client
-from threadline.wiring.workers import CoreSettings, connect_core, open_conversations, with_access
 from threadline_devstack.processes import HOST
 
 Argument = TypeVar("Argument")
@@ -50,7 +58,9 @@ Value = TypeVar("Value")
 
 
 class TimedDatabase(Database):
-    """Adds up the seconds that its units of work take, from the wish for a connection to the commit."""
+    """Adds up the seconds of its units of work, from the request for a connection to the
+    commit.
+    """
 
     taken = 0.0
 
@@ -65,101 +75,120 @@ class TimedDatabase(Database):
 
 
 class Steps:
-    """Runs activities as functions, and adds up their seconds by name; what they ask of Temporal comes to nothing."""
+    """Runs activities as functions, and adds up their seconds by name. Their calls to Temporal
+    have no effect.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
 
-    async def run(self, activity: Callable[[Argument], Awaitable[Value]], given: Argument) -> Value:
+    async def run(
+        self, activity: Callable[[Argument], Awaitable[Value]], given: Argument
+    ) -> Value:
         began = time.perf_counter()
-        value: Value = await ActivityEnvironment().run(activity, given)
+        environment = ActivityEnvironment()
+        environment.info = replace(environment.info, scheduled_time=datetime.now(UTC))
+        value: Value = await environment.run(activity, given)
         self.seconds[activity.__name__] += time.perf_counter() - began
         return value
 
 
 class OneProcess:
-    """What the workflow does, without its history: what was begun when the process dies is lost."""
+    """Does the workflow's work without its history: a death of the process loses turns under
+    way.
+    """
 
     def __init__(self, talk: LiveConversationActivities, database: TimedDatabase) -> None:
-        self._talk, self._database = talk, database
+        self._talk = talk
+        self._database = database
 
     async def take(self, request: web.Request) -> web.Response:
-        given, before = await request.json(), self._database.taken
-        thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
+        given = await request.json()
+        before = self._database.taken
+        thread = Thread(**given["thread"])
+        message = IncomingMessage(**given["message"])
         steps = Steps()
         stored = await steps.run(self._talk.store_messages, StoreRequest(thread, [message]))
         turn = ConversationTurn(thread, stored.snapshot.turn + 1)
-        begun = await steps.run(self._talk.begin_turn, BeginRequest(turn.thread, turn.turn, decide=True))
-        await OneTurn(self._talk, steps, turn, begun).take()
-        return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
+        begun = await steps.run(self._talk.begin_turn, turn)
+        await OneTurn(OneThread(ConversationInput(thread)), turn, begun, self._talk, steps).take()
+        return web.json_response(
+            {"database": self._database.taken - before, "steps": steps.seconds}
+        )
 
 
-class OneTurn:
-    """A turn from the way that it was found to go until it is said and remembered."""
+@dataclass
+class OneThread:
+    """A thread without requests to stop."""
+
+    state: ConversationInput
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+    stop_requested: bool = False
+
+    def update(self, snapshot: ConversationSnapshot) -> None:
+        self.snapshot = snapshot
+
+    def show_activity(self, what: str) -> None:
+        """Do nothing: only Temporal's UI shows it."""
+
+    def keep_summary(self, summary: str) -> None:
+        """Do nothing: only Temporal's UI shows it."""
+
+    async def post_due_answer(self) -> None:
+        raise NotImplementedError("OneTurn.take posts the answer itself")
+
+    async def tell_author(self, turn: int, reason: NoticeReason) -> None:
+        raise NotImplementedError("no person takes a measured thread over")
+
+    def show_once_mended(self, turn: int, *, left_to_person: bool) -> None:
+        raise NotImplementedError("no person takes a measured thread over")
+
+
+class OneTurn(Turn):
+    """A turn after its route is known, until its answer is posted."""
 
     def __init__(
-        self, talk: LiveConversationActivities, steps: Steps, turn: ConversationTurn, begun: BegunTurn
+        self,
+        thread: OneThread,
+        turn: ConversationTurn,
+        begun: BegunTurn,
+        talk: LiveConversationActivities,
+        steps: Steps,
     ) -> None:
-        self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
-        self._protocol = begun.protocol
-        self._step = 0
+        super().__init__(thread, turn, begun, begun.protocol, addressed=True)
+        self._talk = talk
+        self._steps = steps
 
     async def take(self) -> None:
-        if self._begun.agent is not Agent.OPERATOR:
-            self._check_decision()
-        most = self._begun.max_steps or DEFAULT_MAX_STEPS
-        outcome = await ReactLoop(self._think, self._act, max_steps=most, ends_turn=turn_ending).run()
-        if outcome.kind is not OutcomeKind.POSTED_BY_TOOL:  # else its last call has ended the turn
-            await self._finish(outcome)
+        if self.route.agent is not Agent.OPERATOR:
+            await self._check_decision()
+        request = self.ending(await self.react())
+        await self._steps.run(self._talk.finish_turn, request)
+        await self._steps.run(self._talk.post_answer, self.ref)
 
-    def _check_decision(self) -> None:
-        """Each of the measured turns can be answered at once."""
-        decision = self._begun.decision
-        if decision is None or decision.course is not NextStep.PROCEED:
-            raise RuntimeError(f"a turn that was to be answered is not: {decision and decision.about}")
+    async def _check_decision(self) -> None:
+        """Require that the decision allows an answer, as it does for each measured turn."""
+        decision = await self._steps.run(
+            self._talk.decide, DecideRequest(self.ref.thread, self.ref.turn)
+        )
+        if decision.course is not NextStep.PROCEED:
+            raise RuntimeError(f"a turn that was to be answered is not: {decision.about}")
 
-    async def _think(self, choice: ToolChoice) -> ModelReply:
-        self._step += 1
-        request = ThinkRequest(self._turn.thread, self._turn.turn, self._step, choice, self._begun.agent)
+    async def think(self, choice: ToolChoice) -> ModelReply:
+        self.step += 1
+        request = ThinkRequest(self.ref.thread, self.ref.turn, self.step, choice, self.route.agent)
         return (await self._steps.run(self._talk.think, request)).reply
 
-    async def _act(self, calls: list[ToolCall]) -> list[Execution]:
-        return [await self._execute(each.reference()) for each in calls]
-
-    async def _execute(self, asked: ToolCall) -> Execution:
-        if asked.kind is ToolKind.SPEAK:
-            finished = await self._finish(
-                ConversationOutcome(OutcomeKind.POSTED_BY_TOOL, "", model_calls=self._step), asked
-            )
-            if finished.final is None:
-                raise RuntimeError("the final call was not run")
-            return finished.final
-        request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
-        (done,) = await self._steps.run(self._talk.act, request)
-        if self._protocol and done.protocol:
-            self._protocol = self._protocol.merge(done.protocol)
-        return done
-
-    async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
-        answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
-        request = FinishRequest(
-            self._turn.thread,
-            self._turn.turn,
-            outcome.kind,
-            text="" if answered else outcome.text,
-            answer_step=self._step if answered else 0,
-            model_calls=outcome.model_calls,
-            final=final,
-            protocol=self._protocol,
-        )
-        finished: FinishedTurn = await self._steps.run(self._talk.finish_turn, request)
-        return finished
+    async def run_group(self, group: Sequence[ToolCall]) -> list[Execution]:
+        asked = tuple(each.reference() for each in group)
+        request = ActRequest(self.ref.thread, self.ref.turn, self.step, asked, self.protocol)
+        return await self._steps.run(self._talk.act, request)
 
 
 async def _serve(stop: asyncio.Event) -> None:
     telemetry.configure_logging(LogSettings.load().log_level)
     settings = CoreSettings()
-    temporal = await temporal_client()  # asked for its namespace only: turns run without it
+    temporal = await temporal_client()  # only for its namespace: turns run without Temporal
     database = TimedDatabase(settings.stored.url.get_secret_value(), pool_size=20)
     async with connect_core(settings, temporal) as connected:
         deps = replace(connected, database=database, outbox=Outbox(connected.slack, database))

@@ -1,6 +1,7 @@
-"""A Slack that does next to nothing: it takes every call, counts posts, and sends events over a socket or by HTTP.
+"""A minimal Slack: it accepts every call, counts posts, and sends events over a socket or by HTTP.
 
-The devstack's sandbox keeps channels, checks arguments and delivers again; that would be measured as well.
+The devstack's sandbox stores channels, checks arguments and redelivers; a benchmark would measure
+that as well.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 
 
 class QuietSlack:
-    """Args: `url` is the origin at which it is served."""
+    """The minimal Slack. `url` is its origin."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -49,10 +50,15 @@ class QuietSlack:
         return app
 
     async def by_socket(self, event: Json) -> None:
-        """Send one event over a socket, and return when it is acknowledged."""
+        """Send one event over a socket, and return after its acknowledgement."""
         envelope = str(uuid4())
         answer = self._waiting[envelope] = asyncio.get_running_loop().create_future()
-        told = {"envelope_id": envelope, "type": "events_api", "payload": event, "accepts_response_payload": False}
+        told = {
+            "envelope_id": envelope,
+            "type": "events_api",
+            "payload": event,
+            "accepts_response_payload": False,
+        }
         try:
             await self._sockets[-1].send_json(told)
             await answer
@@ -78,15 +84,23 @@ class QuietSlack:
         self.last_post = time.time()
         self.posts[key.rpartition(":")[2]] += 1
         self._number += 1
-        return {"ok": True, "channel": given["channel"], "ts": f"{time.time():.0f}.{self._number:06d}"}
+        return {
+            "ok": True,
+            "channel": given["channel"],
+            "ts": f"{time.time():.0f}.{self._number:06d}",
+        }
 
     async def _told(self, _: web.Request) -> web.Response:
-        return web.json_response({"posts": self.posts, "calls": self.calls, "last": self.last_post})
+        return web.json_response(
+            {"posts": self.posts, "calls": self.calls, "last": self.last_post}
+        )
 
     async def _link(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        await socket.send_json({"type": "hello", "num_connections": 1, "debug_info": {}, "connection_info": {}})
+        await socket.send_json(
+            {"type": "hello", "num_connections": 1, "debug_info": {}, "connection_info": {}}
+        )
         self._sockets.append(socket)
         self.connected.set()
         async for message in socket:
@@ -114,9 +128,11 @@ _ANSWERS: dict[str, Json] = {
 
 
 async def by_http(session: ClientSession, address: str, event: Json) -> int:
-    """Send one signed event; returns the status of the answer."""
+    """Send one signed event. Return the status of the answer."""
     body = json.dumps(event).encode()
-    headers = {"Content-Type": "application/json"} | sign(identity.SIGNING_SECRET, body, int(time.time()))
+    headers = {"Content-Type": "application/json"} | sign(
+        identity.SIGNING_SECRET, body, int(time.time())
+    )
     async with session.post(address, data=body, headers=headers) as answer:
         await answer.read()
         return answer.status
@@ -124,7 +140,7 @@ async def by_http(session: ClientSession, address: str, event: Json) -> int:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[QuietSlack]:
-    """A quiet Slack in this process, on a free port."""
+    """Serve a quiet Slack in this process, on a free port."""
     slack = QuietSlack()
     runner = web.AppRunner(slack.application(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()

@@ -1,7 +1,8 @@
-"""Runs turns of the real agent, all at once, and tells what they took: `… ours|bare CONFIGURATION`, which is JSON.
+"""Runs turns of the real agent concurrently, and prints their costs: `… ours|bare CONFIGURATION`,
+which is JSON.
 
-`ours` is the activity as the agents' worker runs it: claim, workspace, CLI with tools, hooks and transcript, outcome.
-`bare` is the SDK's `query()` with the same model, prompt and schema.
+`ours` is the activity as the agents' worker runs it: claim, workspace, CLI with tools, hooks and
+transcript, outcome. `bare` is the SDK's `query()` with the same model, prompt and schema.
 """
 
 import asyncio
@@ -31,7 +32,9 @@ PROMPT = "The total in the cart is wrong. Find out why, and hand over what you f
 
 @dataclass(frozen=True)
 class Given:
-    """`cases` are one for each turn, and one more that is not measured: the first turn copies the repository."""
+    """The configuration. `cases` are one for each turn, and one more that is not measured: the
+    first turn copies the repository.
+    """
 
     database: str
     model_url: str
@@ -74,7 +77,11 @@ async def _bare(given: Given) -> None:
             },
             output_format=output_format(),
         )
-        results = [each async for each in query(prompt=PROMPT, options=options) if isinstance(each, ResultMessage)]
+        results = [
+            each
+            async for each in query(prompt=PROMPT, options=options)
+            if isinstance(each, ResultMessage)
+        ]
         if not results or results[-1].structured_output is None:
             raise RuntimeError(f"the bare turn came to nothing: {results}")
 
@@ -97,7 +104,7 @@ async def _measured(turn: Turn, cases: list[str]) -> None:
 
 
 def _cpu() -> float:
-    """Seconds of this process, and of the CLIs that have ended."""
+    """Return the CPU seconds of this process, and of the CLIs that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 

@@ -1,4 +1,6 @@
-"""A worker for workflows alone, so that what they cost can be told: `… TEMPORAL ours|floor`."""
+"""A worker for workflows only, so that their cost can be measured separately: `… TEMPORAL
+ours|floor`.
+"""
 
 import asyncio
 import sys

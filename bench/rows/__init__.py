@@ -1,1 +1,1 @@
-"""The rows of the table: each module measures one of them."""
+"""The rows of the table: each module measures one topic."""

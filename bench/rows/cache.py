@@ -1,4 +1,6 @@
-"""What a workflow takes up in a worker's cache, and what CPU each of its tasks costs, without any activity's part."""
+"""The memory of a workflow in a worker's cache, and the CPU of each of its tasks, without
+activities.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -25,17 +27,23 @@ Cost = tuple[float, float]
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    count, clock = ground.scale.of(300, least=50), Clock()
+    count = ground.scale.of(300, least=50)
+    clock = Clock()
     rounds = min(3, ground.scale.rounds)
     given = (ground.temporal_address, ground.databases.owner, f"{ground.slack_url}/api/")
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(ground.part("activity_worker", *given))
-        await opened.enter_async_context(ground.part("agent", ground.temporal_address, ground.databases.agent))
+        await opened.enter_async_context(
+            ground.part("agent", ground.temporal_address, ground.databases.agent)
+        )
         product = Product(ground, ())
         ours, floor = await by_turns(
             rounds, lambda: _ours(ground, product, count), lambda: _floor(ground, clock, count)
         )
-    note = f"{count} workflows with {MESSAGES} messages each; memory as the process grows, divided by their number"
+    note = (
+        f"{count} workflows with {MESSAGES} messages each; memory as the process grows, divided "
+        "by their number"
+    )
     rows = (("memory of a cached workflow", "KiB", SMALL), ("CPU of a workflow task", "ms", None))
     for number, (name, unit, goal) in enumerate(rows):
         figures = pair((run[number] for run in ours), (run[number] for run in floor), unit)
@@ -45,8 +53,9 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 async def _ours(ground: Ground, product: Product, count: int) -> Cost:
     async with ground.part("workflow_worker", ground.temporal_address, "ours"):
         pid = ground.pid("workflow_worker")
-        await product.open(1)  # what the first one loads is not each one's
-        before, meter = resident_mib(pid), Meter((pid,))
+        await product.open(1)  # the first one loads modules once for all
+        before = resident_mib(pid)
+        meter = Meter((pid,))
         meter.start()
         threads = await product.open(count)
         for _ in range(MESSAGES - 1):
@@ -61,7 +70,8 @@ async def _floor(ground: Ground, clock: Clock, count: int) -> Cost:
     async with ground.part("workflow_worker", ground.temporal_address, "floor"):
         pid = ground.pid("workflow_worker")
         await _tell(ground, [f"queue:{clock.next()}"], clock)
-        before, meter = resident_mib(pid), Meter((pid,))
+        before = resident_mib(pid)
+        meter = Meter((pid,))
         meter.start()
         threads = [f"queue:{clock.next()}" for _ in range(count)]
         for _ in range(MESSAGES):
@@ -70,7 +80,9 @@ async def _floor(ground: Ground, clock: Clock, count: int) -> Cost:
 
 
 async def _tell(ground: Ground, threads: list[str], clock: Clock) -> None:
-    """One message for each, taken in when this returns: a query is answered behind all tasks."""
+    """Send one message to each. On return the workflows have taken them in: a query is answered
+    after all tasks.
+    """
     for workflow_id in threads:
         thread = Thread(identity.TEAM, identity.REPORTS, workflow_id)
         handle = await ground.client.start_workflow(
@@ -84,9 +96,12 @@ async def _tell(ground: Ground, threads: list[str], clock: Clock) -> None:
 
 
 async def _cost(ground: Ground, pid: int, before: float, meter: Meter, threads: list[str]) -> Cost:
-    used, grown = meter.used, resident_mib(pid) - before
+    used = meter.used
+    grown = resident_mib(pid) - before
     tasks = 0
     for workflow_id in threads:
         history = await ground.client.get_workflow_handle(workflow_id).fetch_history()
-        tasks += sum(event.HasField("workflow_task_completed_event_attributes") for event in history.events)
+        tasks += sum(
+            event.HasField("workflow_task_completed_event_attributes") for event in history.events
+        )
     return grown * 1024 / len(threads), used * 1000 / tasks

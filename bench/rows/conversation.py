@@ -16,11 +16,15 @@ from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack import identity
 
-LENGTH, BATCH, PAGE = 1000, 100, 200
+LENGTH = 1000
+BATCH = 100
+PAGE = 200
 FLOOR = "raw asyncpg: one INSERT a batch into a table with the same keys, one SELECT a page"
 _TABLE = """
 CREATE TABLE IF NOT EXISTS least_conversation (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, thread text NOT NULL, message_id text NOT NULL UNIQUE,
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    thread text NOT NULL,
+    message_id text NOT NULL UNIQUE,
     said jsonb NOT NULL)
 """
 _STORE = """
@@ -33,18 +37,23 @@ Times = tuple[float, float]
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    clock, length = Clock(), ground.scale.of(LENGTH, least=BATCH)
+    clock = Clock()
+    length = ground.scale.of(LENGTH, least=BATCH)
     connection = await asyncpg.connect(ground.databases.owner)
     try:
         await connection.execute(_TABLE)
         for path in (_ours(ground, clock, BATCH), _floor(connection, clock, BATCH)):
             await path  # the first statements of a connection are prepared
         ours, floor = await by_turns(
-            ground.scale.rounds, lambda: _ours(ground, clock, length), lambda: _floor(connection, clock, length)
+            ground.scale.rounds,
+            lambda: _ours(ground, clock, length),
+            lambda: _floor(connection, clock, length),
         )
     finally:
         await connection.close()
-    for number, name in enumerate((f"storing {length} messages, {BATCH} at a time", f"reading {length} back")):
+    for number, name in enumerate(
+        (f"storing {length} messages, {BATCH} at a time", f"reading {length} back")
+    ):
         mine, least = ([run[number] * 1000 for run in runs] for runs in (ours, floor))
         yield Row("conversation", name, *pair(mine, least, "ms"), FLOOR)
 
@@ -56,7 +65,8 @@ async def _ours(ground: Ground, clock: Clock, length: int) -> Times:
         async with ground.database.begin() as tx:
             bug_id = (await CaseMessageStore(tx).flush(thread, batch)).case.bug_id
     stored = time.perf_counter()
-    cursor, read = None, 0
+    cursor = None
+    read = 0
     while True:
         async with ground.database.begin() as tx:
             page = await CaseMessageStore(tx).page(bug_id, cursor, limit=PAGE)
@@ -74,15 +84,17 @@ async def _floor(connection: asyncpg.Connection, clock: Clock, length: int) -> T
         told = [json.dumps(asdict(message)) for message in batch]
         await connection.execute(_STORE, thread.key, [message.id for message in batch], told)
     stored = time.perf_counter()
-    last, read = 0, 0
+    last = 0
+    read = 0
     while rows := await connection.fetch(_READ, thread.key, last, PAGE):
-        last, read = rows[-1]["id"], read + len([json.loads(row["said"]) for row in rows])
+        last = rows[-1]["id"]
+        read = read + len([json.loads(row["said"]) for row in rows])
     _all_of(length, read)
     return stored - began, time.perf_counter() - stored
 
 
 def _all_of(length: int, read: int) -> None:
-    """A conversation that is read in part would be read fast."""
+    """Raise `RuntimeError` if a conversation was read only in part, which is fast."""
     if read != length:
         raise RuntimeError(f"{read} of {length} messages came back")
 

@@ -1,4 +1,6 @@
-"""What a decision costs: a turn answered from the documents, their search, and a person who has taken over."""
+"""The costs of a decision: a turn answered from the documents, their search, and a thread that a
+person has taken over.
+"""
 
 import asyncio
 import time
@@ -19,8 +21,8 @@ from bench.rows.talk import added
 from bench.scale import by_turns
 from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
 from threadline.conversations.model.conversation import ConversationTurn
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.gateway.routes import Route, RouteTarget
-from threadline.handovers.store import HandoverStore
 from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
@@ -36,24 +38,36 @@ BARE = "`websearch_to_tsquery` over the same passages with any of the words, ran
 CLAIM = "I want a refund for the night of the outage."
 WITHIN = Goal("ratio at most", 1.5)
 PASSAGES = (10_000, 200_000)
-_WORDS, _EACH, _IN_A_DOCUMENT = 5_000, 150, 20
-"""Words that there are, in a passage, and passages in a document."""
+_WORDS = 5_000
+_EACH = 150
+_IN_A_DOCUMENT = 20
+"""Sizes: distinct words, words in a passage, and passages in a document."""
 _ASKED = 6
 _TEAM = "T0SEARCHED"
-_LETTERS = text("INSERT INTO knowledge_words SELECT :team, unnest(CAST(:words AS text[])) ON CONFLICT DO NOTHING")
+_LETTERS = text(
+    "INSERT INTO knowledge_words SELECT :team, unnest(CAST(:words AS text[])) ON CONFLICT DO "
+    "NOTHING"
+)
 _DOCUMENT = text("""
 WITH document AS (
     INSERT INTO knowledge_documents (team, title, source, body)
-    VALUES (:team, 'Document ' || CAST(:number AS text), CAST(:number AS text) || '.md', '-') RETURNING id
+    VALUES (:team, 'Document ' || CAST(:number AS text), CAST(:number AS text) || '.md', '-')
+    RETURNING id
 )
-INSERT INTO knowledge_passages (document_id, position, title, section, body, model)
-SELECT id, place, 'Document ' || CAST(:number AS text), CAST(place AS text), body, ''
-FROM document CROSS JOIN unnest(CAST(:bodies AS text[])) WITH ORDINALITY AS given (body, place)
+INSERT INTO knowledge_passages (document_id, position, title, section, body, model, search_vector)
+SELECT id, place, 'Document ' || CAST(:number AS text), CAST(place AS text), body, '',
+       setweight(to_tsvector('english', 'Document ' || CAST(:number AS text)), 'A')
+       || setweight(to_tsvector('english', CAST(place AS text)), 'B')
+       || setweight(to_tsvector('english', body), 'C')
+FROM document
+CROSS JOIN unnest(CAST(:bodies AS text[])) WITH ORDINALITY AS given (body, place)
 """)
 _BARE = text("""
-SELECT document_id, position FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
+SELECT document_id, position
+FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
 CROSS JOIN websearch_to_tsquery('english', :question) asked
-WHERE d.team = :team AND p.search_vector @@ asked ORDER BY ts_rank(p.search_vector, asked) DESC LIMIT 20
+WHERE d.team = :team AND p.search_vector @@ asked
+ORDER BY ts_rank(p.search_vector, asked) DESC LIMIT 20
 """)
 
 
@@ -73,27 +87,42 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 
 
 async def _history(ours: Talks) -> list[Row]:
-    sizes = [await added(ours, thread, LOOKED_UP) for thread in await ours.open(ours.ground.scale.of(5))]
-    return [Row("decision", f"{TURN}: history events", Figure(tuple(events for events, _ in sizes), "events"))]
+    sizes = [
+        await added(ours, thread, LOOKED_UP) for thread in await ours.open(ours.ground.scale.of(5))
+    ]
+    return [
+        Row(
+            "decision",
+            f"{TURN}: history events",
+            Figure(tuple(events for events, _ in sizes), "events"),
+        )
+    ]
 
 
-# -- a person has it ---------------------------------------------------------------------------------------------------
+# -- a person has taken over
 
 
 async def _relayed(ours: Talks) -> Row:
-    """From a reply under the card to its preview there, beside one activity after one message."""
+    """Measure from a reply under the card to its preview there, beside one activity after one
+    message.
+    """
     ground = ours.ground
     count = ground.scale.of(20, least=2)
     async with ground.part("least_worker", ground.temporal_address):
         floor = Least(ground)
-        cards, least = [await _claimed(ours) for _ in range(count)], await floor.open(count)
+        cards = [await _claimed(ours) for _ in range(count)]
+        least = await floor.open(count)
 
         async def relay() -> list[float]:
             return [await _relay(ours, card) for card in cards]
 
-        mine, bare = await by_turns(ground.scale.rounds, relay, lambda: _started(floor.times(least)))
+        mine, bare = await by_turns(
+            ground.scale.rounds, relay, lambda: _started(floor.times(least))
+        )
     times = pair((median(run) * 1000 for run in mine), (median(run) * 1000 for run in bare), "ms")
-    return Row("decision", "a reply under the card → shown there with Undo, p50", *times, latency.FLOOR)
+    return Row(
+        "decision", "a reply under the card → shown there with Undo, p50", *times, latency.FLOOR
+    )
 
 
 async def _started(measured: Awaitable[latency.Times]) -> Sequence[float]:
@@ -101,7 +130,7 @@ async def _started(measured: Awaitable[latency.Times]) -> Sequence[float]:
 
 
 async def _claimed(ours: Talks) -> Thread:
-    """The place of a card under which a person answers."""
+    """Return the place of a card under which a person answers."""
     thread = ours.new()
     await ours.turn(thread, CLAIM)
     async with asyncio.timeout(PATIENCE):
@@ -117,7 +146,13 @@ async def _relay(ours: Talks, card: Thread) -> float:
     ts = ours.clock.next()
     id_ = message_id(card.team, card.channel, ts)
     said = IncomingMessage(
-        id_, MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, f"reply: {ts}", card.channel, ts
+        id_,
+        MessageKind.MESSAGE,
+        SenderType.DEVELOPER,
+        identity.DEVELOPER,
+        f"reply: {ts}",
+        card.channel,
+        ts,
     )
     began = time.time()
     await ours.ground.router.deliver(Route(RouteTarget.CASE_THREAD, card, said))
@@ -127,15 +162,22 @@ async def _relay(ours: Talks, card: Thread) -> float:
     return ours.slack.last_post - began
 
 
-# -- the search --------------------------------------------------------------------------------------------------------
+# -- the search
 
 
 async def _search(ground: Ground) -> AsyncGenerator[Row, None]:
-    """By words, and with two that are mistyped."""
+    """Search by words, and with two words mistyped."""
     dice = Random(1)  # noqa: S311 - no secret depends on it
-    words = ["".join(dice.choices("abcdefghilmnoprstuw", k=dice.randint(4, 9))) for _ in range(_WORDS)]
-    usual = [" ".join(dice.choices(words[:60], k=_ASKED)) for _ in range(ground.scale.of(40, least=4))]
-    odd = [f"{each} {words[0][1::-1]}{words[0][2:]} {words[1][:-2]}{words[1][:-3:-1]}" for each in usual]
+    words = [
+        "".join(dice.choices("abcdefghilmnoprstuw", k=dice.randint(4, 9))) for _ in range(_WORDS)
+    ]
+    usual = [
+        " ".join(dice.choices(words[:60], k=_ASKED)) for _ in range(ground.scale.of(40, least=4))
+    ]
+    odd = [
+        f"{each} {words[0][1::-1]}{words[0][2:]} {words[1][:-2]}{words[1][:-3:-1]}"
+        for each in usual
+    ]
     laid = 0
     for size in PASSAGES:
         passages = ground.scale.of(size, least=2 * _IN_A_DOCUMENT)
@@ -152,15 +194,21 @@ async def _search(ground: Ground) -> AsyncGenerator[Row, None]:
             mine, bare = await by_turns(ground.scale.rounds, ours, floor)
             times = pair((run * 1000 for run in mine), (run * 1000 for run in bare), "ms")
             goal = None if what else WITHIN
-            yield Row("decision", f"a question{what}, in {passages:,} passages, p50", *times, BARE, goal)
+            yield Row(
+                "decision", f"a question{what}, in {passages:,} passages, p50", *times, BARE, goal
+            )
 
 
 async def _lay(ground: Ground, documents: range, words: Sequence[str], dice: Random) -> None:
-    """As in a language, the second word is half as frequent as the first, and the third a third as much. The index is
-    built once all passages are there, which takes a third of the time."""
+    """Store documents. As in a language, the second word is half as frequent as the first, and the
+    third a third as frequent. The index is built after all passages are stored, which takes a
+    third of the time.
+    """
     weights = [1 / place for place in range(1, len(words) + 1)]
     unhurried = await asyncpg.connect(ground.databases.owner)
-    index = await unhurried.fetchval("SELECT pg_get_indexdef('knowledge_passages_search_vector_idx'::regclass)")
+    index = await unhurried.fetchval(
+        "SELECT pg_get_indexdef('knowledge_passages_search_vector_idx'::regclass)"
+    )
     await unhurried.execute("DROP INDEX knowledge_passages_search_vector_idx")
     for number in documents:
         bodies = [" ".join(dice.choices(words, weights, k=_EACH)) for _ in range(_IN_A_DOCUMENT)]

@@ -1,4 +1,6 @@
-"""How long Slack waits for the gateway's acknowledgement, and how long it ever waits while Temporal stands still."""
+"""Slack's wait for the gateway's acknowledgement, and its longest wait while Temporal is
+stopped.
+"""
 
 import asyncio
 import os
@@ -20,12 +22,13 @@ from threadline_devstack.slack import events, identity
 
 AT_ONCE = (1, 16, 64)
 FLOOR = "a bare Bolt app that verifies and sends one signal"
-P50, P99 = Goal("ratio at most", 1.3), Goal("ratio at most", 1.5)
+P50 = Goal("ratio at most", 1.3)
+P99 = Goal("ratio at most", 1.5)
 SLACKS_PATIENCE = Goal("largest at most", 3000)
 STALL = 2.0
-"""Seconds for which Temporal stands still."""
+"""Seconds for which Temporal is stopped."""
 THREADS = 64
-"""Threads that messages come in, by turns: a workflow takes 10,000 signals and no more."""
+"""Threads that take messages in turn: a workflow accepts at most 10,000 signals."""
 
 Send = Callable[[Json], Awaitable[None]]
 
@@ -34,14 +37,15 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     for way, opened in (("HTTP", _by_http), ("socket", _by_socket)):
         async with opened(ground) as (ours, floor):
             said = _Said()
-            for send in (ours, floor):  # the first events open connections, and the threads' workflows
+            # the first events open connections, and start the threads' workflows
+            for send in (ours, floor):
                 await _acknowledgements(send, said, THREADS, 16)
             for at_once in ground.scale.some(*AT_ONCE):
                 count = ground.scale.of(400, least=20) + at_once
                 runs = await by_turns(
                     ground.scale.rounds,
-                    lambda: _acknowledgements(ours, said, count, at_once),  # noqa: B023 - awaited in this turn
-                    lambda: _acknowledgements(floor, said, count, at_once),  # noqa: B023
+                    lambda: _acknowledgements(ours, said, count, at_once),  # noqa: B023 - awaited
+                    lambda: _acknowledgements(floor, said, count, at_once),  # noqa: B023 - awaited
                 )
                 for row in _rows(f"{way}, {at_once} at once", *runs):
                     yield row
@@ -52,12 +56,20 @@ def _rows(how: str, ours: list[list[float]], floor: list[list[float]]) -> list[R
     rows = []
     for name, share, goal in (("p50", 0.5, P50), ("p99", 0.99, P99)):
         mine, bare = ([percentile(run, share) * 1000 for run in runs] for runs in (ours, floor))
-        rows.append(Row("gateway", f"acknowledgement by {how}, {name}", *pair(mine, bare, "ms"), FLOOR, goal))
+        rows.append(
+            Row(
+                "gateway",
+                f"acknowledgement by {how}, {name}",
+                *pair(mine, bare, "ms"),
+                FLOOR,
+                goal,
+            )
+        )
     return rows
 
 
 async def _stalled(ground: Ground, send: Send, said: "_Said", way: str) -> Row:
-    """Temporal's process is stopped where it stands, while events come in."""
+    """Stop Temporal's process for a while, while events come in."""
     slowest = []
     for _ in range(min(2, ground.scale.rounds)):
         os.kill(ground.pid("temporal"), signal.SIGSTOP)
@@ -75,7 +87,7 @@ async def _stalled(ground: Ground, send: Send, said: "_Said", way: str) -> Row:
 
 
 async def _acknowledgements(send: Send, said: "_Said", count: int, at_once: int) -> list[float]:
-    """Seconds for each of `count` events, `at_once` of them under way at any time."""
+    """Return the seconds for each of `count` events, `at_once` of them under way at any time."""
     taken: list[float] = []
     left = iter(range(count))
 
@@ -102,7 +114,8 @@ class _Said:
         self.number += 1
         if len(self.roots) < THREADS:
             self.roots.append(self.clock.next())
-        root, ts = self.roots[self.number % len(self.roots)], self.clock.next()
+        root = self.roots[self.number % len(self.roots)]
+        ts = self.clock.next()
         said = {
             "type": "message",
             "channel": identity.REPORTS,
@@ -110,7 +123,10 @@ class _Said:
             "user": identity.REPORTER,
             "parent_user_id": identity.REPORTER,
             "team": identity.TEAM,
-            "text": "It still happens with three of the same thing in the cart, and with the code SAVE10.",
+            "text": (
+                "It still happens with three of the same thing in the cart, and with the code "
+                "SAVE10."
+            ),
             "ts": ts,
             "event_ts": ts,
             "thread_ts": root,
@@ -120,9 +136,12 @@ class _Said:
 
 @asynccontextmanager
 async def _by_http(ground: Ground) -> AsyncIterator[tuple[Send, Send]]:
-    address, bare = free_address(ground.ports), free_address(ground.ports)
+    address = free_address(ground.ports)
+    bare = free_address(ground.ports)
     async with AsyncExitStack() as opened:
-        session = await opened.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
+        session = await opened.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        )
         await opened.enter_async_context(ground.product("gateway", "gateway", "--http", address))
         given = (ground.temporal_address, f"{ground.slack_url}/api/", bare)
         await opened.enter_async_context(ground.part("bare_gateway", *given))
@@ -138,13 +157,15 @@ async def _by_http(ground: Ground) -> AsyncIterator[tuple[Send, Send]]:
 
 @asynccontextmanager
 async def _by_socket(ground: Ground) -> AsyncIterator[tuple[Send, Send]]:
-    """Each of the two has a Slack of its own, so that an event goes where it shall."""
+    """Run both, each with its own Slack, so that each event reaches the intended one."""
     async with AsyncExitStack() as opened:
         slack = await opened.enter_async_context(quiet_slack.serving())
         other = await opened.enter_async_context(quiet_slack.serving())
         settings = slack_settings(slack.api_url) | {"SLACK_APP_TOKEN": identity.APP_TOKEN}
         await opened.enter_async_context(ground.product("gateway", "gateway", **settings))
-        await opened.enter_async_context(ground.part("bare_gateway", ground.temporal_address, other.api_url, "socket"))
+        await opened.enter_async_context(
+            ground.part("bare_gateway", ground.temporal_address, other.api_url, "socket")
+        )
         async with asyncio.timeout(20):
             await slack.connected.wait()
             await other.connected.wait()
@@ -152,7 +173,9 @@ async def _by_socket(ground: Ground) -> AsyncIterator[tuple[Send, Send]]:
 
 
 def _until_taken(slack: QuietSlack) -> Send:
-    """An event that is refused is not acknowledged at all on a socket: Slack stops waiting after three seconds."""
+    """Return a sender that gives up after Slack's three seconds: on a socket, a refused event is
+    never acknowledged.
+    """
 
     async def send(event: Json) -> None:
         try:

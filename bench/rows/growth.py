@@ -1,4 +1,6 @@
-"""Whether a message costs the same at the end of a long thread as at its beginning: on the path, in the database."""
+"""Compares the cost of a message at the end of a long thread with that at its beginning: on the
+whole path, and in the database.
+"""
 
 import statistics
 import time
@@ -22,12 +24,16 @@ from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
-LENGTH, BURST = 5000, 20
+LENGTH = 5000
+BURST = 20
 """Messages of the thread, and of one burst."""
-BESIDE, COMPARED = 8, 20
-"""Bursts of a round, in the long thread and in a new one; those at each end that are compared in the database."""
+BESIDE = 8
+COMPARED = 20
+"""Bursts of a round, in the long thread and in a new one; and bursts at each end for the
+comparison in the database.
+"""
 SHORT = 1000
-"""Threads of ten messages that lie in the same tables."""
+"""Threads of ten messages in the same tables."""
 FLAT = Goal("ratio at most", 1.1)
 
 Value = TypeVar("Value")
@@ -39,16 +45,21 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
         bursts = ground.scale.of(LENGTH // BURST, least=4)
         for _ in range(bursts):
             await burst(ours, [thread], BURST)
-        costs = await by_turns(ground.scale.rounds, lambda: _cost(ours, [thread]), lambda: _cost_of_new(ours))
+        costs = await by_turns(
+            ground.scale.rounds, lambda: _cost(ours, [thread]), lambda: _cost_of_new(ours)
+        )
     what = f"CPU a message on the whole path, at the end of a thread of {bursts * BURST}"
     yield Row("growth", what, *pair(*costs, "ms"), "the same in a new thread", FLAT)
-    # Last: cases that no workflow looks after would never come to rest.
+    # Last, since cases without a workflow never come to rest.
     await _among_many_short_ones(ground)
     times = [await _database(ground) for _ in range(min(3, ground.scale.rounds))]
     first, last = zip(*(_ends(run) for run in times), strict=True)
     yield Row(
         "growth",
-        f"database, all four steps of a burst of {BURST}, at the end of a thread of {len(times[0]) * BURST}",
+        (
+            f"database, all four steps of a burst of {BURST}, at the end of a thread of "
+            f"{len(times[0]) * BURST}"
+        ),
         Figure(last, "ms"),
         Figure(first, "ms"),
         "the same at the thread's beginning",
@@ -61,8 +72,9 @@ async def _cost_of_new(ours: Product) -> float:
 
 
 async def _cost(ours: Product, thread: list[str]) -> float:
-    """CPU milliseconds of a message."""
-    count, meter = ours.ground.scale.of(BESIDE, least=2), Meter(ours.pids)
+    """Return the CPU milliseconds of a message."""
+    count = ours.ground.scale.of(BESIDE, least=2)
+    meter = Meter(ours.pids)
     await ours.fall_silent()
     meter.start()
     for _ in range(count):
@@ -72,7 +84,9 @@ async def _cost(ours: Product, thread: list[str]) -> float:
 
 
 async def _among_many_short_ones(ground: Ground) -> None:
-    """The statistics of a database in operation, as autovacuum gathers them within a minute: most threads are short."""
+    """Give the database the statistics of one in operation, as autovacuum gathers them within a
+    minute: most threads are short.
+    """
     clock = Clock()
     for _ in range(ground.scale.of(SHORT)):
         thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
@@ -85,7 +99,9 @@ async def _among_many_short_ones(ground: Ground) -> None:
 
 
 async def _database(ground: Ground) -> list[float]:
-    """Milliseconds of each burst of a thread: what the activities of a turn do in the database, without the commits."""
+    """Return the milliseconds of each burst of a thread: the database work of a turn's activities,
+    without the commits.
+    """
     clock = Clock()
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
     taken: list[float] = []
@@ -114,6 +130,6 @@ async def _database(ground: Ground) -> list[float]:
 
 
 def _ends(taken: list[float]) -> tuple[float, float]:
-    """The median at the beginning, without the very first burst, and at the end."""
+    """Return the median at the beginning, without the very first burst, and at the end."""
     share = min(COMPARED, max(1, (len(taken) - 1) // 2))
     return statistics.median(taken[1 : share + 1]), statistics.median(taken[-share:])

@@ -1,4 +1,4 @@
-"""How long a message takes until it is stored, and until the agent's turn on it has started."""
+"""The time until a message is stored, and until the agent's turn on it has started."""
 
 import asyncio
 from collections import defaultdict
@@ -16,10 +16,14 @@ from bench.path import Clock, Product, product
 from bench.scale import by_turns
 
 FLOOR = "a workflow with one activity that does nothing, on a queue of its own"
-TWO = "a workflow with two activities that do nothing, as storing and the turn are two, on a queue of its own"
-REPLY, REPORT = Goal("ratio at most", 2), Goal("ratio at most", 2.5)
+TWO = (
+    "a workflow with two activities that do nothing, as storing and the turn are two, on a queue "
+    "of its own"
+)
+REPLY = Goal("ratio at most", 2)
+REPORT = Goal("ratio at most", 2.5)
 PAUSE = 0.5
-"""Seconds between two messages: nothing waits for anything else."""
+"""Seconds between two messages, so that no work is under way."""
 TURNS = ("run_agent_investigation", "run_continuation_investigation")
 
 
@@ -34,18 +38,26 @@ class Times:
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     count = ground.scale.of(60, least=4)
     async with ground.part("least_worker", ground.temporal_address), product(ground) as ours:
-        floor, two = Least(ground), Least(ground, activities=2)
-        threads, least = await ours.open(count), await two.open(count)
+        floor = Least(ground)
+        two = Least(ground, activities=2)
+        threads = await ours.open(count)
+        least = await two.open(count)
         await asyncio.sleep(1)
-        replies = await by_turns(ground.scale.rounds, lambda: _product(ours, threads), lambda: two.times(least))
-        reports = await by_turns(ground.scale.rounds, lambda: _reports(ours, count), lambda: floor.new(count))
+        replies = await by_turns(
+            ground.scale.rounds, lambda: _product(ours, threads), lambda: two.times(least)
+        )
+        reports = await by_turns(
+            ground.scale.rounds, lambda: _reports(ours, count), lambda: floor.new(count)
+        )
     for row in _rows("a reply", TWO, REPLY, *replies):
         yield row
     for row in _rows("a report", FLOOR, REPORT, *reports):
         yield row
 
 
-def _rows(what: str, beside: str, within: Goal, ours: Sequence[Times], floor: Sequence[Times]) -> list[Row]:
+def _rows(
+    what: str, beside: str, within: Goal, ours: Sequence[Times], floor: Sequence[Times]
+) -> list[Row]:
     least = Figure(tuple(percentile(run.started, 0.5) * 1000 for run in floor), "ms")
     stored, started = (
         Figure(tuple(percentile(run, 0.5) * 1000 for run in runs), "ms")
@@ -58,7 +70,7 @@ def _rows(what: str, beside: str, within: Goal, ours: Sequence[Times], floor: Se
 
 
 async def _product(ours: Product, threads: Sequence[str]) -> Times:
-    """One reply in each thread, one after the other."""
+    """Send one reply in each thread, one after the other. Return their times."""
     sent = {}
     for thread in threads:
         sent[thread] = datetime.now(UTC)
@@ -78,31 +90,44 @@ async def _reports(ours: Product, count: int) -> Times:
     return await times(ours.ground, sent, ("flush_messages",), TURNS)
 
 
-async def times(ground: Ground, sent: dict[str, datetime], storing: Sequence[str], turns: Sequence[str]) -> Times:
-    """By Temporal's history.
+async def times(
+    ground: Ground, sent: dict[str, datetime], storing: Sequence[str], turns: Sequence[str]
+) -> Times:
+    """Return the times from Temporal's history.
 
     Args:
-        sent: when the last message of each workflow was sent.
-        storing: the activities by one of which it is stored.
-        turns: those with one of which its turn starts.
+        sent: time of the last message of each workflow.
+        storing: activities of which one stores the message.
+        turns: activities of which one starts the message's turn.
     """
-    stored, started = [], []
+    stored = []
+    started = []
     for workflow_id, at in sent.items():
         history = (await ground.client.get_workflow_handle(workflow_id).fetch_history()).events
         since = [event for event in history if _at(event) >= at]
-        names = {event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in since}
-        stored.append(_first(since, names, "activity_task_completed_event_attributes", storing, at))
+        names = {
+            event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name
+            for event in since
+        }
+        stored.append(
+            _first(since, names, "activity_task_completed_event_attributes", storing, at)
+        )
         started.append(_first(since, names, "activity_task_started_event_attributes", turns, at))
     return Times(tuple(stored), tuple(started))
 
 
 async def lasted(ground: Ground, workflow_id: str, since: datetime) -> dict[str, float]:
-    """Seconds of a workflow's activities by their names, each from when it was scheduled until it was completed."""
+    """Return the seconds of a workflow's activities by their names, each from its scheduling to
+    its completion.
+    """
     names: dict[int, tuple[str, datetime]] = {}
     seconds: dict[str, float] = defaultdict(float)
     for event in (await ground.client.get_workflow_handle(workflow_id).fetch_history()).events:
         if event.HasField("activity_task_scheduled_event_attributes"):
-            names[event.event_id] = (event.activity_task_scheduled_event_attributes.activity_type.name, _at(event))
+            names[event.event_id] = (
+                event.activity_task_scheduled_event_attributes.activity_type.name,
+                _at(event),
+            )
         elif event.HasField("activity_task_completed_event_attributes"):
             name, at = names[event.activity_task_completed_event_attributes.scheduled_event_id]
             seconds[name] += (_at(event) - at).total_seconds() if at >= since else 0.0
@@ -110,7 +135,9 @@ async def lasted(ground: Ground, workflow_id: str, since: datetime) -> dict[str,
 
 
 class Least:
-    """The floor: the same clock, the same server, and empty activities. The last one's start is what counts."""
+    """The floor: the same clock, the same server, and empty activities, of which the start of the
+    last one counts.
+    """
 
     def __init__(self, ground: Ground, activities: int = 1) -> None:
         self._ground = ground
@@ -157,12 +184,14 @@ class Least:
 
     async def _done(self, workflow_id: str) -> int:
         history = await self._handle(workflow_id).fetch_history()
-        return sum(event.HasField("activity_task_completed_event_attributes") for event in history.events)
+        return sum(
+            event.HasField("activity_task_completed_event_attributes") for event in history.events
+        )
 
     async def _rest(self, workflow_ids: Sequence[str], times: int) -> None:
         for workflow_id in workflow_ids:
             async with asyncio.timeout(30):
-                while await self._done(workflow_id) < times:  # noqa: ASYNC110 - the other side is another process
+                while await self._done(workflow_id) < times:  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.05)
 
     async def _read(self, sent: dict[str, datetime]) -> Times:
@@ -171,9 +200,11 @@ class Least:
             events = (await self._handle(workflow_id).fetch_history()).events
             since = [event for event in events if _at(event) >= at]
             names = {
-                event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in since
+                event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name
+                for event in since
             }
-            kind, number = "activity_task_started_event_attributes", self._activities
+            kind = "activity_task_started_event_attributes"
+            number = self._activities
             started.append(_first(since, names, kind, ("nothing",), at, number=number))
         return Times(tuple(started), tuple(started))
 
@@ -194,11 +225,13 @@ def _first(
     *,
     number: int = 1,
 ) -> float:
-    """Seconds from `since` until something happened to the first activity of the wanted name, or to a later one, by the
-    server's clock."""
+    """Return the seconds from `since` until the `number`-th event of this kind for an activity of
+    a wanted name, by the server's clock.
+    """
     moments = [
         _at(event)
         for event in events
-        if event.HasField(kind) and names.get(getattr(event, kind).scheduled_event_id) in wanted  # type: ignore[arg-type]
+        if event.HasField(kind)  # type: ignore[arg-type]  # stubs list each name
+        and names.get(getattr(event, kind).scheduled_event_id) in wanted
     ]
     return (sorted(moments)[number - 1] - since).total_seconds()

@@ -1,4 +1,6 @@
-"""What an operator's turn costs: what is to be known gathered, then loaded, changed, written down and said."""
+"""The costs of an operator's turn: it gathers facts, loads, changes, writes the journal, and
+posts.
+"""
 
 import statistics
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -16,13 +18,18 @@ from threadline.slack.model import Thread
 
 TURN = "an operator's turn with 5 model calls and 4 tool calls"
 STEPS = ("begin_turn", "think")
-"""What it does before the operator is asked for the first time; the analysis is one of its calls of the model."""
-AFTER = "what is remembered of a turn is written after its answer: among the CPU, and not among the wall time"
+"""Steps before the first call of the operator; the analysis is one of its model calls."""
+AFTER = (
+    "what is remembered of a turn is written after its answer: among the CPU, and not among the "
+    "wall time"
+)
 
 
 @dataclass(frozen=True)
 class Stepped:
-    """A turn whose steps are measured one by one; `words` ask for it, `steps` are the names of their activities."""
+    """A turn whose steps are measured separately; `words` request it, `steps` are the names of
+    their activities.
+    """
 
     topic: str
     turn: str
@@ -38,7 +45,9 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with talks(ground) as (ours, floor):
         for row in await overhead(OPERATED, ours, floor):
             yield row
-        for row in await at_once("operator", "an operator's turn", "operator's turns", OPERATE, ours, floor):
+        for row in await at_once(
+            "operator", "an operator's turn", "operator's turns", OPERATE, ours, floor
+        ):
             yield row
         for row in await _history(ours):
             yield row
@@ -54,14 +63,16 @@ class Run:
 
 
 async def overhead(measured: Stepped, ours: Talks, floor: Talks) -> list[Row]:
-    """What such a turn takes, whole and by its steps, beside the same in one process."""
+    """Measure such a turn, whole and by its steps, beside the same in one process."""
     count = ours.ground.scale.of(20, least=2)
 
     async def run(talk: Talks) -> Run:
         threads = await talk.open_rfps(count)
         took = [await talk.turn(thread, measured.words) for thread in threads]
         each = [await _steps(talk, *turn) for turn in zip(threads, took, strict=True)]
-        steps = {name: statistics.median(turn[name] for turn in each) * 1000 for name in measured.steps}
+        steps = {
+            name: statistics.median(turn[name] for turn in each) * 1000 for name in measured.steps
+        }
         return Run(statistics.median(turn.wall for turn in took) * 1000, steps)
 
     mine, least = await by_turns(ours.ground.scale.rounds, lambda: run(ours), lambda: run(floor))
@@ -70,7 +81,16 @@ async def overhead(measured: Stepped, ours: Talks, floor: Talks) -> list[Row]:
 
 def _rows(measured: Stepped, mine: Sequence[Run], least: Sequence[Run]) -> list[Row]:
     walls = pair((run.wall for run in mine), (run.wall for run in least), "ms")
-    rows = [Row(measured.topic, f"{measured.turn}: wall time", *walls, FLOOR, OVERHEAD, note=measured.note)]
+    rows = [
+        Row(
+            measured.topic,
+            f"{measured.turn}: wall time",
+            *walls,
+            FLOOR,
+            OVERHEAD,
+            note=measured.note,
+        )
+    ]
     for name in measured.steps:
         step = pair((run.steps[name] for run in mine), (run.steps[name] for run in least), "ms")
         rows.append(Row(measured.topic, f"{measured.turn}: `{name}`", *step, FLOOR))
@@ -78,7 +98,9 @@ def _rows(measured: Stepped, mine: Sequence[Run], least: Sequence[Run]) -> list[
 
 
 async def _steps(talk: Talks, thread: Thread, took: Took) -> Mapping[str, float]:
-    """Seconds of each step: as the one process tells them, or by Temporal's history from scheduled to completed."""
+    """Return the seconds of each step: as the one process reports them, or by Temporal's history
+    from scheduled to completed.
+    """
     if took.within.steps:
         return took.within.steps
     workflow_id = conversation_workflow_id(thread)
@@ -88,4 +110,10 @@ async def _steps(talk: Talks, thread: Thread, took: Took) -> Mapping[str, float]
 async def _history(ours: Talks) -> list[Row]:
     threads = await ours.open_rfps(ours.ground.scale.of(5))
     sizes = [await added(ours, thread, OPERATE) for thread in threads]
-    return [Row("operator", f"{TURN}: history events", Figure(tuple(events for events, _ in sizes), "events"))]
+    return [
+        Row(
+            "operator",
+            f"{TURN}: history events",
+            Figure(tuple(events for events, _ in sizes), "events"),
+        )
+    ]

@@ -1,4 +1,6 @@
-"""From `kill -9` of a worker until what it did goes on, on the whole product: agents in mid-turn, and a post."""
+"""The time from `kill -9` of a worker until its work continues, on the whole product: agents in
+mid-turn, and a post.
+"""
 
 import asyncio
 import os
@@ -12,9 +14,9 @@ from bench.figures import Figure, Goal, Row
 from bench.ground import Ground
 from bench.talk import PLAIN
 from threadline.cases.contract import AGENT_TURN
-from threadline.conversations.contract import FINISH
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
+from threadline.threads.activity_options import POST
 from threadline.threads.outbox import RESEND_AFTER
 from threadline_devstack import environment
 from threadline_devstack.processes import poll
@@ -26,18 +28,23 @@ from threadline_devstack.stories.scene import Scene
 
 TURN_WITHIN = Goal("largest at most", 15)
 POST_WITHIN = Goal("largest at most", 10)
-_ATTEMPTS = text("SELECT bug_id, attempt, extract(epoch FROM started_at) AS at FROM agent_turns ORDER BY bug_id")
+_ATTEMPTS = text(
+    "SELECT bug_id, attempt, extract(epoch FROM started_at) AS at FROM agent_turns ORDER BY bug_id"
+)
 _HELD = tuple(f"investigating:BUG-{number}" for number in range(1, 5))
-"""As many cases as an agent worker runs at once; the model keeps them all waiting."""
+"""Holds for as many cases as an agent worker runs concurrently; the model keeps them all
+waiting.
+"""
 _AT_ONCE = "the worker started again at once, as a supervisor does"
 _NOT_SENT_AGAIN = (
-    "Slack may still store what a dead worker has sent, so nobody sends again earlier; sent again 6 s after the kill, "
-    "124 to 137 of 2,000 posts would be there twice (simulated) if Slack took up to 30 s for one of ten"
+    "Slack may still store what a dead worker has sent, so nobody sends again earlier; sent "
+    "again 6 s after the kill, 124 to 137 of 2,000 posts would be there twice (simulated) if "
+    "Slack took up to 30 s for one of ten"
 )
 
 
 class _KeptWaiting(SlackFaults):
-    """Keeps one post waiting for a minute, if it is told to."""
+    """Keeps one post waiting for a minute, on request."""
 
     def __init__(self) -> None:
         self.orders: list[CallFault] = []
@@ -52,7 +59,9 @@ class _Slack(SlackSandbox):
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    """It has a devstack of its own: the real workers and CLI, at work on what people wrote."""
+    """Measure on a separate devstack, with the real workers and CLI, at work on people's
+    messages.
+    """
     kills = 1 if ground.scale.share < 1 else 2
     wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE), slack=_Slack)
     taken: list[float] = []
@@ -63,7 +72,9 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
             sent = [await _post_killed(scene, database, "error_before") for _ in range(kills)]
             for hold in _HELD:
                 stack.model.holds.arm(hold)
-                stack.slack.say(identity.REPORTER, identity.REPORTS, "The cart total is too high with SAVE10")
+                stack.slack.say(
+                    identity.REPORTER, identity.REPORTS, "The cart total is too high with SAVE10"
+                )
             for attempt in range(1, kills + 1):
                 taken += await _killed(stack, database, attempt)
         finally:
@@ -76,9 +87,12 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
         TURN_WITHIN,
         f"{len(_HELD)} turns at a time, {_AT_ONCE}",
     )
-    what = "`kill -9` of the core worker in its call of Slack until the answer is on record, where Slack"
+    what = (
+        "`kill -9` of the core worker in its call of Slack until the answer is on record, where "
+        "Slack"
+    )
     beside = "the configured heartbeat timeout"
-    yield _row(f"{what} has it", found, FINISH.heartbeat or 0.0, beside, POST_WITHIN, _AT_ONCE)
+    yield _row(f"{what} has it", found, POST.heartbeat or 0.0, beside, POST_WITHIN, _AT_ONCE)
     beside = "the seconds in which nobody sends again"
     yield _row(f"{what} does not", sent, RESEND_AFTER, beside, POST_WITHIN, _NOT_SENT_AGAIN)
 
@@ -99,7 +113,7 @@ async def _killed(stack: Stack, database: Database, attempt: int) -> list[float]
 
 
 async def _at_work(database: Database, attempt: int) -> list[float]:
-    """Wait until every case runs its attempt of this number; returns when each was claimed."""
+    """Wait until every case runs its attempt of this number. Return the times of their claims."""
     async for _ in poll(90):
         async with database.begin() as tx:
             rows = list(await tx.execute(_ATTEMPTS))
@@ -109,8 +123,11 @@ async def _at_work(database: Database, attempt: int) -> list[float]:
 
 
 async def _post_killed(scene: Scene, database: Database, kind: CallFaultKind) -> float:
-    """Kill the core worker while Slack keeps its answer waiting. Raises `AssertionError` for a second post."""
-    processes, faults = scene.stack.processes, cast("_KeptWaiting", scene.slack.faults)
+    """Kill the core worker while Slack delays its answer. Return the seconds until the post is on
+    record. Raises `AssertionError` for a second post.
+    """
+    processes = scene.stack.processes
+    faults = cast("_KeptWaiting", scene.slack.faults)
     faults.orders.append(CallFault(kind, seconds=60.0))
     root = await scene.mention(identity.DEVELOPER, PLAIN)
     async for _ in poll(60, every=0.02):
@@ -127,7 +144,7 @@ async def _post_killed(scene: Scene, database: Database, kind: CallFaultKind) ->
 
 
 async def _posted(scene: Scene, database: Database, root: str) -> float:
-    """Wait until the first turn's answer is on record as posted; returns when."""
+    """Wait until the first turn's answer is on record as posted. Return the time."""
     async for _ in poll(180):
         async with database.begin() as tx:
             settled = await TurnStore(tx).settled(scene.slack_thread(root), 1)

@@ -1,4 +1,6 @@
-"""How fast a long history is replayed: by a worker whose cache has lost the thread, and by a check before a deploy."""
+"""The speed of replaying a long history, by a worker whose cache has lost the thread, or by a
+check before a deploy.
+"""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -19,8 +21,11 @@ from threadline_devstack import temporal
 LENGTH = 5000
 FLOOR = "the SDK's replay of a loop with one activity, as long"
 _ENDLESS = {"limit.historyCount.suggestContinueAsNew": 40_000}
-"""The product continues as new long before 5,000 events, as the server suggests; here it suggests it later."""
-_EVENTS_OF_A_TURN, _BURST = 6, 5
+"""The product continues as new long before 5,000 events, when the server suggests it; here the
+server suggests it later.
+"""
+_EVENTS_OF_A_TURN = 6
+_BURST = 5
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
@@ -28,14 +33,20 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     unlimited = {**temporal.UNHURRIED, **_ENDLESS}
     async with another_ground(ground.scale, ground.folder / "endless", unlimited) as endless:
         ours, floor = await _recorded(endless, length)
-    least = Replayer(workflows=[EmptyLoop], data_converter=data_converter, workflow_runner=workflow_runner())
-    rates = await by_turns(ground.scale.rounds, lambda: _replay(replayer(), ours), lambda: _replay(least, floor))
+    least = Replayer(
+        workflows=[EmptyLoop], data_converter=data_converter, workflow_runner=workflow_runner()
+    )
+    rates = await by_turns(
+        ground.scale.rounds, lambda: _replay(replayer(), ours), lambda: _replay(least, floor)
+    )
     figures = pair(*rates, "events/s")
     yield Row("replay", f"replay of a history of {len(ours.events)} events", *figures, FLOOR)
 
 
 async def _recorded(ground: Ground, length: int) -> Sequence[WorkflowHistory]:
-    """A thread with bursts of messages, and a loop, each with so many events."""
+    """Return the histories of a thread with bursts of messages, and of a loop, each with about
+    this many events.
+    """
     async with ground.part("least_worker", ground.temporal_address), product(ground) as ours:
         (thread,) = await ours.open(1)
         case = ground.client.get_workflow_handle(thread)

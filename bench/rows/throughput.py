@@ -1,4 +1,6 @@
-"""Messages through the whole path, by bursts and one by one, on one thread and on many; and the history they leave."""
+"""Messages through the whole path, in bursts and one by one, on one thread and on many; and the
+events in their histories.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ FEWER_EVENTS = Goal("ratio at most", 0.25)
 
 @dataclass(frozen=True)
 class Load:
-    """What one run came to: messages a second, and for each message history events and CPU milliseconds."""
+    """The result of one run: messages a second, and for each message history events and CPU
+    milliseconds.
+    """
 
     rate: float
     events: float
@@ -60,7 +64,8 @@ async def _load(path: Product, threads: Sequence[str], each: int) -> Load:
     repeats = 5 if len(threads) == 1 else 1
     counted = threads[:50]
     before = await events(path, counted)
-    all_of_it, core = Meter(path.pids), Meter(path.pids[:1])
+    all_of_it = Meter(path.pids)
+    core = Meter(path.pids[:1])
     all_of_it.start()
     core.start()
     seconds = 0.0
@@ -77,7 +82,9 @@ async def _load(path: Product, threads: Sequence[str], each: int) -> Load:
 
 
 async def events(path: Product, workflow_ids: Sequence[str]) -> int:
-    """Events of the workflows' histories, those of the runs that they continue included."""
+    """Return the number of events in the workflows' histories, including the runs that they
+    continue.
+    """
     total = 0
     for workflow_id in workflow_ids:
         run: str | None = None
@@ -92,7 +99,9 @@ async def events(path: Product, workflow_ids: Sequence[str]) -> int:
 
 
 def _rows(ours: Sequence[Load], floor: Sequence[Load], threads: int, each: int) -> list[Row]:
-    on = f"{threads} thread{'s' if threads > 1 else ''}, " + (f"bursts of {each}" if each > 1 else "one by one")
+    on = f"{threads} thread{'s' if threads > 1 else ''}, " + (
+        f"bursts of {each}" if each > 1 else "one by one"
+    )
 
     def figures(name: str, unit: str) -> tuple[Figure, Figure]:
         return (
@@ -101,18 +110,33 @@ def _rows(ours: Sequence[Load], floor: Sequence[Load], threads: int, each: int) 
         )
 
     bursts = each == BURST
-    rate, history, cpu = figures("rate", "messages/s"), figures("events", "events"), figures("cpu", "ms")
-    rows = [Row("throughput", f"messages/s, {on}", *rate, FLOOR, FASTER.get(threads) if bursts else None)]
+    rate = figures("rate", "messages/s")
+    history = figures("events", "events")
+    cpu = figures("cpu", "ms")
+    rows = [
+        Row(
+            "throughput",
+            f"messages/s, {on}",
+            *rate,
+            FLOOR,
+            FASTER.get(threads) if bursts else None,
+        )
+    ]
     if bursts and threads < 500:
-        rows.append(Row("throughput", f"history events a message, {on}", *history, FLOOR, FEWER_EVENTS))
+        rows.append(
+            Row("throughput", f"history events a message, {on}", *history, FLOOR, FEWER_EVENTS)
+        )
     note = "all processes: worker, agent, Temporal, Postgres"
     rows.append(Row("throughput", f"CPU a message, {on}", *cpu, FLOOR, note=note))
     return rows
 
 
 def _flat(loads: dict[int, list[Load]]) -> Row:
-    """The most against the fewest threads; bursts alone, since a single one costs the same anywhere."""
-    few, many = min(loads), max(loads)
+    """Return the row that compares the most with the fewest threads; only bursts, since a single
+    message costs the same everywhere.
+    """
+    few = min(loads)
+    many = max(loads)
     rounds = min(len(loads[few]), len(loads[many]))
     return Row(
         "throughput",

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes the namespace and the search attributes that the workflows set; safe to repeat.
+# Creates the namespace and the search attributes that the workflows set; safe to repeat.
 set -eu
 tries=0
-# A new namespace takes a few seconds to be known to every part of the server.
+# It takes a few seconds until every part of the server knows a new namespace.
 until
   temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null ||
     temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention 30d

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes Temporal's two databases and brings them to the newest schema; safe to repeat. SQL_* say where they are.
+# Creates Temporal's two databases and migrates them to the newest schema; safe to repeat. SQL_* name their server.
 set -eu
 for part in temporal visibility; do
   case $part in temporal) database=temporal ;; *) database=temporal_visibility ;; esac

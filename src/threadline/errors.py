@@ -1,5 +1,6 @@
-"""The kinds of errors: `Permanent` ends an activity, `Transient` is tried again by Temporal, and `Mendable` waits for
-the admin."""
+"""The kinds of errors: `Permanent` ends an activity, Temporal retries after `Transient`, and
+`Mendable` waits for the admin.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,20 +10,23 @@ from email.utils import parsedate_to_datetime
 
 
 class Permanent(Exception):
-    """Trying again cannot help. The message tells a person what to do next."""
+    """A retry cannot help. The message tells a person what to do next."""
 
 
 class InternalError(Permanent):
-    """The program or its schema is wrong. The message is for operators alone: users get a general sentence."""
+    """The program or its schema is wrong. The message is for the admin alone: users get a general
+    sentence.
+    """
 
 
 class Mendable(Permanent):
-    """Refused until the admin mends something of the installation: a token, a channel, a disk, a key.
+    """Refused until the admin mends a part of the installation: a token, a channel, a disk, a key.
 
-    Code that does not know it treats it as `Permanent`. What must not be lost is tried again until it is mended.
+    Code that does not know it treats it as `Permanent`. Steps that must not be lost are retried
+    until it is mended.
 
     Args:
-        message: for the admin: what is wrong, and what to do.
+        message: the problem and its remedy, for the admin.
         kind: a stable name of the fault, such as `slack_token`.
         subject: the part that it concerns, such as a channel; may be empty.
     """
@@ -38,7 +42,9 @@ INVESTIGATION = "investigation"
 
 
 class Transient(Exception):
-    """Trying again may help. `retry_after` is the least number of seconds to wait, where the other side named one."""
+    """A retry may help. `retry_after` is the least number of seconds to wait, where the other side
+    named one.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -46,12 +52,14 @@ class Transient(Exception):
 
 
 class NotDone(Transient):
-    """The other side did nothing for certain, as when it limits the rate of calls."""
+    """The other side certainly did nothing, as when it limits the rate of calls."""
 
 
 @contextmanager
 def before_a_change() -> Iterator[None]:
-    """For reads before a change: a `Transient` inside becomes `NotDone`, since nothing was changed yet."""
+    """Turn a `Transient` inside the block into `NotDone`, for reads before a change: nothing was
+    changed yet.
+    """
     try:
         yield
     except Transient as fault:
@@ -63,7 +71,9 @@ class IllegalTransition(Permanent):
 
 
 class ClaimLost(Permanent):
-    """Another attempt, or the closing of the case, has taken the turn over. The attempt that sees this stops."""
+    """Another attempt, or the closing of the case, has taken the turn over. The attempt that gets
+    this error stops.
+    """
 
 
 class AppendOnly(Permanent):
@@ -71,8 +81,12 @@ class AppendOnly(Permanent):
 
 
 def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds that another server asks to wait, by `Retry-After` (seconds or a date, RFC 9110) or `retry-after-ms`;
-    None when it names no time to wait. `headers`: by names in any case; a plain mapping has them in small letters."""
+    """Return the seconds that another server asks to wait, by `Retry-After` (seconds or a date,
+    RFC 9110) or `retry-after-ms`; None when it names no time to wait.
+
+    Args:
+        headers: with case-insensitive names; a plain mapping must have them in lower case.
+    """
     seconds = _number(headers.get("retry-after-ms", ""), 1000.0)
     if seconds is None:
         seconds = _number(headers.get("retry-after", ""))

@@ -1,5 +1,6 @@
-"""The HTTP servers of the processes: listening, bodies that may never come, probes, and a log that strangers cannot
-fill."""
+"""The HTTP servers of the processes: listening, limits for slow bodies, probes, and a log that
+strangers cannot flood.
+"""
 
 import asyncio
 import logging
@@ -16,32 +17,34 @@ from aiohttp.http_exceptions import HttpProcessingError
 from threadline.errors import Permanent
 
 BODY_TIMEOUT = 5.0
-"""Seconds in which a body has to arrive as a whole. Slack itself gives a request up after three."""
+"""Seconds in which the whole body must arrive. Slack itself abandons a request after three."""
 IDLE_TIMEOUT = 75.0
-"""Seconds after which a connection that sends no request is closed."""
+"""Seconds without a request after which a connection is closed."""
 SHUTDOWN_TIMEOUT = 1.0
-"""Seconds for answers to leave when the server stops."""
+"""Seconds that responses have to leave when the server stops."""
 PROBE_TIMEOUT = 2.0
-"""Seconds in which each probe has to answer. Clients' own timeouts are longer, and do not cover connecting."""
+"""Seconds in which each probe must answer. Clients' own timeouts are longer, and do not cover
+connecting.
+"""
 RARE_INTERVAL = 60.0
 """Seconds between two lines of a `RareLog`."""
 _MAX_NAMED = 5
-"""Addresses that one line names."""
+"""Addresses in one line of a `RareLog`."""
 
 _log = structlog.stdlib.get_logger(__name__)
 _aiohttp_log = logging.getLogger("aiohttp.server")
 
 Probe = Callable[[], Awaitable[bool]]
-"""Asks one thing that a process needs. An exception counts as no."""
+"""Checks one dependency of a process. An exception counts as no."""
 
 
 class RareLog:
-    """Counts what anybody who reaches a port can cause, and logs it: the first occurrence at once, later ones together,
-    once in each interval.
+    """Counts and logs events that anybody who reaches a port can cause: the first at once, later
+    ones together, once in each interval.
 
     Args:
         event: the name of the log's event.
-        hint: what the admin can do about it.
+        hint: the admin's remedy.
         interval: seconds.
     """
 
@@ -62,7 +65,7 @@ class RareLog:
             self._tell()
 
     def close(self) -> None:
-        """Log what was counted and not logged yet."""
+        """Log the counts that are not logged yet."""
         self._write()
         if self._timer:
             self._timer.cancel()
@@ -77,7 +80,11 @@ class RareLog:
             return False
         count = self._reasons.total()
         _log.warning(
-            self._event, count=count, reasons=dict(self._reasons), remotes=list(self._remotes), next=self._hint
+            self._event,
+            count=count,
+            reasons=dict(self._reasons),
+            remotes=list(self._remotes),
+            next=self._hint,
         )
         self._reasons.clear()
         self._remotes.clear()
@@ -89,7 +96,7 @@ class BrokenBody(Exception):
 
     Args:
         reason: a stable name, for the log.
-        status: what the client is answered, if it is still there.
+        status: the status of the response, if the client is still there.
     """
 
     def __init__(self, reason: str, status: HTTPStatus) -> None:
@@ -99,11 +106,12 @@ class BrokenBody(Exception):
 
 
 async def read_body(request: web.Request, timeout: float | None = None) -> bytes:
-    """Return the whole body, which has to arrive within `timeout` seconds, by default `BODY_TIMEOUT`.
+    """Return the whole body, which must arrive within `timeout` seconds, by default
+    `BODY_TIMEOUT`.
 
     Raises:
         BrokenBody: the client left, was too slow, or sent something unreadable.
-        web.HTTPRequestEntityTooLarge: it is longer than the application takes.
+        web.HTTPRequestEntityTooLarge: it is longer than the application accepts.
     """
     try:
         async with asyncio.timeout(timeout or BODY_TIMEOUT):
@@ -117,15 +125,16 @@ async def read_body(request: web.Request, timeout: float | None = None) -> bytes
 
 
 def closing(status: HTTPStatus) -> web.Response:
-    """An empty answer, after which the connection is closed."""
+    """Return an empty response that closes the connection."""
     response = web.Response(status=status)
     response.force_close()
     return response
 
 
 class _ServerLog(logging.LoggerAdapter[logging.Logger]):
-    """The log that aiohttp writes to. It logs a request that is no HTTP as an error with a traceback, which belongs to
-    the server's own mistakes."""
+    """The log that aiohttp writes to. aiohttp logs a request that is not HTTP as an error with a
+    traceback, which belongs to the server's own mistakes.
+    """
 
     def __init__(self, broken: RareLog) -> None:
         super().__init__(_aiohttp_log)
@@ -134,26 +143,32 @@ class _ServerLog(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         error = kwargs.get("exc_info")
         if isinstance(error, web.RequestPayloadError):
-            return  # `read_body` has raised it before; aiohttp meets it again when it looks for the next request
+            # `read_body` has raised it before; aiohttp meets it again when it reads the next
+            # request.
+            return
         if isinstance(error, HttpProcessingError | ConnectionError):
             self._broken.note("no_http", str(args[0]) if args else None)
             return
         super().log(level, msg, *args, **kwargs)
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
 
 
 @asynccontextmanager
-async def listening(app: web.Application, host: str, port: int, broken: RareLog, option: str) -> AsyncIterator[int]:
-    """Serve until the block ends; yields the port. Port 0 takes any that is free.
+async def listening(
+    app: web.Application, host: str, port: int, broken: RareLog, option: str
+) -> AsyncIterator[int]:
+    """Serve until the block ends; yields the port. Port 0 takes any free port.
 
     Args:
-        broken: counts requests that are no HTTP.
-        option: the command's option that names the address, for the error.
+        broken: counts requests that are not HTTP.
+        option: the command's option with the address, for the error.
 
     Raises:
-        Permanent: the address cannot be taken.
+        Permanent: the address cannot be used.
     """
     runner = web.AppRunner(
         app,
@@ -168,23 +183,25 @@ async def listening(app: web.Application, host: str, port: int, broken: RareLog,
         try:
             await site.start()
         except (OSError, OverflowError) as error:
-            raise Permanent(f"{option}: cannot listen at {host}:{port} ({error}). Choose another address.") from error
+            raise Permanent(
+                f"{option}: cannot listen at {host}:{port} ({error}). Choose another address."
+            ) from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
         broken.close()
 
 
-# ---- Probes ----------------------------------------------------------------------------------------------------------
+# ---- Probes
 
 
 async def healthz(_: web.Request) -> web.Response:
-    """The answer of a process that lives."""
+    """Answer that the process is alive."""
     return web.json_response({"alive": True})
 
 
 async def ask_probes(probes: Mapping[str, Probe]) -> dict[str, bool]:
-    """Ask all at once, each within `PROBE_TIMEOUT`."""
+    """Run all probes concurrently, each within `PROBE_TIMEOUT`."""
     answers = await asyncio.gather(*(_holds(name, probe) for name, probe in probes.items()))
     return dict(zip(probes, answers, strict=True))
 
@@ -193,12 +210,14 @@ async def _holds(name: str, probe: Probe) -> bool:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT):
             return await probe()
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the process cannot use it
+    except Exception as error:  # noqa: BLE001 - the process cannot use it after any error
         _log.debug("probe_failed", probe=name, error=type(error).__name__)
         return False
 
 
 def readiness(parts: Mapping[str, bool], **shown: object) -> web.Response:
-    """The answer of `/readyz`: 200 when every part holds, else 503. `shown`: what is told besides."""
+    """Return the response of `/readyz`: 200 when every part is ready, else 503. `shown`: further
+    fields.
+    """
     status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
     return web.json_response({**parts, **shown}, status=status)

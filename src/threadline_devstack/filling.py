@@ -1,4 +1,4 @@
-"""Fills texts of scripts and stories with values: `{name}` is replaced, wherever it stands in a structure."""
+"""Fills texts of scripts and stories with values: replaces `{name}` anywhere in a structure."""
 
 import re
 from collections.abc import Mapping
@@ -8,14 +8,12 @@ _NAME = re.compile(r"\{([a-z_]+)\}")
 
 
 class MissingValue(LookupError):
-    """A text names a value that there is not."""
+    """A text names a value that does not exist."""
 
 
 def fill(value: Any, values: Mapping[str, Any]) -> Any:
-    """The structure with its texts filled; a text that is one name alone becomes the value with its type.
-
-    Raises:
-        MissingValue: there is no such value.
+    """Return the structure with its texts filled. A text that consists of one name becomes the
+    value with its type.
     """
     if isinstance(value, Mapping):
         return {name: fill(each, values) for name, each in value.items()}

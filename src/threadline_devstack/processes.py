@@ -1,4 +1,6 @@
-"""Child processes: started in order, waited for until they are ready, and ended whatever happens to us; their ports."""
+"""Child processes: started in order, awaited until ready, and ended however the parent ends; and
+their ports.
+"""
 
 import asyncio
 import contextlib
@@ -20,19 +22,22 @@ from threadline.errors import Permanent
 
 ReadyFields = Mapping[str, Any]
 Ready = Callable[["ChildProcess"], Awaitable[ReadyFields | None]]
-"""Asked again and again: what a process says of itself once it is ready, None until then."""
+"""Called repeatedly: returns facts about a process once it is ready, None until then."""
 
 TAIL = 15
-"""Lines of a log that a failure shows."""
+"""Lines of a log in a failure's message."""
 
 HOST = "127.0.0.1"
 BELOW_EPHEMERAL = range(20_000, 32_768)
-"""Where Linux and macOS take no ports by themselves, unless told to (Linux begins at 32,768): between asking for a port
-and listening on it, neither a connection nor a program that takes any port, as Temporal's does, can take it.
+"""Ports that Linux and macOS do not hand out by default (Linux begins at 32,768): between the
+choice of a port and listening on it, neither a connection nor a program that takes any port, such
+as Temporal's, can take it.
 """
 
 _SHARES = 64
-"""Each process takes ports of a share of its own: two stacks that start at once would see the same port free."""
+"""Each process picks ports from its own share: two stacks that start concurrently would see the
+same port free.
+"""
 
 _TETHER = Path(__file__).with_name("tether.py")
 _POLL = 0.05
@@ -40,10 +45,10 @@ _POLL = 0.05
 
 @dataclass(frozen=True)
 class ChildCommand:
-    """How to run one process.
+    """The command and the limits of one process.
 
-    `within` and `grace` are seconds: until it must be ready, and between `stop_with` and SIGKILL. `account` is a user
-    and a group id to run as, which needs root.
+    `within` and `grace` are seconds: until it must be ready, and between `stop_with` and SIGKILL.
+    `account` is a user and a group id to run as, which needs root.
     """
 
     name: str
@@ -58,15 +63,25 @@ class ChildCommand:
 
 
 class ChildProcess:
-    """A process in a session of its own, so that Ctrl-C in the terminal reaches its parent alone."""
+    """A process in its own session, so that Ctrl-C in the terminal reaches only its parent."""
 
     def __init__(self, command: ChildCommand, log: Path) -> None:
-        self.command, self.log = command, log
+        self.command = command
+        self.log = log
         account = ":".join(map(str, command.account)) if command.account else "-"
         with log.open("ab") as output:
             self._begin = output.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), account, "--", *command.arguments],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(_TETHER),
+                    str(os.getpid()),
+                    account,
+                    "--",
+                    *command.arguments,
+                ],
                 env=dict(command.environment),
                 cwd=command.folder,
                 stdin=subprocess.DEVNULL,
@@ -81,17 +96,17 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None as long as it runs."""
+        """The exit code; None as long as it runs."""
         return self._process.poll()
 
     def output(self) -> str:
-        """What it has written since it was started."""
+        """Return the output since the start of the process."""
         with self.log.open("rb") as file:
             file.seek(self._begin)
             return file.read().decode(errors="replace")
 
     async def ready(self) -> ReadyFields:
-        """Wait until it is ready.
+        """Wait until the process is ready.
 
         Raises:
             Permanent: it ended, or took too long; with the end of its log.
@@ -118,18 +133,20 @@ class ChildProcess:
 
     def failure(self, what: str) -> Permanent:
         told = "\n".join(f"  {line}" for line in self.output().splitlines()[-TAIL:])
-        return Permanent(f"{self.command.name} {what}. The end of {self.log}:\n{told or '  (empty)'}")
+        return Permanent(
+            f"{self.command.name} {what}. The end of {self.log}:\n{told or '  (empty)'}"
+        )
 
     async def stop(self) -> None:
-        """Ask it to end, and end it when it does not."""
+        """Signal the process to end, and kill it after `grace`."""
         if self.exit_code is None:
             self._process.send_signal(self.command.stop_with)
             await self._ends_within(self.command.grace)
         await self.kill()
 
     async def kill(self) -> None:
-        """End it at once, with whatever it has started in its session."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing is left of it
+        """End it at once, with all processes in its session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the session is empty
             os.killpg(self.pid, signal.SIGKILL)
         await self._ends_within(self.command.grace)
 
@@ -148,12 +165,12 @@ class ProcessGroup:
         self._children: dict[str, ChildProcess] = {}
 
     async def run(self, command: ChildCommand) -> None:
-        """Let a process do its one thing."""
+        """Run a process to its end."""
         await self._spawn(command).finished()
         del self._children[command.name]
 
     async def start(self, command: ChildCommand) -> ReadyFields:
-        """Start a process that stays, and wait until it is ready."""
+        """Start a service process, and wait until it is ready."""
         return await self._spawn(command).ready()
 
     async def restart(self, name: str) -> ReadyFields:
@@ -171,11 +188,13 @@ class ProcessGroup:
         return self._child(name).pid
 
     def names(self) -> list[str]:
-        """Who was started and not taken out again, whether alive or not."""
+        """Return the names of processes that were started and not removed, whether alive or
+        not.
+        """
         return list(self._children)
 
     async def until_one_ends(self) -> ChildProcess:
-        """Wait until a child is no longer there, and say which."""
+        """Wait until a child ends, and return it."""
         while True:
             for child in self._children.values():
                 if child.exit_code is not None:
@@ -183,9 +202,13 @@ class ProcessGroup:
             await asyncio.sleep(_POLL)
 
     async def stop_all(self, tiers: Iterable[Iterable[str]]) -> None:
-        """Stop everyone: tier after tier, those of one tier together, then whoever is in none, last started first."""
+        """Stop all processes: tier after tier, those of one tier concurrently, then the rest, last
+        started first.
+        """
         for tier in tiers:
-            await asyncio.gather(*(self._children.pop(name).stop() for name in tier if name in self._children))
+            await asyncio.gather(
+                *(self._children.pop(name).stop() for name in tier if name in self._children)
+            )
         while self._children:
             await self._children.popitem()[1].stop()
 
@@ -198,12 +221,16 @@ class ProcessGroup:
 
     def _child(self, name: str) -> ChildProcess:
         if name not in self._children:
-            raise Permanent(f"The devstack has no process {name}; it has {', '.join(self._children)}.")
+            raise Permanent(
+                f"The devstack has no process {name}; it has {', '.join(self._children)}."
+            )
         return self._children[name]
 
 
 def ready_on_event(event: str) -> Ready:
-    """Ready as soon as a line of its output is a JSON object with this `event`; the object tells the facts."""
+    """Return a check that waits for a line of output which is a JSON object with this `event`; the
+    object has the facts.
+    """
 
     async def ready(child: ChildProcess) -> ReadyFields | None:
         for line in child.output().splitlines():
@@ -218,7 +245,7 @@ def ready_on_event(event: str) -> Ready:
 
 
 async def poll(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
-    """Turns of a loop that looks for a condition; the loop ends by itself when the time is over."""
+    """Iterate over attempts to find a condition true; stop when the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield
@@ -226,14 +253,16 @@ async def poll(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
 
 
 class FreePorts:
-    """Gives out ports that are free: each time another one, and the usual one where it is wanted and can be had."""
+    """Hands out free ports: each a different one, and the usual one if wanted and free."""
 
     def __init__(self, *, usual: bool) -> None:
         self._usual = usual
         self._given: set[int] = set()
 
     def take(self, usual: int) -> int:
-        port = usual if self._usual and usual not in self._given and _is_free(usual) else self._any()
+        port = (
+            usual if self._usual and usual not in self._given and _is_free(usual) else self._any()
+        )
         self._given.add(port)
         return port
 
@@ -248,7 +277,7 @@ class FreePorts:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As servers do: a port on which connections of yesterday are still timing out is free.
+        # As for servers: a port with old connections in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -1,4 +1,6 @@
-"""The sample repository: a small shop whose planted bugs an agent can find and mend, and the check of such a fix."""
+"""The sample repository: a small shop with planted bugs that an agent can find and fix, and the
+check of such a fix.
+"""
 
 import asyncio
 import os
@@ -15,19 +17,31 @@ BRANCH = "main"
 PLANTED_BUGS = {
     "shop/cart.py": "tests.test_cart.CartTotal.test_a_discount_code_keeps_the_bulk_price",
     "shop/discounts.py": "tests.test_discounts.Discounts.test_a_code_is_valid_on_its_last_day",
-    "shop/shipping.py": "tests.test_shipping.Shipping.test_parcels_of_exactly_fifty_euros_travel_for_free",
+    "shop/shipping.py": (
+        "tests.test_shipping.Shipping.test_parcels_of_exactly_fifty_euros_travel_for_free"
+    ),
     "shop/invoices.py": "tests.test_invoices.Invoices.test_the_tax_is_rounded_once",
 }
-"""The file of each planted bug, and the one test of the repository that fails because of it."""
+"""The file of each planted bug, and the only test of the repository that fails because of it."""
 
 _SOURCE = Path(__file__).with_name("sample_shop")
 _SUFFIX = "-tpl"
-# The templates' suffix keeps the shop's modules, wrong on purpose, away from our own linters and test runs.
+# The templates' suffix keeps the shop's modules, which are wrong on purpose, away from our own
+# linters and test runs.
 _HISTORY = (
-    ("Begin a shop: products and money", ("README.md", "shop/__init__.py", "shop/money.py", "shop/catalogue.py")),
+    (
+        "Begin a shop: products and money",
+        ("README.md", "shop/__init__.py", "shop/money.py", "shop/catalogue.py"),
+    ),
     (
         "Sell: carts, bulk prices and discount codes",
-        ("shop/discounts.py", "shop/cart.py", "tests/__init__.py", "tests/test_discounts.py", "tests/test_cart.py"),
+        (
+            "shop/discounts.py",
+            "shop/cart.py",
+            "tests/__init__.py",
+            "tests/test_discounts.py",
+            "tests/test_cart.py",
+        ),
     ),
     ("Send: what a parcel costs", ("shop/shipping.py", "tests/test_shipping.py")),
     ("Get paid: invoices and their tax", ("shop/invoices.py", "tests/test_invoices.py")),
@@ -36,40 +50,59 @@ _HISTORY = (
 
 
 def make_sample_repository(path: Path) -> str:
-    """Create the bare repository `sample-shop` at `path`, unless it is there already.
+    """Create the bare repository `sample-shop` at `path`, unless it exists already.
 
-    Every machine gets the same commits. A repository that exists keeps what was pushed to it.
+    Every machine gets the same commits. An existing repository keeps its pushed commits.
 
     Returns:
-        the commit at the head of the branch `main`.
+        The commit at the head of the branch `main`.
 
     Raises:
-        Permanent: git is missing or refuses, or something else lies at `path`.
+        Permanent: git is missing or fails, or something else is at `path`.
     """
     path = path.absolute()
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".sample-shop-") as scratch:
-            # Built aside and moved in one step: a half-made repository would be taken for a finished one.
+            # Build it in a temporary folder and move it in one step: a half-made repository would
+            # be taken for a finished one.
             repository = _build(Path(scratch))
             try:
                 repository.rename(path)
             except OSError as exc:
-                if not path.exists():  # else another process was faster, with the same commits
-                    raise Permanent(f"The sample repository cannot be created at {path}: {exc}.") from exc
+                if not path.exists():  # else another process made the same commits
+                    raise Permanent(
+                        f"The sample repository cannot be created at {path}: {exc}."
+                    ) from exc
     return _git("rev-parse", "--verify", f"refs/heads/{BRANCH}", git_dir=path)
 
 
 def _build(scratch: Path) -> Path:
-    repository, work_tree = scratch / "repository", scratch / "tree"
-    _git("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", git_dir=repository)
+    repository = scratch / "repository"
+    work_tree = scratch / "tree"
+    _git(
+        "init",
+        "--quiet",
+        "--bare",
+        "--template=",
+        f"--initial-branch={BRANCH}",
+        git_dir=repository,
+    )
     for day, (subject, files) in enumerate(_HISTORY, start=1):
         for name in files:
             target = work_tree / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_SOURCE / f"{name}{_SUFFIX}", target)
         _git("add", "--all", git_dir=repository, work_tree=work_tree)
-        _git("commit", "--quiet", "--message", subject, git_dir=repository, work_tree=work_tree, day=day)
+        _git(
+            "commit",
+            "--quiet",
+            "--message",
+            subject,
+            git_dir=repository,
+            work_tree=work_tree,
+            day=day,
+        )
     (repository / "index").unlink()
     return repository
 
@@ -79,7 +112,8 @@ def _git(*arguments: str, git_dir: Path, work_tree: Path | None = None, day: int
     environment = {
         "PATH": str(Path(executable).parent) + os.pathsep + os.defpath,
         "LC_ALL": "C",
-        # A developer's own settings (signing, hooks, line ends, another first branch) would change the commits.
+        # A developer's own settings (signing, hooks, line ends, another first branch) would change
+        # the commits.
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_DIR": str(git_dir),
@@ -90,9 +124,14 @@ def _git(*arguments: str, git_dir: Path, work_tree: Path | None = None, day: int
         environment[f"GIT_{role}_NAME"] = "sample-shop"
         environment[f"GIT_{role}_EMAIL"] = "sample@example.invalid"
         environment[f"GIT_{role}_DATE"] = f"2025-03-{day:02d}T09:00:00+00:00"
-    done = subprocess.run([executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [executable, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise Permanent(f"git {arguments[0]} failed for the sample repository at {git_dir}: {done.stderr.strip()}")
+        raise Permanent(
+            f"git {arguments[0]} failed for the sample repository at {git_dir}: "
+            f"{done.stderr.strip()}"
+        )
     return done.stdout.strip()
 
 
@@ -105,7 +144,9 @@ def _git_path() -> str:
 
 @dataclass(frozen=True)
 class FixCheck:
-    """`output` is what the test printed on the fix's branch; `diff` what the branch changes."""
+    """The result of a check. `output` is the test's output on the fix's branch; `diff` the changes
+    of the branch.
+    """
 
     test: str
     failed_before: bool
@@ -119,7 +160,7 @@ class FixCheck:
 
 
 async def check_fix(repository: Path, branch: str, file: str) -> FixCheck:
-    """Run the test of the bug that is planted in `file` on the default branch and on `branch`."""
+    """Run the test of the bug that is planted in `file`, on the default branch and on `branch`."""
     test = PLANTED_BUGS[file]
     with tempfile.TemporaryDirectory(prefix="threadline-proof-") as scratch:
         tree = Path(scratch) / "tree"
@@ -127,15 +168,22 @@ async def check_fix(repository: Path, branch: str, file: str) -> FixCheck:
         before, _ = await _run(sys.executable, "-B", "-m", "unittest", test, folder=tree)
         await _run(_git_path(), "checkout", "--quiet", f"origin/{branch}", folder=tree)
         after, output = await _run(sys.executable, "-B", "-m", "unittest", test, folder=tree)
-        _, diff = await _run(_git_path(), "diff", f"origin/{BRANCH}", f"origin/{branch}", folder=tree)
-    return FixCheck(test, failed_before=before != 0, passes_now=after == 0, output=output, diff=diff)
+        _, diff = await _run(
+            _git_path(), "diff", f"origin/{BRANCH}", f"origin/{branch}", folder=tree
+        )
+    return FixCheck(
+        test, failed_before=before != 0, passes_now=after == 0, output=output, diff=diff
+    )
 
 
 async def _run(*arguments: str, folder: Path | None = None) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         *arguments,
         cwd=folder,
-        env={"PATH": str(Path(_git_path()).parent) + os.pathsep + os.defpath, "GIT_CONFIG_GLOBAL": os.devnull},
+        env={
+            "PATH": str(Path(_git_path()).parent) + os.pathsep + os.defpath,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        },
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -1,4 +1,6 @@
-"""What all three sandboxes share: a uvicorn server on a port of 127.0.0.1, and the guards in front of its routes."""
+"""The common part of all sandboxes: a uvicorn server on a port of 127.0.0.1, and the guards in
+front of its routes.
+"""
 
 import asyncio
 import contextlib
@@ -19,9 +21,15 @@ from threadline_devstack.processes import HOST
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Guard = Callable[[str, Endpoint], Endpoint]
-"""Puts something in front of an endpoint of a service."""
+"""Wraps an endpoint of a service."""
 GRACE = 2
-"""Seconds for requests in flight when it stops."""
+"""Seconds for requests in flight when the server stops."""
+KEEP_ALIVE = 75
+"""Seconds after which the server closes an idle connection.
+
+The clients close theirs sooner (aiohttp after 15, httpx after 5); with uvicorn's 5 a request could
+meet a connection that was just closed.
+"""
 
 JSON_ALONE = ("/control/", "/v1/")
 """Paths of orders to the Slack sandbox, and of requests to the models."""
@@ -30,7 +38,8 @@ JSON_ALONE = ("/control/", "/v1/")
 class JsonOrders:
     """Refuses orders that are not JSON.
 
-    A browser lets any web page send a form or plain text to this machine, but asks the server before it sends JSON.
+    A browser lets any web page send a form or plain text to this machine, but asks the server
+    before it sends JSON.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -38,26 +47,37 @@ class JsonOrders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].startswith(JSON_ALONE):
-            content_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+        if (
+            scope["type"] == "http"
+            and scope["method"] == "POST"
+            and scope["path"].startswith(JSON_ALONE)
+        ):
+            content_type = (
+                Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+            )
             if content_type != "application/json":
-                app = JSONResponse({"ok": False, "error": "send application/json"}, status_code=415)
+                app = JSONResponse(
+                    {"ok": False, "error": "send application/json"}, status_code=415
+                )
         await app(scope, receive, send)
 
 
 def guarded(routes: Sequence[BaseRoute]) -> Starlette:
-    """A sandbox's app, which answers to names of this machine alone and takes orders in JSON alone.
+    """Return a sandbox's app, which answers only to this machine's names and takes only orders in
+    JSON.
 
-    The first guard shuts out a web site that lets its own name point to this machine (DNS rebinding).
+    The first guard shuts out a web site that lets its own name point to this machine (DNS
+    rebinding).
     """
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     return Starlette(routes=routes, middleware=[hosts, Middleware(JsonOrders)])
 
 
 class _Server(uvicorn.Server):
-    """Says when it is up, stops at once, and leaves the process's signals to whoever runs it.
+    """Signals that it is up, stops at once, and leaves the process's signals to its caller.
 
-    uvicorn looks ten times a second whether it shall stop, and then waits a tenth of a second twice.
+    uvicorn itself checks only ten times a second whether it should stop, and then waits a tenth of
+    a second twice.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -82,14 +102,16 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listener in sockets or ():
             asyncio.get_running_loop().remove_reader(listener)
-        await asyncio.sleep(0.005)  # asyncio leaks a connection whose server closes in the tick that accepts it
+        # asyncio leaks a connection whose server closes in the tick that accepts it
+        await asyncio.sleep(0.005)
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 - uvicorn's own sets
+                # uvicorn's own sets have no event to wait for
+                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
         for task in self.server_state.tasks:
             task.cancel()
@@ -101,10 +123,13 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def bound(port: int) -> Iterator[socket.socket]:
-    """A socket on `port`, 0 for any free one. Raises `OSError` when it is taken."""
+    """Bind a socket to `port` of 127.0.0.1; 0 takes any free one. Raises `OSError` if the port is
+    taken.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a body waits 40 ms for its head's ACK
+        # otherwise a body waits 40 ms for its head's ACK
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((HOST, port))
         yield listener
 
@@ -121,6 +146,7 @@ async def serving(
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=grace,
+        timeout_keep_alive=KEEP_ALIVE,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -1,4 +1,6 @@
-"""The whole product on one machine: what is not given is started, and whatever was started is ended."""
+"""The whole product on one machine. Starts the services that the caller does not configure, and
+ends all that it started.
+"""
 
 import asyncio
 import os
@@ -13,7 +15,13 @@ from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
+from threadline_devstack.processes import (
+    HOST,
+    ChildCommand,
+    FreePorts,
+    ProcessGroup,
+    ready_on_event,
+)
 from threadline_devstack.sample_records import load_sample_records
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
@@ -22,29 +30,35 @@ from threadline_devstack.state_folder import StateFolder
 from threadline_devstack.trackers.app import TrackerSandbox
 
 PRODUCT = ("gateway", "core", "agents")
-"""The three processes of the product; what they need is started before them and stopped after them."""
+"""The three processes of the product; the services that they need start before them and stop after
+them.
+"""
 
 _OPENAI_KEY = "OPENAI_API_KEY"
+_MODELS = ("ANTHROPIC", "OPENAI")
 _HEALTH_PORTS = {"core": 3001, "agents": 3002}
 OnProgress = Callable[[str], None]
 Settings = dict[str, str]
 
 
 _APPROVERS = f"{identity.DEVELOPER},{identity.SECOND_DEVELOPER}"
-"""Who may approve in the sandbox."""
+"""Approvers in the sandbox."""
 
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What may differ between stacks.
+    """Options of a stack.
 
     Args:
-        given: the caller's environment: real tokens, keys and addresses in it replace what would be started.
-        settings: further settings for the product's processes, such as `THREADLINE_REPORTER_TIMEOUT`.
+        given: the caller's environment: real tokens, keys and addresses in it replace services
+            that would be started.
+        settings: further settings for the product's processes, such as
+            `THREADLINE_REPORTER_TIMEOUT`.
         pace: seconds of pause before each reply of the model sandbox, so that people can watch.
-        slack, trackers: the sandboxes to run.
-        usual_ports: take the ports that people know (7233, 8233, 8800, …) where they are free.
-        fresh: remove what earlier stacks have left in the folder.
+        slack: the Slack sandbox to run.
+        trackers: the sandbox of Jira and GitHub to run.
+        usual_ports: take the well-known ports (7233, 8233, 8800, …) if they are free.
+        fresh: remove the data of earlier stacks from the folder.
     """
 
     given: Mapping[str, str]
@@ -59,9 +73,9 @@ class StackOptions:
 class Stack:
     """A running stack; see `running`.
 
-    `settings` is what the product's processes were told, secrets included; `processes` has them by name, and
-    `health_urls` where workers answer `/healthz` and `/readyz`. The
-    sandboxes run in this process, which must therefore not block for long.
+    `settings` has the settings of the product's processes, secrets included; `processes` has the
+    processes by name, and `health_urls` the addresses at which workers answer `/healthz` and
+    `/readyz`. The sandboxes run in this process, which must therefore not block for long.
     """
 
     def __init__(self, home: StateFolder, options: StackOptions, on_progress: OnProgress) -> None:
@@ -69,7 +83,8 @@ class Stack:
         self.ui_url = ""
         self.health_urls: dict[str, str] = {}
         self.settings: Settings = {}
-        self._options, self._on_progress = options, on_progress
+        self._options = options
+        self._on_progress = on_progress
         self._given = {name: value for name, value in options.given.items() if value}
         self.processes = ProcessGroup(home.logs)
         self._sandboxes = AsyncExitStack()
@@ -77,17 +92,19 @@ class Stack:
         self._model: ModelSandbox | None = None
         self._trackers: TrackerSandbox | None = None
         self._ports = FreePorts(usual=options.usual_ports)
-        self._machine = environment.pick(options.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
+        self._machine = environment.pick(options.given, environment.MACHINE) | {
+            "PYTHONUNBUFFERED": "1"
+        }
 
     @classmethod
     @asynccontextmanager
     async def running(
         cls, home: Path, options: StackOptions, on_progress: OnProgress = lambda line: None
     ) -> AsyncIterator[Self]:
-        """A stack that is up for as long as the block runs.
+        """Run a stack for as long as the block runs.
 
         Args:
-            home: THREADLINE_HOME, for logs and data; one stack at a time lives there.
+            home: THREADLINE_HOME, for logs and data; one stack at a time uses it.
             on_progress: gets a line about each part as soon as it is up.
 
         Raises:
@@ -139,12 +156,19 @@ class Stack:
     @property
     def trackers(self) -> TrackerSandbox:
         if self._trackers is None:
-            raise Permanent("This stack talks to a real Jira and a real GitHub: it has no sandbox of them.")
+            raise Permanent(
+                "This stack talks to a real Jira and a real GitHub: it has no sandbox of them."
+            )
         return self._trackers
 
     async def _start(self) -> None:
+        _check_models(self._given)
         self.settings = environment.pick(
-            self._given, environment.GATEWAY, environment.CORE, environment.AGENTS, environment.PROXIES
+            self._given,
+            environment.GATEWAY,
+            environment.CORE,
+            environment.AGENTS,
+            environment.PROXIES,
         )
         await self._together(
             self._start_temporal(),
@@ -157,7 +181,9 @@ class Stack:
             make_sample_repository(self.home.repository)
             self.settings["THREADLINE_REPO"] = str(self.home.repository)
             self._on_progress("The sample repository is made")
-        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._options.settings or {})
+        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(
+            self._options.settings or {}
+        )
         self.home.write_settings(environment.pick(self.settings, environment.COMMANDS))
         await self._together(*(self._start_product(name) for name in PRODUCT))
 
@@ -166,7 +192,7 @@ class Stack:
         await self._sandboxes.aclose()
 
     async def _together(self, *parts: Coroutine[Any, Any, None]) -> None:
-        """Start parts that do not need each other; the first failure ends the others' start."""
+        """Start parts that do not need each other; the first failure cancels the others."""
         tasks = [asyncio.create_task(part) for part in parts]
         try:
             await asyncio.gather(*tasks)
@@ -180,25 +206,37 @@ class Stack:
             return
         port = self._ports.take(8234) if self._setting("THREADLINE_PAYLOAD_KEYS") else 0
         codec_url = f"http://{HOST}:{port}" if port else ""
-        server = await temporal.start(self.processes, self.home.root, self._ports, self._machine, codec_url=codec_url)
+        server = await temporal.start(
+            self.processes, self.home.root, self._ports, self._machine, codec_url=codec_url
+        )
         self.ui_url = server.ui_url
         if port:
             await self._start_codec(port)
         for name in environment.TEMPORAL:  # keys and certificates of another server
             self.settings.pop(name, None)
-        # Without this the user's own profile would be read, with the same effect.
+        # Without this, the SDK would read the user's own profile, with the same effect.
         self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
         self.settings["THREADLINE_TEMPORAL_UI"] = server.ui_url
         self._on_progress(f"Temporal is up: {server.ui_url}")
 
     async def _start_codec(self, port: int) -> None:
-        """Whoever can reach the UI on this machine may see what it shows; another token than none can be given."""
+        """Start the codec server. By default it has no token: everybody who can reach the UI on
+        this machine may see its data.
+        """
         origins = f"{self.ui_url},{self.ui_url.replace(HOST, 'localhost')}"
         chosen = {name: self._setting(name) for name in environment.CODEC}
-        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in chosen.items() if value}
+        told = {"THREADLINE_CODEC_ORIGINS": origins} | {
+            name: value for name, value in chosen.items() if value
+        }
         arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
         await self.processes.start(
-            ChildCommand("codec", arguments, self._machine | told, ready=ready_on_event("codec_ready"), within=60)
+            ChildCommand(
+                "codec",
+                arguments,
+                self._machine | told,
+                ready=ready_on_event("codec_ready"),
+                within=60,
+            )
         )
         self._on_progress("Payloads are encrypted; the codec server is up for Temporal's UI")
 
@@ -207,16 +245,22 @@ class Stack:
 
     async def _start_postgres(self) -> None:
         if "DATABASE_URL" not in self._given:
-            databases = await postgres.start(self.processes, self.home.root, self._ports, self._machine)
-            self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
+            databases = await postgres.start(
+                self.processes, self.home.root, self._ports, self._machine
+            )
+            self.settings |= {
+                "DATABASE_URL": databases.owner,
+                "THREADLINE_AGENT_DATABASE_URL": databases.agent,
+            }
             self._on_progress("Postgres is up, with the newest schema")
             if not self.slack_is_real:
                 await load_sample_records(databases.owner, identity.TEAM)
             return
         if "THREADLINE_AGENT_DATABASE_URL" not in self._given:
             raise Permanent(
-                "DATABASE_URL is set and THREADLINE_AGENT_DATABASE_URL is not: give the agent worker a login of its "
-                "own, `threadline_agent`, which `threadline db upgrade` creates; or set neither."
+                "DATABASE_URL is set and THREADLINE_AGENT_DATABASE_URL is not: give the agent "
+                "worker a login of its own, `threadline_agent`, which `threadline db upgrade` "
+                "creates; or set neither."
             )
         await asyncio.to_thread(migrate.upgrade, self._given["DATABASE_URL"])
         self._on_progress("Postgres has the newest schema")
@@ -231,12 +275,18 @@ class Stack:
             self._on_progress(f"The Slack sandbox is up: {self._slack.url}")
 
     async def _start_model(self) -> None:
-        """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
-        scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
+        """Start the sandbox of each model without a key: a real key is never combined with the
+        sandbox's address.
+        """
+        scripted = tuple(name for name in _MODELS if f"{name}_API_KEY" not in self._given)
         if scripted:
             running = ModelSandbox.running(port=self._ports.take(8900), pace=self._options.pace)
             self._model = await self._sandboxes.enter_async_context(running)
-            self.settings |= {name: value for name, value in self._model.settings.items() if name.startswith(scripted)}
+            self.settings |= {
+                name: value
+                for name, value in self._model.settings.items()
+                if name.startswith(scripted)
+            }
             self._on_progress("The model sandbox is up")
 
     async def _start_trackers(self) -> None:
@@ -244,13 +294,24 @@ class Stack:
             return
         running = self._options.trackers.running(self._ports.take(8950))
         self._trackers = await self._sandboxes.enter_async_context(running)
-        self.settings |= {name: value for name, value in self._trackers.settings.items() if name.startswith(wanted)}
-        for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
-            self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
+        self.settings |= {
+            name: value
+            for name, value in self._trackers.settings.items()
+            if name.startswith(wanted)
+        }
+        # with a real Slack, the core worker has the caller's proxies
+        for name in ("NO_PROXY", "no_proxy"):
+            self.settings[name] = ",".join(
+                filter(None, (self.settings.get(name), HOST, "localhost"))
+            )
         self._on_progress("The sandbox of Jira and GitHub is up")
 
     async def _start_product(self, name: str) -> None:
-        allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
+        allowed = {
+            "gateway": environment.GATEWAY,
+            "core": environment.CORE,
+            "agents": environment.AGENTS,
+        }[name]
         arguments = ("gateway", *self._http()) if name == "gateway" else self._worker(name)
         await self.processes.start(
             ChildCommand(
@@ -264,7 +325,9 @@ class Stack:
         self._on_progress(f"The {name if name == 'gateway' else f'{name} worker'} is up")
 
     def _proxies(self, name: str) -> Settings:
-        """For who talks to a real service; what runs on this machine is not looked for behind a proxy."""
+        """Return the caller's proxies for a process that talks to a real service, with this
+        machine excluded.
+        """
         outside = {
             "agents": not self.words_are_scripted,
             "core": self.slack_is_real or _OPENAI_KEY in self._given,
@@ -284,17 +347,37 @@ class Stack:
         if "SLACK_APP_TOKEN" in self.settings:
             return ()
         address = f"{HOST}:{self._ports.take(3000)}"
-        self._on_progress(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
+        self._on_progress(
+            "Without SLACK_APP_TOKEN, Slack's events are expected at "
+            f"http://{address}/slack/events"
+        )
         return ("--http", address)
 
 
+def _check_models(given: Mapping[str, str]) -> None:
+    """Check that a model's address comes with its key; otherwise the stand-in would answer
+    instead. Raises `Permanent`.
+    """
+    for name in _MODELS:
+        if f"{name}_BASE_URL" in given and f"{name}_API_KEY" not in given:
+            raise Permanent(
+                f"{name}_BASE_URL is set and {name}_API_KEY is not: set the key as well (any "
+                f"word where the endpoint wants none), or unset {name}_BASE_URL, and the "
+                "stand-in answers."
+            )
+
+
 def _begin_anew(home: StateFolder, given: Mapping[str, str]) -> None:
-    """Remove the data of earlier stacks. Raises `Permanent` where a part of it is a server of the caller's: half of the
-    data would be gone, and the rest would speak of it."""
-    others = [name for name in ("DATABASE_URL", "TEMPORAL_ADDRESS", "SLACK_BOT_TOKEN") if given.get(name)]
+    """Remove the data of earlier stacks. Raises `Permanent` if one of the services is the
+    caller's: half of the data would be gone, and the rest would refer to it.
+    """
+    others = [
+        name for name in ("DATABASE_URL", "TEMPORAL_ADDRESS", "SLACK_BOT_TOKEN") if given.get(name)
+    ]
     if others:
         raise Permanent(
-            f"--fresh removes what this folder holds, and {', '.join(others)} names a service outside of it: unset it, "
-            "or leave --fresh out and set THREADLINE_HOME to a new folder."
+            f"--fresh removes what this folder holds, and {', '.join(others)} names a service "
+            "outside of it: unset it, or leave --fresh out and set THREADLINE_HOME to a new "
+            "folder."
         )
     home.clear()

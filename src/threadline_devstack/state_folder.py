@@ -1,4 +1,4 @@
-"""The devstack's folder: one stack at a time lives in it, and says in a file how to reach it."""
+"""The devstack's folder: one stack at a time uses it, and publishes in a file how to reach it."""
 
 import contextlib
 import fcntl
@@ -13,16 +13,17 @@ from typing import IO
 from threadline.errors import Permanent
 
 LOCK_TIMEOUT = 1.0
-"""Seconds for which a stack that starts tries again to get the lock: a command that looks for a running stack (see
-`read_settings`) has it for a moment."""
+"""Seconds for which a starting stack tries to get the lock: a command that looks for a running
+stack (see `read_settings`) holds it for a moment.
+"""
 LOCK_RETRY_DELAY = 0.02
 
 _DATA = ("slack.db*", "postgres", "temporal", "workspaces", "sample-shop.git", "logs")
-"""Names of what a stack keeps between its runs."""
+"""Names of the data that a stack keeps between its runs."""
 
 
 class StateFolder:
-    """`root` is THREADLINE_HOME."""
+    """A stack's folder. `root` is THREADLINE_HOME."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -37,21 +38,23 @@ class StateFolder:
         """Keep every other stack out for as long as the block runs.
 
         Raises:
-            Permanent: another stack is in here, or the folder cannot be made.
+            Permanent: another stack uses the folder, or it cannot be created.
         """
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
             lock = self._lock.open("a+")
         except OSError as exc:
-            raise Permanent(f"{self.root} cannot be used: {exc}. Set THREADLINE_HOME to another folder.") from exc
+            raise Permanent(
+                f"{self.root} cannot be used: {exc}. Set THREADLINE_HOME to another folder."
+            ) from exc
         with lock:
             try:
                 _lock_alone(lock)
             except BlockingIOError:
                 holder = self._lock.read_text().strip() or "unknown"
                 raise Permanent(
-                    f"Threadline already runs in {self.root} (process {holder}): use that one, stop it with Ctrl-C "
-                    "there, or set THREADLINE_HOME to another folder."
+                    f"Threadline already runs in {self.root} (process {holder}): use that one, "
+                    "stop it with Ctrl-C there, or set THREADLINE_HOME to another folder."
                 ) from None
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -62,7 +65,9 @@ class StateFolder:
                 self._running.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove what earlier stacks have left, and nothing else that may be in the folder. Only under the lock."""
+        """Remove the data of earlier stacks, and no other files in the folder. Requires the
+        lock.
+        """
         for name in _DATA:
             for path in self.root.glob(name):
                 if path.is_dir() and not path.is_symlink():
@@ -72,13 +77,17 @@ class StateFolder:
         self.logs.mkdir(parents=True, exist_ok=True)
 
     def write_settings(self, environment: Mapping[str, str]) -> None:
-        """Write down how other commands reach the stack that runs here; with passwords, so only its owner reads it."""
+        """Write the settings by which other commands reach this stack; readable only by the owner,
+        since they contain passwords.
+        """
         self._running.unlink(missing_ok=True)
-        with os.fdopen(os.open(self._running, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with os.fdopen(
+            os.open(self._running, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
+        ) as file:
             json.dump(dict(environment), file)
 
     def read_settings(self) -> dict[str, str]:
-        """What `write_settings` wrote, as long as that stack runs; else nothing."""
+        """Return the settings from `write_settings` while that stack runs; else none."""
         try:
             with self._lock.open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -91,7 +100,9 @@ class StateFolder:
 
 
 def _lock_alone(lock: IO[str]) -> None:
-    """Take the exclusive lock. Raises `BlockingIOError` when it is still taken after `LOCK_TIMEOUT`."""
+    """Take the exclusive lock. Raises `BlockingIOError` if it is still taken after
+    `LOCK_TIMEOUT`.
+    """
     deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:

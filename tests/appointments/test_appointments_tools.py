@@ -1,4 +1,6 @@
-"""Appointment tools in a thread: local times, free times, and refusals that name what is possible."""
+"""Appointment tools in a thread: local times, free times, and refusals that name the
+alternatives.
+"""
 
 from datetime import UTC, datetime, time
 from typing import Any
@@ -20,7 +22,9 @@ MONDAY = "2026-03-02"
 async def resources(database: Database) -> None:
     async with database.begin() as tx:
         store = AppointmentStore(tx)
-        await store.save_resource("T1", Resource("Meeting room", "Europe/Berlin", time(9), time(17)))
+        await store.save_resource(
+            "T1", Resource("Meeting room", "Europe/Berlin", time(9), time(17))
+        )
         await store.save_resource("T1", Resource("Doctor", "America/New_York", time(8), time(12)))
         await store.save_resource("T2", Resource("Meeting room", "Asia/Tokyo", time(9), time(17)))
 
@@ -31,7 +35,12 @@ def desk(database: Database) -> ToolScene:
 
 
 async def book(desk: ToolScene, starts_at: str = f"{MONDAY}T10:00", **more: Any) -> ToolResult:
-    given: dict[str, Any] = {"resource": "Meeting room", "title": "Review", "starts_at": starts_at, "minutes": 60}
+    given: dict[str, Any] = {
+        "resource": "Meeting room",
+        "title": "Review",
+        "starts_at": starts_at,
+        "minutes": 60,
+    }
     return await desk.ask("calendar.book", **given | more)
 
 
@@ -57,8 +66,12 @@ async def test_resources_are_listed_with_their_hours(desk: ToolScene) -> None:
     assert (nothing.structured, bool(nothing.display_text)) == ((), True)
 
 
-@pytest.mark.parametrize("starts_at", [f"{MONDAY}T10:00", f"{MONDAY} 10:00:00", f"{MONDAY}T18:00+09:00"])
-async def test_time_is_local_to_the_place_unless_it_has_an_offset(desk: ToolScene, starts_at: str) -> None:
+@pytest.mark.parametrize(
+    "starts_at", [f"{MONDAY}T10:00", f"{MONDAY} 10:00:00", f"{MONDAY}T18:00+09:00"]
+)
+async def test_time_is_local_to_the_place_unless_it_has_an_offset(
+    desk: ToolScene, starts_at: str
+) -> None:
     result = await book(desk, starts_at, minutes=90, resource="meeting ROOM")
     assert result.data == {
         "appointment_id": "APT-1",
@@ -75,7 +88,9 @@ async def test_time_is_local_to_the_place_unless_it_has_an_offset(desk: ToolScen
     assert [each.kind for each in result.structured] == ["appointments"]
 
 
-@pytest.mark.parametrize(("day", "hour", "offset"), [("2026-07-01", 12, "-04:00"), ("2026-12-01", 13, "-05:00")])
+@pytest.mark.parametrize(
+    ("day", "hour", "offset"), [("2026-07-01", 12, "-04:00"), ("2026-12-01", 13, "-05:00")]
+)
 async def test_local_time_follows_summer_and_winter(
     desk: ToolScene, database: Database, day: str, hour: int, offset: str
 ) -> None:
@@ -88,20 +103,26 @@ async def test_local_time_follows_summer_and_winter(
 
 async def test_time_skipped_by_the_clock_is_refused(desk: ToolScene, database: Database) -> None:
     async with database.begin() as tx:
-        await AppointmentStore(tx).save_resource("T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,)))
+        await AppointmentStore(tx).save_resource(
+            "T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,))
+        )
     result = await book(desk, "2026-03-29T02:30", resource="Gym")
     assert "2026-03-29 02:30 does not exist in Europe/Berlin" in message(result)
 
 
 async def test_free_times_begin_now_and_name_their_zone(desk: ToolScene) -> None:
     desk.clock.now = datetime(2026, 3, 2, 11, 30, tzinfo=UTC)
-    result = await desk.ask("calendar.free", resource="meeting room", minutes=60, days=2, after="2026-03-02T08:00")
+    result = await desk.ask(
+        "calendar.free", resource="meeting room", minutes=60, days=2, after="2026-03-02T08:00"
+    )
     first = [f"2026-03-02 {hour}:00" for hour in (13, 14, 15, 16)]
     assert [each["local"] for each in result.data["slots"]][:5] == [*first, "2026-03-03 09:00"]
     assert {each["time_zone"] for each in result.data["slots"]} == {"Europe/Berlin"}
     assert "2026-03-02 13:00 (Europe/Berlin)" in result.display_text
     assert [each.kind for each in result.structured] == ["slots"]
-    saturday = await desk.done("calendar.free", resource="Meeting room", after="2026-03-07", days=1)
+    saturday = await desk.done(
+        "calendar.free", resource="Meeting room", after="2026-03-07", days=1
+    )
     assert saturday["slots"] == []
 
 
@@ -121,34 +142,47 @@ async def test_times_offered_instead_are_never_past(desk: ToolScene) -> None:
     desk.clock.now = datetime(2026, 3, 3, 8, 30, tzinfo=UTC)
     await book(desk, "2026-03-03T10:00")
     taken = await book(desk, "2026-03-03T10:30")
-    assert [each["local"] for each in taken.data["slots"]] == [f"2026-03-03 {hour}:00" for hour in (11, 12, 13, 14)]
+    assert [each["local"] for each in taken.data["slots"]] == [
+        f"2026-03-03 {hour}:00" for hour in (11, 12, 13, 14)
+    ]
 
 
 async def test_appointment_is_moved_and_cancelled_by_its_id(desk: ToolScene) -> None:
     await book(desk, minutes=30)
-    moved = await desk.done("appointments.move", appointment_id="apt-1", starts_at=f"{MONDAY}T14:00")
+    moved = await desk.done(
+        "appointments.move", appointment_id="apt-1", starts_at=f"{MONDAY}T14:00"
+    )
     assert (moved["local"], moved["ends_at"]) == ("2026-03-02 14:00", "2026-03-02T14:30+01:00")
     await book(desk, user_id="U2")
-    onto = await desk.refused("appointments.move", appointment_id="APT-1", starts_at=f"{MONDAY}T10:15")
+    onto = await desk.refused(
+        "appointments.move", appointment_id="APT-1", starts_at=f"{MONDAY}T10:15"
+    )
     assert "taken at 2026-03-02 10:15" in message(onto)
     assert onto.data["slots"]
     [mine] = await upcoming(desk, attendee_id="U1")
     assert (mine["appointment_id"], mine["local"]) == ("APT-1", "2026-03-02 14:00")
     assert (await desk.done("appointments.cancel", appointment_id="APT-1"))["cancelled"]
     assert await upcoming(desk, attendee_id="U1") == []
-    again = await desk.refused("appointments.move", appointment_id="APT-1", starts_at=f"{MONDAY}T15:00")
+    again = await desk.refused(
+        "appointments.move", appointment_id="APT-1", starts_at=f"{MONDAY}T15:00"
+    )
     assert "was cancelled" in message(again)
 
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
-    ("calendar.book", {"resource": "Meeting room", "title": "Talk", "starts_at": f"{MONDAY}T12:00"}),
+    (
+        "calendar.book",
+        {"resource": "Meeting room", "title": "Talk", "starts_at": f"{MONDAY}T12:00"},
+    ),
     ("appointments.move", {"appointment_id": "APT-1", "starts_at": f"{MONDAY}T12:00"}),
     ("appointments.cancel", {"appointment_id": "APT-1"}),
 ]
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
-async def test_change_is_made_once_or_not_at_all(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
+async def test_change_is_made_once_or_not_at_all(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     await book(desk)
     before = await upcoming(desk)
     desk.ledger.lost = RuntimeError("the worker died")
@@ -164,7 +198,9 @@ async def test_change_is_made_once_or_not_at_all(desk: ToolScene, tool: str, arg
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES[1:])
-async def test_appointment_of_another_team_is_not_found(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
+async def test_appointment_of_another_team_is_not_found(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     await book(desk)
     assert "no appointment APT-1" in message(await desk.refused(tool, team="T2", **arguments))
     assert await upcoming(desk, team="T2") == []
@@ -175,7 +211,9 @@ async def test_appointment_of_another_team_is_not_found(desk: ToolScene, tool: s
 async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: ToolScene) -> None:
     refused = await book(desk, user_id="U1", co_requesters={"U2": "Ben (U2)"})
     assert "U1, Ben (U2)" in message(refused)
-    assert (await book(desk, user_id="U1", co_requesters={"U2": "Ben (U2)"}, attendee_id="U2")).success
+    assert (
+        await book(desk, user_id="U1", co_requesters={"U2": "Ben (U2)"}, attendee_id="U2")
+    ).success
     assert [len(await upcoming(desk, attendee_id=each)) for each in ("U1", "U2")] == [0, 1]
 
 
@@ -209,7 +247,9 @@ async def test_unfitting_argument_is_named_and_nothing_is_booked(
     desk: ToolScene, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
     plain = (
-        {"resource": "Meeting room", "title": "Review", "starts_at": f"{MONDAY}T10:00"} if tool.endswith("book") else {}
+        {"resource": "Meeting room", "title": "Review", "starts_at": f"{MONDAY}T10:00"}
+        if tool.endswith("book")
+        else {}
     )
     assert says in message(await desk.refused(tool, **{**plain, **arguments}))
     assert await upcoming(desk) == await upcoming(desk, resource="Roof") == []

@@ -1,4 +1,6 @@
-"""Whom an appointment is for: a Slack id, and for people outside the workspace only themselves."""
+"""The attendee of an appointment: a Slack id. People outside the workspace book only for
+themselves.
+"""
 
 from datetime import time
 from typing import Any
@@ -16,13 +18,15 @@ from threadline.tools.model import ErrorCode, ToolResult
 TEN = "2026-03-02T10:00"
 GUEST: dict[str, Any] = {"user_id": "UGUEST"}
 TOGETHER: dict[str, Any] = {"user_id": "UGUEST", "co_requesters": {"U2": "Ben (U2)"}}
-"""A guest and a member have written, and one of them is named as the attendee where a tool wants that."""
+"""A guest and a member have written; where a tool needs an attendee, the call names one."""
 
 
 @pytest.fixture
 async def desk(database: Database) -> ToolScene:
     async with database.begin() as tx:
-        await AppointmentStore(tx).save_resource("T1", Resource("Room", "Europe/Berlin", time(9), time(17)))
+        await AppointmentStore(tx).save_resource(
+            "T1", Resource("Room", "Europe/Berlin", time(9), time(17))
+        )
     return ToolScene(database, appointments.TOOLS, guests=("UGUEST",))
 
 
@@ -41,7 +45,9 @@ async def test_attendee_is_kept_as_the_plain_slack_id(desk: ToolScene, written: 
     assert await upcoming(desk, attendee_id=written) == ["APT-1 U2 10:00"]
 
 
-@pytest.mark.parametrize("written", ["Ben", "@Ben", "ben@shop.example", "<@U2> and <@U3>", "<#C1>", "u2", "<@U2"])
+@pytest.mark.parametrize(
+    "written", ["Ben", "@Ben", "ben@shop.example", "<@U2> and <@U3>", "<#C1>", "u2", "<@U2"]
+)
 async def test_attendee_that_is_no_slack_id_is_refused(desk: ToolScene, written: str) -> None:
     for refused in (
         await book(desk, attendee_id=written),
@@ -62,23 +68,36 @@ async def test_guest_sees_only_own_appointments(desk: ToolScene) -> None:
     assert await upcoming(desk, user_id="U2") == ["APT-1 U1 10:00", "APT-2 UGUEST 11:00"]
 
 
-CHANGES: list[tuple[str, dict[str, Any]]] = [("move", {"starts_at": "2026-03-02T15:00"}), ("cancel", {})]
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("move", {"starts_at": "2026-03-02T15:00"}),
+    ("cancel", {}),
+]
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
-async def test_guest_changes_only_own_appointments(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
+async def test_guest_changes_only_own_appointments(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     await book(desk, user_id="U1")
     await book(desk, "2026-03-02T11:00", **GUEST)
-    others = await desk.refused(f"appointments.{tool}", appointment_id="APT-1", **arguments, **GUEST)
-    missing = await desk.refused(f"appointments.{tool}", appointment_id="APT-9", **arguments, **GUEST)
+    others = await desk.refused(
+        f"appointments.{tool}", appointment_id="APT-1", **arguments, **GUEST
+    )
+    missing = await desk.refused(
+        f"appointments.{tool}", appointment_id="APT-9", **arguments, **GUEST
+    )
     assert message_of(others) == message_of(missing).replace("APT-9", "APT-1")
     assert await upcoming(desk) == ["APT-1 U1 10:00", "APT-2 UGUEST 11:00"]
-    assert (await desk.ask(f"appointments.{tool}", appointment_id="APT-2", **arguments, **GUEST)).success
+    assert (
+        await desk.ask(f"appointments.{tool}", appointment_id="APT-2", **arguments, **GUEST)
+    ).success
 
 
 async def test_member_changes_the_appointment_of_another_member(desk: ToolScene) -> None:
     await book(desk, user_id="U1")
-    await desk.done("appointments.move", appointment_id="APT-1", starts_at="2026-03-02T15:00", user_id="U2")
+    await desk.done(
+        "appointments.move", appointment_id="APT-1", starts_at="2026-03-02T15:00", user_id="U2"
+    )
     await desk.done("appointments.cancel", appointment_id="APT-1", user_id="U2")
 
 
@@ -97,5 +116,7 @@ async def test_guest_among_several_askers_reaches_no_appointment(desk: ToolScene
         ("calendar.book", {"starts_at": "2026-03-02T12:00", "attendee_id": "U2"}),
     ]
     for tool, arguments in calls:
-        assert "only what is booked for themselves" in message_of(await desk.refused(tool, **arguments, **TOGETHER))
+        assert "only what is booked for themselves" in message_of(
+            await desk.refused(tool, **arguments, **TOGETHER)
+        )
     assert await upcoming(desk) == ["APT-1 UGUEST 10:00"]

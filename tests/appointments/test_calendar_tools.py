@@ -1,4 +1,6 @@
-"""Calendar tools: a meeting is booked from few words, and its invitation is attached in the thread."""
+"""Calendar tools: a short request books a meeting, and its invitation is attached in the
+thread.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
-from threadline.wiring.workers import find_contact
+from threadline.wiring.conversations import find_contact
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
 from threadline_devstack.slack.model import SandboxFile
 
@@ -41,7 +43,9 @@ class Office:
     async def can_be_booked(self, *names: str) -> None:
         async with self.database.begin() as tx:
             for name in names:
-                await AppointmentStore(tx).save_resource("T1", Resource(name, "Europe/Berlin", time(9), time(17)))
+                await AppointmentStore(tx).save_resource(
+                    "T1", Resource(name, "Europe/Berlin", time(9), time(17))
+                )
 
     async def ask(self, tool: str, **given: Any) -> ToolResult:
         return await self.desk.ask(tool, **{"channel": GENERAL, "thread_ts": self.root, **given})
@@ -80,7 +84,10 @@ async def test_meeting_with_the_only_resource_is_booked_and_invites(office: Offi
     made = event(file)
     assert made["DTSTART"].dt == datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert made["DTEND"].dt == datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
-    assert (made["ATTENDEE"], made["ORGANIZER"]) == ("mailto:ana@acme.example", "mailto:sales@acme.example")
+    assert (made["ATTENDEE"], made["ORGANIZER"]) == (
+        "mailto:ana@acme.example",
+        "mailto:sales@acme.example",
+    )
     assert made["ATTENDEE"].params["CN"] == "Ana Silva"
 
 
@@ -97,10 +104,16 @@ async def test_move_and_cancel_update_the_same_event(office: Office) -> None:
     assert gone["STATUS"] == "CANCELLED"
 
 
-async def test_retried_call_books_and_invites_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retried_call_books_and_invites_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await office.can_be_booked("Sales call")
-    with monkeypatch.context() as broken:  # the booking is on record, and that its invitation was sent is not
-        broken.setattr(office.desk.ledger, "complete", AsyncMock(side_effect=RuntimeError("the worker died")))
+    with (
+        monkeypatch.context() as broken
+    ):  # the ledger has the booking, but not that its invitation was sent
+        broken.setattr(
+            office.desk.ledger, "complete", AsyncMock(side_effect=RuntimeError("the worker died"))
+        )
         with pytest.raises(RuntimeError):
             await office.ask("calendar.book", call_id="once", starts_at=TEN)
     assert len(office.files()) == 1
@@ -113,7 +126,9 @@ async def test_retried_call_books_and_invites_once(office: Office, monkeypatch: 
     assert len((await office.desk.done("appointments.listUpcoming"))["appointments"]) == 1
 
 
-async def test_failed_invitation_is_told_to_the_model_and_the_booking_stands(office: Office) -> None:
+async def test_model_reads_of_a_failed_invitation_and_the_booking_remains(
+    office: Office,
+) -> None:
     await office.can_be_booked("Sales call")
     office.slack.faults.fail_before("files.getUploadURLExternal")
     booked = await office.ask("calendar.book", starts_at=TEN)
@@ -126,7 +141,9 @@ async def test_failed_invitation_is_told_to_the_model_and_the_booking_stands(off
     "asking",
     [{"user_id": "UGUEST"}, {"user_id": "U2", "co_requesters": {"UGUEST": "Gus (UGUEST)"}}],
 )
-async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office, asking: dict[str, Any]) -> None:
+async def test_guest_is_not_shown_the_attendee_of_another_meeting(
+    office: Office, asking: dict[str, Any]
+) -> None:
     await office.can_be_booked("Sales call")
     await office.ask("calendar.book", starts_at=TEN, attendee_id="U1")
     files = len(office.files())
@@ -138,16 +155,23 @@ async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office
         assert not (await office.ask(tool, **given, **asking)).success
     assert len(office.files()) == files
     # A member may invite others, and a guest themselves.
-    await office.ask("appointments.move", appointment_id="APT-1", starts_at="2026-03-02T12:00", user_id="U2")
+    await office.ask(
+        "appointments.move", appointment_id="APT-1", starts_at="2026-03-02T12:00", user_id="U2"
+    )
     assert event(office.files()[-1])["ATTENDEE"] == "mailto:ana@acme.example"
     await office.ask("calendar.book", starts_at="2026-03-02T16:00", user_id="UGUEST")
     assert event(office.files()[-1])["ATTENDEE"] == "mailto:gus@acme.example"
 
 
-async def test_attendee_whom_slack_does_not_show_is_named_from_the_customer_record(office: Office) -> None:
+async def test_attendee_whom_slack_does_not_show_is_named_from_the_customer_record(
+    office: Office,
+) -> None:
     await office.can_be_booked("Sales call")
     async with office.database.begin() as tx:
-        query = "INSERT INTO crm_leads (team, user_id, email, name, created_at) VALUES ('T1', 'U7', :at, 'Eva', now())"
+        query = (
+            "INSERT INTO crm_leads (team, user_id, email, name, created_at) VALUES ('T1', 'U7', "
+            ":at, 'Eva', now())"
+        )
         await tx.execute(text(query), {"at": "eva@shop.example"})
     await office.ask("calendar.book", starts_at=TEN, attendee_id="U7")
     made = event(office.files()[-1])
@@ -162,10 +186,12 @@ async def test_unknown_attendee_gets_a_file_without_an_invitation(office: Office
     assert Calendar.from_ical(file.content)["METHOD"] == "PUBLISH"
 
 
-async def test_askers_own_resource_is_used_and_otherwise_a_name_is_asked_for(office: Office) -> None:
+async def test_askers_own_resource_is_used_and_without_one_a_name_is_required(
+    office: Office,
+) -> None:
     nothing = await office.ask("calendar.book", starts_at=TEN)
     assert nothing.error
-    assert "Nothing is set up" in nothing.error.message
+    assert "Nothing can be booked yet" in nothing.error.message
     await office.can_be_booked("Demo room", "Ben Okoro")
     calls: dict[str, dict[str, Any]] = {"calendar.book": {"starts_at": TEN}, "calendar.free": {}}
     for tool, given in calls.items():
@@ -179,7 +205,7 @@ async def test_askers_own_resource_is_used_and_otherwise_a_name_is_asked_for(off
     assert named.data["resource"] == "Demo room"
 
 
-async def test_taken_time_names_free_ones_and_invites_nobody(office: Office) -> None:
+async def test_refused_time_names_free_ones_and_sends_no_invitation(office: Office) -> None:
     await office.can_be_booked("Sales call")
     await office.ask("calendar.book", starts_at=TEN)
     taken = await office.ask("calendar.book", starts_at=TEN, user_id="U2")
@@ -190,6 +216,8 @@ async def test_taken_time_names_free_ones_and_invites_nobody(office: Office) -> 
 
 async def test_meeting_is_booked_without_a_sender_of_invitations(database: Database) -> None:
     async with database.begin() as tx:
-        await AppointmentStore(tx).save_resource("T1", Resource("Sales call", "Europe/Berlin", time(9), time(17)))
+        await AppointmentStore(tx).save_resource(
+            "T1", Resource("Sales call", "Europe/Berlin", time(9), time(17))
+        )
     booked = await ToolScene(database, appointments.TOOLS).ask("calendar.book", starts_at=TEN)
     assert (booked.success, booked.notes) == (True, ())

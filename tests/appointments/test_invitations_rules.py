@@ -1,4 +1,4 @@
-"""Invitations as a calendar reads them back."""
+"""Invitations, parsed as a calendar client parses them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,12 +21,19 @@ BOTH: dict[str, Any] = {
 
 
 def invitation(
-    starts_at: datetime, zone: str = "Europe/Berlin", title: str = "Review", minutes: int = 60, **more: Any
+    starts_at: datetime,
+    zone: str = "Europe/Berlin",
+    title: str = "Review",
+    minutes: int = 60,
+    **more: Any,
 ) -> Invitation:
-    revision, cancelled = more.pop("revision", 0), more.pop("cancelled", False)
+    revision = more.pop("revision", 0)
+    cancelled = more.pop("cancelled", False)
     local = starts_at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M")
     ends_at = starts_at + timedelta(minutes=minutes)
-    made = Appointment("APT-7", "Ana; Room, 1", starts_at, ends_at, local, title, "U1", cancelled, revision)
+    made = Appointment(
+        "APT-7", "Ana; Room, 1", starts_at, ends_at, local, title, "U1", cancelled, revision
+    )
     return Invitation("T1", made, **more)
 
 
@@ -38,7 +45,9 @@ def read(file: bytes) -> tuple[Any, Any]:
 
 
 @given(
-    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]),
+    st.sampled_from(
+        ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
+    ),
     st.integers(0, 2 * 365 * 24 * 60).map(lambda minutes: NOW + timedelta(minutes=minutes)),
     st.integers(1, 24 * 60),
 )
@@ -47,18 +56,29 @@ def read(file: bytes) -> tuple[Any, Any]:
 def test_time_is_written_in_utc(zone: str, at: datetime, minutes: int) -> None:
     file = render_invitation(invitation(at, zone, minutes=minutes, **BOTH), NOW)
     calendar, event = read(file)
-    assert [event[name].dt for name in ("DTSTART", "DTEND")] == [at, at + timedelta(minutes=minutes)]
+    assert [event[name].dt for name in ("DTSTART", "DTEND")] == [
+        at,
+        at + timedelta(minutes=minutes),
+    ]
     assert f"DTSTART:{at:%Y%m%dT%H%M%S}Z".encode() in file
     assert not calendar.walk("VTIMEZONE")
     assert b"TZID" not in file
 
 
 def test_invitation_has_organizer_attendee_and_place() -> None:
-    calendar, event = read(render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **BOTH), NOW))
+    calendar, event = read(
+        render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **BOTH), NOW)
+    )
     assert (calendar["METHOD"], event["STATUS"], event["SEQUENCE"]) == ("REQUEST", "CONFIRMED", 0)
     assert event["UID"] == "APT-7.T1@threadline"
-    assert (event["ORGANIZER"], event["ORGANIZER"].params["CN"]) == ("mailto:sales@acme.example", "Acme Sales")
-    assert (event["ATTENDEE"], event["ATTENDEE"].params["CN"]) == ("mailto:ana@shop.example", "Ana X Silva")
+    assert (event["ORGANIZER"], event["ORGANIZER"].params["CN"]) == (
+        "mailto:sales@acme.example",
+        "Acme Sales",
+    )
+    assert (event["ATTENDEE"], event["ATTENDEE"].params["CN"]) == (
+        "mailto:ana@shop.example",
+        "Ana X Silva",
+    )
     assert event["ATTENDEE"].params["RSVP"] == "TRUE"
     assert (event["LOCATION"], event["DTSTAMP"].dt) == ("Ana; Room, 1", NOW)
 
@@ -77,15 +97,21 @@ def test_change_and_cancellation_are_of_the_same_event() -> None:
 @pytest.mark.parametrize("missing", ["organizer", "attendee"])
 def test_invitation_without_both_sides_is_published(missing: str) -> None:
     given = BOTH | {missing: ""}
-    calendar, event = read(render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **given), NOW))
+    calendar, event = read(
+        render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **given), NOW)
+    )
     assert calendar["METHOD"] == "PUBLISH"
     assert missing.upper() not in event
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
 def test_title_adds_no_line_to_the_file(title: str) -> None:
-    file = render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title=title, **BOTH), NOW)
-    plain = render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title="x", **BOTH), NOW)
+    file = render_invitation(
+        invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title=title, **BOTH), NOW
+    )
+    plain = render_invitation(
+        invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title="x", **BOTH), NOW
+    )
 
     def names(ics: bytes) -> list[bytes]:
         return [line.split(b":")[0] for line in ics.replace(b"\r\n ", b"").split(b"\r\n")]

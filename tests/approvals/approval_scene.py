@@ -1,4 +1,6 @@
-"""Proposals on Postgres, Slack's wire and the policies around tools; `ApprovalScene` plays the turns."""
+"""Proposals on Postgres, Slack's wire and the policies around tools; `ApprovalScene` plays the
+turns.
+"""
 
 import json
 import re
@@ -43,13 +45,16 @@ from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["make_talk"]
 
-ASKER, APPROVER, OTHER, GUEST = REPORTER, DEVELOPER, BYSTANDER, "U0GUEST"
+ASKER = REPORTER
+APPROVER = DEVELOPER
+OTHER = BYSTANDER
+GUEST = "U0GUEST"
 LOADED = ProtocolState(scope="rfp_abc", loaded=("rfp_abc",), did_load=True)
 
 
 @dataclass
 class Works:
-    """What the tools below did; `hooks` run before each, once."""
+    """Records the tools' effects. Each of `hooks` runs once, before the next effect."""
 
     done: list[str] = field(default_factory=list)
     hooks: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
@@ -73,7 +78,9 @@ async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -
         raise Permanent("There is no such project.")
     await context.services[Works].does(f"ticket {title} for {context.user_id}")
     ticket = {"key": "T-1"}
-    return ToolResult(data=ticket, display_text="T-1 is open.", structured=(RecordGroup("tickets", (ticket,)),))
+    return ToolResult(
+        data=ticket, display_text="T-1 is open.", structured=(RecordGroup("tickets", (ticket,)),)
+    )
 
 
 @tool(
@@ -90,7 +97,7 @@ async def patch(context: ToolContext, *, rfp_id: str, patch: str) -> ToolResult:
 
 
 async def _not_there(context: ToolContext, given: Any) -> None:
-    """What failed was certainly not done."""
+    """Report no earlier effect: a call that failed changed nothing."""
 
 
 @tool(
@@ -135,7 +142,9 @@ REGISTRY = ToolRegistry([open_ticket, patch, journal, set_rate, rfps, speak, pro
 
 
 _OUTCOME = re.compile(r"ACT-\d+ was ")
-"""How a post begins that tells what came of an action; it may be there before the turn's answer."""
+"""The beginning of a post that reports the outcome of an action. Such a post may precede the
+turn's answer.
+"""
 
 
 async def _find_user(user_id: str) -> User:
@@ -144,7 +153,9 @@ async def _find_user(user_id: str) -> User:
 
 @dataclass
 class ApprovalScene:
-    """The turns of a thread, each of which proposes one thing. With `workflows`, those that wait are waited for."""
+    """Turns of a thread, each of which proposes one action. With `workflows`, the scene waits for
+    the approvals' workflows.
+    """
 
     talk: ConversationActivityScene
     works: Works
@@ -153,8 +164,10 @@ class ApprovalScene:
     turn: int = 0
 
     async def undecided(self) -> list[str]:
-        """The actions that wait for a decision."""
-        found = await self.talk.rows("SELECT action_id FROM proposed_actions WHERE decision IS NULL ORDER BY id")
+        """The ids of the actions that await a decision."""
+        found = await self.talk.rows(
+            "SELECT action_id FROM proposed_actions WHERE decision IS NULL ORDER BY id"
+        )
         return [each["action_id"] for each in found]
 
     @property
@@ -165,7 +178,11 @@ class ApprovalScene:
     def services(self) -> Services:
         proposals = PostgresProposals(self.settings)
         users = UserDirectory(_find_user)
-        services = with_roles(Services()).with_service(Works, self.works).with_service(UserDirectory, users)
+        services = (
+            with_roles(Services())
+            .with_service(Works, self.works)
+            .with_service(UserDirectory, users)
+        )
         services = services.with_service(Database, self.talk.database)
         return services.with_service(Proposals, proposals)
 
@@ -180,7 +197,7 @@ class ApprovalScene:
     def activities(
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
-        """As a worker has them, with the settings and the time of now."""
+        """The activities as a worker has them, with the given settings and clock."""
         return LiveApprovalActivities(
             self.talk.database,
             self.slack,
@@ -208,9 +225,15 @@ class ApprovalScene:
         call_id: str = "call_1",
         **more: Any,
     ) -> ToolResult:
-        """A turn that asks for one action, `calls` times as after a crash; its message is posted by `say`."""
+        """Run a turn that asks for one action, `calls` times as after a crash; `say` posts its
+        message.
+        """
         self.turn += 1
-        given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
+        given = {
+            "tool": tool,
+            "arguments": arguments or {"title": "new"},
+            "reason": "It has to be.",
+        } | more
         call = ToolCall(call_id, "propose_action", json.dumps(given))
         policy = protocol_policy(state or ProtocolState())
         may = allowed_tools(REGISTRY, self.services, operator=True, read_only=False)
@@ -237,9 +260,11 @@ class ApprovalScene:
         return result
 
     async def say(self, words: str = "I propose this.") -> SandboxMessage:
-        """The turn's one message, as it is posted for any answer."""
+        """Post the turn's one message, as any answer is posted, and return it."""
         await self.talk.said(f"please do {self.turn}")
-        await self.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)
+        await self.talk.settle(
+            ConversationOutcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn
+        )
         await self.talk.post(self.turn)
         return [each for each in self.talk.posted() if not _OUTCOME.match(each.text)][-1]
 
@@ -248,11 +273,15 @@ class ApprovalScene:
             return await ApprovalStore(tx).get(TEAM, action_id)
 
     def thread(self) -> list[str]:
-        """What the bot has said in the thread, in order."""
+        """The bot's messages in the thread, in order."""
         return [each.text for each in self.talk.posted()]
 
     def whispers(self, user: str) -> list[str]:
-        return [each["text"] for each in self.talk.slack.workspace.ephemerals if each["ephemeral_to"] == user]
+        return [
+            each["text"]
+            for each in self.talk.slack.workspace.ephemerals
+            if each["ephemeral_to"] == user
+        ]
 
 
 MakeDesk = Callable[..., ApprovalScene]
@@ -261,7 +290,9 @@ MakeDesk = Callable[..., ApprovalScene]
 @pytest.fixture
 def make_desk(make_talk: Make) -> MakeDesk:
     def make(
-        to: WorkflowClient | None = None, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
+        to: WorkflowClient | None = None,
+        approvers: Sequence[str] = (ASKER, APPROVER),
+        expiry: float = 3600.0,
     ) -> ApprovalScene:
         return ApprovalScene(make_talk(), Works(), to, ApprovalRules(tuple(approvers), expiry))
 

@@ -1,4 +1,6 @@
-"""The activities of an approval on Postgres and Slack's wire: what a click decides, shows and executes."""
+"""The activities of an approval on Postgres and Slack's wire: the decisions, posts and executions
+that follow a click.
+"""
 
 import itertools
 import json
@@ -7,8 +9,23 @@ from functools import partial
 
 import pytest
 
-from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
-from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalState, DecideAction, ExpireAction
+from tests.approvals.approval_scene import (
+    APPROVER,
+    ASKER,
+    LOADED,
+    OTHER,
+    ApprovalScene,
+    desk,
+    make_desk,
+    make_talk,
+)
+from threadline.approvals.contract import (
+    EXECUTE,
+    ApprovalRef,
+    ApprovalState,
+    DecideAction,
+    ExpireAction,
+)
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalStage, button_value
 from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
@@ -38,7 +55,8 @@ async def click(
 ) -> ApprovalState:
     action = await desk.action()
     thread = desk.talk.thread
-    button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
+    button = APPROVE if approve else REJECT
+    value = button_value("ACT-1", action.action_hash)
     pressed = ButtonPress(by, button, value, key, at, thread.channel, thread.ts)
     request = DecideAction(REF, pressed)
     return await desk.talk.run(desk.activities(settings).decide_action, request)
@@ -53,7 +71,7 @@ async def execute_action(desk: ApprovalScene, attempt: int = 1) -> None:
 
 
 async def outcome(desk: ApprovalScene) -> str:
-    """What is posted of it."""
+    """Post the outcome of the action, and return the post."""
     await desk.talk.run(desk.activities().post_outcome, REF)
     return desk.thread()[-1]
 
@@ -72,10 +90,10 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene)
     assert len(desk.thread()) == 1
 
 
-async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene) -> None:
+async def test_click_after_the_decision_gets_the_decider(desk: ApprovalScene) -> None:
     await desk.propose()
     assert (await click(desk, APPROVER)).reply == ""
-    assert (await click(desk, APPROVER)).reply == "", "the same click once more"
+    assert (await click(desk, APPROVER)).reply == "", "the same click again"
     late = await click(desk, ASKER, approve=False, key="k2")
     assert late.stage is ApprovalStage.APPROVED
     assert f"by <@{APPROVER}>" in late.reply
@@ -83,45 +101,55 @@ async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene)
     assert "was already decided" in (await click(desk, APPROVER, key="k3")).reply
 
 
-async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene) -> None:
+async def test_refused_click_gets_a_reason_and_decides_nothing(desk: ApprovalScene) -> None:
     await desk.propose()
     stranger = await click(desk, OTHER)
     former = await click(desk, APPROVER, settings=ApprovalRules((ASKER,)))
     assert {stranger.stage, former.stage} == {ApprovalStage.OPEN}
     assert "not among those who may decide ACT-1" in stranger.reply
-    assert "no approver any more" in former.reply
+    assert "no longer an approver" in former.reply
     assert (await desk.action()).decision is None
 
 
 @pytest.mark.parametrize(
     ("button", "made_for", "of_it"),
-    [("handover_close", "ACT-1", True), (REJECT, "ACT-2", True), (APPROVE, "ACT-1", False), (REJECT, "ACT-1", False)],
+    [
+        ("handover_close", "ACT-1", True),
+        (REJECT, "ACT-2", True),
+        (APPROVE, "ACT-1", False),
+        (REJECT, "ACT-1", False),
+    ],
 )
 async def test_button_that_is_not_for_this_action_decides_nothing(
     desk: ApprovalScene, button: str, made_for: str, of_it: bool
 ) -> None:
-    """`of_it`: whether the button has the hash of what is proposed."""
+    """`of_it`: whether the button carries the hash of the proposed action."""
     await desk.propose()
     value = button_value(made_for, (await desk.action()).action_hash if of_it else "0" * 64)
     pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, GENERAL, desk.talk.thread.ts)
     reply = await desk.talk.run(desk.activities().decide_action, DecideAction(REF, pressed))
     assert (reply.stage, (await desk.action()).decision) == (ApprovalStage.OPEN, None)
-    assert "not for what ACT-1 proposes" in reply.reply
+    assert "does not belong to ACT-1" in reply.reply
 
 
 @pytest.mark.parametrize(
-    ("pressed", "stage"), [(-1.0, ApprovalStage.APPROVED), (0.0, ApprovalStage.EXPIRED), (1.0, ApprovalStage.EXPIRED)]
+    ("pressed", "stage"),
+    [(-1.0, ApprovalStage.APPROVED), (0.0, ApprovalStage.EXPIRED), (1.0, ApprovalStage.EXPIRED)],
 )
 async def test_click_in_time_counts_when_it_is_handled_late(
     desk: ApprovalScene, pressed: float, stage: ApprovalStage
 ) -> None:
-    """`pressed`: seconds from the expiry on; the click is looked at an hour later."""
+    """`pressed`: seconds after the expiry (negative: before); the click is handled an hour
+    later.
+    """
     await desk.propose()
     action = await desk.action()
     expires = action.expires_at.timestamp()
     live = desk.activities(clock=lambda: expires + 3600)
     value = button_value("ACT-1", action.action_hash)
-    button = ButtonPress(APPROVER, APPROVE, value, "k", expires + pressed, GENERAL, desk.talk.thread.ts)
+    button = ButtonPress(
+        APPROVER, APPROVE, value, "k", expires + pressed, GENERAL, desk.talk.thread.ts
+    )
     answer = await desk.talk.run(live.decide_action, DecideAction(REF, button))
     assert answer.stage is stage
     assert ("Expired" in answer.reply) == (stage is ApprovalStage.EXPIRED)
@@ -132,18 +160,22 @@ async def test_click_from_the_future_counts_as_now(desk: ApprovalScene) -> None:
     assert (await click(desk, APPROVER, at=time.time() + 1e6)).stage is ApprovalStage.APPROVED
 
 
-async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
+async def test_click_on_a_missing_action_gets_a_reply(desk: ApprovalScene) -> None:
     await desk.propose()
     value = button_value("ACT-99", "0" * 64)
     pressed = ButtonPress(APPROVER, APPROVE, value, "k", 0.0, GENERAL, desk.talk.thread.ts)
     live = desk.activities()
-    unknown = await desk.talk.run(live.decide_action, DecideAction(ApprovalRef(TEAM, "ACT-99"), pressed))
+    unknown = await desk.talk.run(
+        live.decide_action, DecideAction(ApprovalRef(TEAM, "ACT-99"), pressed)
+    )
     assert (unknown.stage, "no longer on record" in unknown.reply) == (ApprovalStage.UNKNOWN, True)
     for ref in (ApprovalRef(TEAM, "ACT-99"), ApprovalRef("T0OTHER", "ACT-1")):
         assert (await desk.talk.run(live.load_approval, ref)).stage is ApprovalStage.UNKNOWN
 
 
-async def test_co_requester_of_a_high_risk_is_told_why_they_cannot_decide(desk: ApprovalScene) -> None:
+async def test_co_requester_of_a_high_risk_gets_a_reason_and_cannot_decide(
+    desk: ApprovalScene,
+) -> None:
     await desk.propose(
         "opportunity_patch",
         {"rfp_id": "rfp_abc", "patch": json.dumps({"status": "won"})},
@@ -151,11 +183,11 @@ async def test_co_requester_of_a_high_risk_is_told_why_they_cannot_decide(desk: 
         by=OTHER,
         others=(ASKER,),
     )
-    assert "somebody other than who asked has to decide it" in (await click(desk, ASKER)).reply
+    assert "somebody other than the requester has to decide it" in (await click(desk, ASKER)).reply
 
 
 async def test_each_card_of_a_message_shows_its_own_decision(desk: ApprovalScene) -> None:
-    """One turn proposes two actions, and both cards stand in its one message."""
+    """One turn proposes two actions, and its one message holds both cards."""
     await desk.propose()
     desk.turn -= 1
     await desk.propose(arguments={"title": "another"}, call_id="call_2")
@@ -174,17 +206,20 @@ async def test_each_card_of_a_message_shows_its_own_decision(desk: ApprovalScene
     assert "*Rejected*" in str(shown.blocks)
 
 
-async def test_action_approved_long_ago_is_not_executed_by_a_late_press(desk: ApprovalScene) -> None:
-    """Its record of the call may be gone by then, so that it would be made twice."""
+async def test_action_approved_long_ago_is_not_executed_by_a_late_press(
+    desk: ApprovalScene,
+) -> None:
+    """The ledger may have dropped the call by then, so that the action would run twice."""
     await desk.propose()
     await click(desk, APPROVER)
-    soon, late = time.time() + OUTCOME_DUE.total_seconds() - 60, time.time() + OUTCOME_DUE.total_seconds() + 60
+    soon = time.time() + OUTCOME_DUE.total_seconds() - 60
+    late = time.time() + OUTCOME_DUE.total_seconds() + 60
     for now, finished in ((soon, False), (late, True)):
         state = await desk.talk.run(desk.activities(clock=partial(float, now)).load_approval, REF)
         assert (state.stage, state.finished) == (ApprovalStage.APPROVED, finished)
 
 
-async def test_approved_call_runs_for_everybody_who_asked(desk: ApprovalScene) -> None:
+async def test_approved_call_runs_for_all_requesters(desk: ApprovalScene) -> None:
     await desk.propose("rates_set", {"rate": 900}, others=(OTHER,))
     await click(desk, APPROVER)
     await execute_action(desk)
@@ -198,7 +233,9 @@ async def test_decision_waits_for_a_message_not_yet_in_slack(desk: ApprovalScene
         await show(desk)
     await desk.talk.said("please do it")
     desk.talk.slack.faults.refuse("chat.postMessage", "is_archived")
-    await desk.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "I propose this.", model_calls=1), desk.turn)
+    await desk.talk.settle(
+        ConversationOutcome(OutcomeKind.ANSWERED, "I propose this.", model_calls=1), desk.turn
+    )
     with pytest.raises(Transient, match="message"):
         await show(desk)
     await desk.talk.post(desk.turn)
@@ -218,7 +255,11 @@ async def test_decision_about_a_deleted_message_is_not_shown(desk: ApprovalScene
 async def test_decision_is_shown_in_the_part_with_the_buttons(desk: ApprovalScene) -> None:
     await desk.propose()
     await desk.say("\n\n".join(["many words " * 60] * 30))
-    holding = [each for each in desk.talk.posted() if any(block["type"] == "actions" for block in each.blocks)]
+    holding = [
+        each
+        for each in desk.talk.posted()
+        if any(block["type"] == "actions" for block in each.blocks)
+    ]
     assert len(holding) == 1
     await click(desk, APPROVER)
     await show(desk)
@@ -237,14 +278,18 @@ async def test_approved_action_is_executed_and_reported_once(desk: ApprovalScene
     assert (await desk.talk.run(desk.activities().load_approval, REF)).finished
 
 
-async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(desk: ApprovalScene) -> None:
+async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(
+    desk: ApprovalScene,
+) -> None:
     await desk.propose()
     await desk.say()
     await click(desk, APPROVER)
     scope = f"{TEAM}:thread:{desk.talk.thread.key}"
     async with desk.talk.database.begin() as tx:
         changes = itertools.count()
-        while await RateLimits(tx).allows_change(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
+        while await RateLimits(tx).allows_change(
+            scope, f"change {next(changes)}", time.time(), MUTATION_RATE
+        ):
             pass
     with pytest.raises(Transient, match="too often") as busy:
         await execute_action(desk)
@@ -257,7 +302,7 @@ async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(
     assert len(desk.works.done) == 1
 
 
-async def test_action_that_nobody_approved_is_not_executed(desk: ApprovalScene) -> None:
+async def test_unapproved_action_is_not_executed(desk: ApprovalScene) -> None:
     await desk.propose()
     with pytest.raises(Permanent):
         await execute_action(desk)
@@ -267,14 +312,16 @@ async def test_action_that_nobody_approved_is_not_executed(desk: ApprovalScene) 
     assert desk.works.done == []
 
 
-async def test_action_that_fails_says_why(desk: ApprovalScene) -> None:
+async def test_outcome_of_a_failed_action_gives_the_reason(desk: ApprovalScene) -> None:
     await desk.propose(arguments={"title": "impossible"})
     await click(desk, APPROVER)
     await execute_action(desk)
     assert "could not be carried out: There is no such project." in await outcome(desk)
 
 
-async def test_action_that_was_never_begun_was_not_done(desk: ApprovalScene) -> None:
+async def test_outcome_of_an_action_that_never_began_reports_no_effect(
+    desk: ApprovalScene,
+) -> None:
     await desk.propose()
     await click(desk, APPROVER)
     assert "Nothing was done" in await outcome(desk)
@@ -283,7 +330,7 @@ async def test_action_that_was_never_begun_was_not_done(desk: ApprovalScene) -> 
 async def test_execution_waits_for_a_database_that_is_away(
     desk: ApprovalScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long that takes: nobody calls again, as a model would."""
+    """The wait has no limit: no model would retry the call."""
     await desk.propose()
     await click(desk, APPROVER)
 
@@ -301,7 +348,9 @@ async def test_execution_waits_for_a_database_that_is_away(
 
 
 @pytest.mark.parametrize(("attempt", "again"), [(59, True), (60, False)])
-async def test_service_that_is_away_is_retried_for_an_hour(desk: ApprovalScene, attempt: int, again: bool) -> None:
+async def test_service_that_is_away_is_retried_for_an_hour(
+    desk: ApprovalScene, attempt: int, again: bool
+) -> None:
     async def away() -> None:
         raise Transient("The journal is away.")
 
@@ -321,8 +370,12 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
     await desk.propose()
     expires = (await desk.action()).expires_at.timestamp()
     live = desk.activities()
-    assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires - 1))).stage is ApprovalStage.OPEN
-    assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires))).stage is ApprovalStage.EXPIRED
+    assert (
+        await desk.talk.run(live.expire_action, ExpireAction(REF, expires - 1))
+    ).stage is ApprovalStage.OPEN
+    assert (
+        await desk.talk.run(live.expire_action, ExpireAction(REF, expires))
+    ).stage is ApprovalStage.EXPIRED
 
 
 async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalScene) -> None:
@@ -339,7 +392,8 @@ async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalSc
         await outcome(desk)
     assert desk.works.done == [f'patch {made.rfp_id} {{"status": "won"}} in {thread.key}:1']
     logged = await desk.talk.rows(
-        "SELECT event_type, user_id, correlation_id FROM events WHERE event_type LIKE 'action%' ORDER BY id"
+        "SELECT event_type, user_id, correlation_id FROM events WHERE event_type LIKE "
+        "'action%' ORDER BY id"
     )
     assert [(each["event_type"], each["user_id"]) for each in logged] == [
         ("action_proposed", ASKER),

@@ -1,4 +1,6 @@
-"""Proposed actions: decided once, by somebody who may, for the action that the button was made for."""
+"""Proposed actions: decided once, by an eligible approver, and only for the action of the
+button.
+"""
 
 import asyncio
 import time
@@ -41,21 +43,30 @@ async def propose(
     **more: Any,
 ) -> ProposedAction:
     new = NewAction(more.pop("action", ACTION), risk, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
-    proposed, rules = change(call_id, now=more.pop("now", NOW)), ApprovalRules(approvers, more.pop("expiry", 3600.0))
+    proposed = change(call_id, now=more.pop("now", NOW))
+    rules = ApprovalRules(approvers, more.pop("expiry", 3600.0))
     async with database.begin() as tx:
         return await ApprovalStore(tx).propose(proposed, new, rules)
 
 
-def pressed(action: ProposedAction, user_id: str, *, key: str, approve: bool = True, made_for: str = "") -> ButtonPress:
+def pressed(
+    action: ProposedAction, user_id: str, *, key: str, approve: bool = True, made_for: str = ""
+) -> ButtonPress:
     value = button_value(action.action_id, made_for or action.action_hash)
     return ButtonPress(user_id, APPROVE if approve else REJECT, value, key, 0.0, "C1", "17.1")
 
 
 async def click(
-    database: Database, action: ProposedAction, user_id: str = "U2", *, key: str = "k1", **more: Any
+    database: Database,
+    action: ProposedAction,
+    user_id: str = "U2",
+    *,
+    key: str = "k1",
+    **more: Any,
 ) -> tuple[bool, ProposedAction]:
-    """Whether the press decided, and the action as it is decided."""
-    rules, now = ApprovalRules(more.pop("approvers_now", APPROVERS)), more.pop("now", NOW + 1)
+    """Press a button; return whether the press decided, and the action afterwards."""
+    rules = ApprovalRules(more.pop("approvers_now", APPROVERS))
+    now = more.pop("now", NOW + 1)
     press = pressed(action, user_id, key=key, **more)
     async with database.begin() as tx:
         decided = await ApprovalStore(tx).decide("T1", action.action_id, press, rules, now)
@@ -68,7 +79,8 @@ async def open_actions(database: Database) -> list[str]:
 
 
 async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database) -> None:
-    done, pending = await propose(database), await propose(database, call_id="a2")
+    done = await propose(database)
+    pending = await propose(database, call_id="a2")
     await click(database, done)
     async with database.begin() as tx:
         assert await ApprovalStore(tx).prune(NOW + 1) == 0
@@ -111,7 +123,10 @@ async def test_action_is_proposed_once_per_call(database: Database) -> None:
     assert (action.requested_by, action.correlation_id) == (AUTHOR.user_id, AUTHOR.correlation_id)
     assert (action.approvers, action.rfp_id) == (APPROVERS, "rfp_abc123")
     assert (action.actor, action.co_requesters) == ("Ana", {"U7": "Ben (U7)"})
-    assert action.action == {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "ab"}}
+    assert action.action == {
+        "tool": "opportunity_patch",
+        "arguments": {"status": "won", "nul": "ab"},
+    }
     assert action.action_hash == action_hash(action.action)
     assert (action.created_at.timestamp(), action.expires_at.timestamp()) == (NOW, NOW + 3600)
     async with database.begin() as tx:
@@ -122,7 +137,9 @@ async def test_action_is_proposed_once_per_call(database: Database) -> None:
 
 
 def test_hash_of_an_action_ignores_the_order_of_fields() -> None:
-    assert action_hash({"a": 1, "b": {"c": 2, "d": 3}}) == action_hash({"b": {"d": 3, "c": 2}, "a": 1})
+    assert action_hash({"a": 1, "b": {"c": 2, "d": 3}}) == action_hash(
+        {"b": {"d": 3, "c": 2}, "a": 1}
+    )
     assert action_hash({"a": 1}) != action_hash({"a": "1"})
 
 
@@ -150,7 +167,9 @@ async def test_action_without_an_eligible_approver_is_refused(
         ({"action": ["x"]}, "must be a JSON object"),
     ],
 )
-async def test_impossible_action_is_refused(database: Database, given: dict[str, Any], says: str) -> None:
+async def test_impossible_action_is_refused(
+    database: Database, given: dict[str, Any], says: str
+) -> None:
     with pytest.raises(Permanent, match=says):
         await propose(database, **given)
 
@@ -159,11 +178,17 @@ async def test_click_that_waited_for_another_gets_its_decision(database: Databas
     action = await propose(database)
     async with database.begin() as tx:
         press = pressed(action, "U2", key="k1", approve=False)
-        first = await ApprovalStore(tx).decide("T1", action.action_id, press, ApprovalRules(APPROVERS), NOW + 1)
+        first = await ApprovalStore(tx).decide(
+            "T1", action.action_id, press, ApprovalRules(APPROVERS), NOW + 1
+        )
         second = asyncio.create_task(click(database, action, "U3", key="k2"))
         await until_waited_for(tx)
     assert await second == (False, first)
-    assert (is_decided_by(first, press), first.decision, first.decided_by) == (True, ApprovalStage.REJECTED, "U2")
+    assert (is_decided_by(first, press), first.decision, first.decided_by) == (
+        True,
+        ApprovalStage.REJECTED,
+        "U2",
+    )
 
 
 async def test_click_delivered_again_is_the_same_click(database: Database) -> None:
@@ -171,7 +196,7 @@ async def test_click_delivered_again_is_the_same_click(database: Database) -> No
     is_mine, first = await click(database, action)
     assert (is_mine, first.decision, first.decided_by) == (True, ApprovalStage.APPROVED, "U2")
     assert await click(database, action) == (True, first)
-    assert await click(database, action, now=NOW + 9_999) == (True, first), "also after it would have expired"
+    assert await click(database, action, now=NOW + 9_999) == (True, first), "also after its expiry"
     assert await click(database, action, key="k2", approve=False) == (False, first)
     assert await click(database, action, "U9", key="k1") == (False, first)
 
@@ -180,11 +205,11 @@ async def test_click_delivered_again_is_the_same_click(database: Database) -> No
     ("risk", "user_id", "more", "says"),
     [
         (Risk.MEDIUM, "U9", {}, "not among those who may decide"),
-        (Risk.HIGH, "U1", {}, "somebody other than who asked"),
+        (Risk.HIGH, "U1", {}, "somebody other than the requester"),
         (Risk.HIGH, "U9", {}, "not among those who may decide"),
-        (Risk.MEDIUM, "U2", {"approvers_now": ("U3",)}, "no approver any more"),
+        (Risk.MEDIUM, "U2", {"approvers_now": ("U3",)}, "no longer an approver"),
         (Risk.MEDIUM, "U9", {"approvers_now": ("U9",)}, "not among those who may decide"),
-        (Risk.MEDIUM, "U2", {"made_for": "0" * 64}, "not for what ACT-1 proposes"),
+        (Risk.MEDIUM, "U2", {"made_for": "0" * 64}, "does not belong to ACT-1"),
     ],
 )
 async def test_click_that_may_not_decide_is_refused(
@@ -197,11 +222,14 @@ async def test_click_that_may_not_decide_is_refused(
 
 
 async def test_action_expires_by_a_click_or_by_the_clock(database: Database) -> None:
-    clicked, waited = await propose(database), await propose(database, call_id="a2")
+    clicked = await propose(database)
+    waited = await propose(database, call_id="a2")
     is_mine, late = await click(database, clicked, now=NOW + 3600)
     assert (is_mine, late.decision, late.decided_by) == (False, ApprovalStage.EXPIRED, "")
     async with database.begin() as tx:
-        assert (await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3599)).decision is None
+        assert (
+            await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3599)
+        ).decision is None
         over = await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3600)
         assert (over.decision, over.decision_key) == (ApprovalStage.EXPIRED, "expiry")
         assert await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 9999) == over
@@ -213,7 +241,13 @@ async def test_action_expires_by_a_click_or_by_the_clock(database: Database) -> 
 
 @pytest.mark.parametrize(
     "change_",
-    ["decision = 'rejected'", "decided_by = 'U3'", "action = '{}'", "approvers = '{U9}'", "risk = 'low'"],
+    [
+        "decision = 'rejected'",
+        "decided_by = 'U3'",
+        "action = '{}'",
+        "approvers = '{U9}'",
+        "risk = 'low'",
+    ],
 )
 async def test_decided_action_is_not_rewritten(database: Database, change_: str) -> None:
     action = await propose(database)
@@ -222,7 +256,7 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
 
     async def attempt() -> None:
         async with database.begin() as tx:
-            await tx.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
+            await tx.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - fixed
 
     with pytest.raises(AppendOnly, match="decided once"):
         await attempt()
@@ -230,9 +264,11 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
 
 async def test_queries_use_an_index(database: Database) -> None:
     many = """
-    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, requested_by, approvers,
-                                  correlation_id, operation_key, created_at, expires_at)
-    SELECT 'T1', 'C1', n::text, '', '{}', repeat('0', 64), 'low', 'U1', '{}', 'c', 'k' || n, now(), now() + '1h'
+    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk,
+                                  requested_by, approvers, correlation_id, operation_key,
+                                  created_at, expires_at)
+    SELECT 'T1', 'C1', n::text, '', '{}', repeat('0', 64), 'low', 'U1', '{}', 'c', 'k' || n,
+           now(), now() + '1h'
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as tx:

@@ -12,8 +12,17 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer
 
-from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene, MakeDesk, make_desk, make_talk
+from tests.approvals.approval_scene import (
+    APPROVER,
+    ASKER,
+    OTHER,
+    ApprovalScene,
+    MakeDesk,
+    make_desk,
+    make_talk,
+)
 from tests.gateway.conftest import KnownThreads
+from tests.support.patience import patient
 from tests.support.sweeps import repaired
 from tests.support.temporal import real_time, until, worker
 from threadline.approvals.contract import (
@@ -50,7 +59,9 @@ class ApprovalWorkflows:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
-        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {}, {})
+        threads = LiveThreadActivities(
+            self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {}, {}
+        )
         activities = activities_of(self.desk.activities())
         activities += activities_of(threads)
         return worker(self.environment, [ApprovalWorkflow], activities)
@@ -59,28 +70,31 @@ class ApprovalWorkflows:
         return self.environment.client.get_workflow_handle(approval_workflow_id(TEAM, action_id))
 
     async def sweep(self) -> int:
-        """Sweep all approvals once; returns how many had to be started again."""
-        database, workflows = self.desk.talk.database, WorkflowClient(self.environment.client)
+        """Sweep all approvals once; return the number of workflows that were started again."""
+        database = self.desk.talk.database
+        workflows = WorkflowClient(self.environment.client)
         return await repaired(database, open_approvals(WorkflowSweeps(database, workflows)))
 
     async def proposed(self) -> SandboxMessage:
-        """An action waits; returns the message with its buttons."""
+        """Propose an action; return the message with its buttons."""
         await self.desk.propose()
         return await self.desk.say()
 
     def payload(self, message: SandboxMessage, by: str, button: str = APPROVE) -> dict[str, Any]:
-        """What Slack delivers when somebody presses a button of a message."""
+        """The payload that Slack delivers when a person presses a button of a message."""
         return self.desk.talk.slack._interactions.click(by, GENERAL, message.ts, button)
 
     async def press(self, message: SandboxMessage, by: str, button: str = APPROVE) -> None:
         assert (await self.gateway.handle(self.payload(message, by, button))).signalled
 
     async def ended(self) -> str:
-        """The result of the run, whose history replays."""
-        async with asyncio.timeout(40):
+        """Return the result of the run, after checking that its history replays."""
+        async with asyncio.timeout(patient(40)):
             outcome = str(await self.handle().result())
             again = Replayer(
-                workflows=[ApprovalWorkflow], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+                workflows=[ApprovalWorkflow],
+                data_converter=pydantic_data_converter,
+                workflow_runner=workflow_runner(),
             )
             await again.replay_workflow(await self.handle().fetch_history())
             return outcome
@@ -95,7 +109,7 @@ class ApprovalWorkflows:
         return self.desk.talk.slack.workspace.message(GENERAL, message.ts).text
 
     async def said(self, who: str, words: str, times: int = 1) -> None:
-        """`who` alone is told so."""
+        """Wait until the text was shown to `who` alone."""
 
         async def told() -> bool:
             return sum(words in each for each in self.desk.whispers(who)) >= times
@@ -108,11 +122,14 @@ MakeHouse = Callable[..., AbstractAsyncContextManager[ApprovalWorkflows]]
 
 @pytest.fixture
 def make_house(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> MakeHouse:
-    monkeypatch.setattr(event_router, "ACCEPT_TIMEOUT", 60)  # a busy machine is no fault of the gateway
+    monkeypatch.setattr(
+        event_router, "ACCEPT_TIMEOUT", 60
+    )  # a busy machine is no fault of the gateway
 
     @asynccontextmanager
     async def make(
-        expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time
+        expiry: float = 3600.0,
+        server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
     ) -> AsyncIterator[ApprovalWorkflows]:
         async with server() as environment:
             desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
@@ -142,7 +159,7 @@ async def test_approval_is_shown_executed_and_reported(house: ApprovalWorkflows)
     assert memo["correlation_id"] == f"{house.desk.talk.thread.key}:1"
 
 
-async def test_refused_decision_and_outcome_are_posted_once_slack_takes_them(
+async def test_refused_decision_and_outcome_are_posted_once_slack_accepts_them(
     house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused() -> bool:
@@ -173,10 +190,18 @@ async def test_rejection_is_shown_and_nothing_is_done(house: ApprovalWorkflows) 
     assert (house.desk.works.done, len(house.desk.thread())) == ([], 1)
 
 
-async def test_one_of_many_clicks_decides_and_the_others_are_told(house: ApprovalWorkflows) -> None:
+async def test_one_of_many_clicks_decides_and_the_others_get_a_notice(
+    house: ApprovalWorkflows,
+) -> None:
     async with house.working():
         message = await house.proposed()
-        clicks = [(APPROVER, APPROVE), (ASKER, REJECT), (APPROVER, APPROVE), (APPROVER, APPROVE), (ASKER, REJECT)]
+        clicks = [
+            (APPROVER, APPROVE),
+            (ASKER, REJECT),
+            (APPROVER, APPROVE),
+            (APPROVER, APPROVE),
+            (ASKER, REJECT),
+        ]
         await asyncio.gather(*(house.press(message, *each) for each in clicks))
         outcome = await house.ended()
         for person in (APPROVER, ASKER):
@@ -188,7 +213,9 @@ async def test_one_of_many_clicks_decides_and_the_others_are_told(house: Approva
 
 
 @pytest.mark.records("approval_not_allowed")
-async def test_click_of_a_stranger_is_refused_and_the_wait_goes_on(house: ApprovalWorkflows) -> None:
+async def test_click_of_a_stranger_is_refused_and_the_wait_continues(
+    house: ApprovalWorkflows,
+) -> None:
     async with house.working():
         message = await house.proposed()
         await house.press(message, OTHER)
@@ -200,13 +227,15 @@ async def test_click_of_a_stranger_is_refused_and_the_wait_goes_on(house: Approv
 
 
 @pytest.mark.records("approval_expired")
-async def test_action_expires_and_a_later_click_is_told(make_house: MakeHouse) -> None:
+async def test_action_expires_and_a_later_click_gets_a_notice(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
         message = await house.proposed()
         late = house.payload(message, APPROVER)
         assert await house.ended() == "expired"
         assert "Expired" in house.shown(message)
-        late["actions"][0]["action_ts"] = str((await house.desk.action()).expires_at.timestamp() + 1)
+        late["actions"][0]["action_ts"] = str(
+            (await house.desk.action()).expires_at.timestamp() + 1
+        )
         assert (await house.gateway.handle(late)).signalled
         await house.said(APPROVER, "Expired")
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
@@ -215,7 +244,7 @@ async def test_action_expires_and_a_later_click_is_told(make_house: MakeHouse) -
 async def test_terminated_approval_is_started_again_and_expires(make_house: MakeHouse) -> None:
     async with make_house(expiry=2.0) as house, house.working():
         message = await house.proposed()
-        assert await house.sweep() == 0, "it runs, and is left alone"
+        assert await house.sweep() == 0, "a running workflow is left alone"
         await house.handle().terminate("by accident")
         assert await house.sweep() == 1
         assert await house.ended() == "expired"
@@ -223,7 +252,9 @@ async def test_terminated_approval_is_started_again_and_expires(make_house: Make
         assert await house.sweep() == 0
 
 
-async def test_approved_action_of_a_terminated_workflow_is_carried_out_and_told(house: ApprovalWorkflows) -> None:
+async def test_approved_action_of_a_terminated_workflow_is_executed_and_reported(
+    house: ApprovalWorkflows,
+) -> None:
     async with house.working():
         message = await house.proposed()
         await house.handle().terminate("by accident")
@@ -240,7 +271,7 @@ async def test_approved_action_of_a_terminated_workflow_is_carried_out_and_told(
         assert await house.sweep() == 0
 
 
-async def test_action_that_was_begun_when_its_workflow_was_terminated_is_not_done_twice(
+async def test_action_in_progress_when_its_workflow_was_terminated_is_not_done_twice(
     house: ApprovalWorkflows,
 ) -> None:
     begun = asyncio.Event()
@@ -254,7 +285,7 @@ async def test_action_that_was_begun_when_its_workflow_was_terminated_is_not_don
     async with house.working():
         message = await house.proposed()
         await house.press(message, APPROVER)
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), patient(20))
         await house.handle().terminate("by accident")
     async with house.working():
         assert await house.sweep() == 1
@@ -264,7 +295,9 @@ async def test_action_that_was_begun_when_its_workflow_was_terminated_is_not_don
     assert "may have taken effect or not" in house.desk.thread()[-1]
 
 
-async def test_outcome_that_slack_refused_for_good_is_tried_again_by_a_later_sweep(house: ApprovalWorkflows) -> None:
+async def test_later_sweep_retries_an_outcome_that_slack_refused(
+    house: ApprovalWorkflows,
+) -> None:
     async with house.working():
         message = await house.proposed()
         house.desk.talk.slack.faults.refuse("chat.postMessage", "thread_not_found")
@@ -277,7 +310,7 @@ async def test_outcome_that_slack_refused_for_good_is_tried_again_by_a_later_swe
     assert "carried out: T-1 is open." in house.desk.thread()[-1]
 
 
-async def test_click_while_no_worker_runs_goes_before_the_expiry(
+async def test_click_while_no_worker_runs_is_handled_before_the_expiry(
     make_house: MakeHouse,
 ) -> None:
     async with make_house(expiry=3.0) as house:
@@ -302,10 +335,20 @@ async def test_click_before_the_message_is_in_slack_is_shown_later(
     monkeypatch.setattr("threadline.conversations.posting._NOT_YET", 0.2)
     async with house.working():
         await house.desk.propose()
-        action, thread = await house.desk.action(), house.desk.talk.thread
-        button = {"action_id": APPROVE, "value": button_value("ACT-1", action.action_hash), "action_ts": ""}
+        action = await house.desk.action()
+        thread = house.desk.talk.thread
+        button = {
+            "action_id": APPROVE,
+            "value": button_value("ACT-1", action.action_hash),
+            "action_ts": "",
+        }
         place = {"channel_id": thread.channel, "thread_ts": thread.ts, "message_ts": thread.ts}
-        pressed = {"type": "block_actions", "team": {"id": TEAM}, "user": {"id": APPROVER}, "container": place}
+        pressed = {
+            "type": "block_actions",
+            "team": {"id": TEAM},
+            "user": {"id": APPROVER},
+            "container": place,
+        }
         assert (await house.gateway.handle(pressed | {"actions": [button]})).signalled
         await until(house.is_executed, "it is executed")
         message = await house.desk.say()
@@ -328,7 +371,7 @@ async def test_action_of_a_stopped_worker_is_not_done_twice(
     async with house.working():
         message = await house.proposed()
         await house.press(message, APPROVER)
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), patient(20))
     async with house.working():
         assert await house.ended() == "approved"
     assert house.desk.works.done == ["begun"]
@@ -368,7 +411,9 @@ async def test_click_on_an_unknown_action_is_answered(house: ApprovalWorkflows) 
         assert await house.handle("ACT-99").result() == "unknown"
 
 
-async def test_endless_clicks_continue_as_new(house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_clicks_continue_as_new(
+    house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.threads.model.MAX_PRESS_EVENTS", 40)
     async with house.working():
         message = await house.proposed()
@@ -385,7 +430,7 @@ async def test_endless_clicks_continue_as_new(house: ApprovalWorkflows, monkeypa
     assert len(house.desk.works.done) == 1
 
 
-async def test_action_proposed_twice_is_waited_for_once(house: ApprovalWorkflows) -> None:
+async def test_action_proposed_twice_has_one_workflow(house: ApprovalWorkflows) -> None:
     async with house.working():
         await house.desk.propose(calls=2)
         await WorkflowClient(house.environment.client).start(approval_start(TEAM, "ACT-1"))

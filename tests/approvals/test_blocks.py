@@ -1,4 +1,6 @@
-"""An approval in Slack: what would be done, in plain words; who may decide; two buttons; and what was decided."""
+"""An approval in Slack: the action in plain words, the people who may decide, two buttons, and the
+decision.
+"""
 
 import json
 from dataclasses import replace
@@ -41,17 +43,37 @@ def card(**given: Any) -> Rendered:
 def decided(decision: ApprovalStage, by: str) -> ProposedAction:
     at = datetime.fromtimestamp(AT, UTC)
     return ProposedAction(
-        *(7, "T1", "ACT-7", "C1", "17.1", "", {}, HASH, Risk.HIGH, "U1", "Ana", {}, ("U2", "U3"), "corr-1"),
+        *(
+            7,
+            "T1",
+            "ACT-7",
+            "C1",
+            "17.1",
+            "",
+            {},
+            HASH,
+            Risk.HIGH,
+            "U1",
+            "Ana",
+            {},
+            ("U2", "U3"),
+            "corr-1",
+        ),
         *(at, at, decision, at, by, "click:k1"),
     )
 
 
-def test_card_shows_the_action_its_reason_and_who_decides() -> None:
+def test_card_shows_the_action_its_reason_and_its_approvers() -> None:
     [message] = answer_of("I propose this.", [("approval", [record()])])
     check_blocks(list(message.blocks))
     _, what, terms, buttons = message.blocks
     text = what["text"]["text"]
-    for line in ("Change the state of an RFP* (ACT-7, high", "• Rfp id: rfp_abc", "• Status: won", "• Owner: removed"):
+    for line in (
+        "Change the state of an RFP* (ACT-7, high",
+        "• Rfp id: rfp_abc",
+        "• Status: won",
+        "• Owner: removed",
+    ):
         assert line in text
     assert "The client has signed." in text
     assert "Note" not in text, "an empty argument"
@@ -64,7 +86,10 @@ def test_card_shows_the_action_its_reason_and_who_decides() -> None:
 
 
 def test_patch_written_as_text_is_shown_by_its_fields() -> None:
-    assert "• Status: won" in card(arguments={"patch": json.dumps({"status": "won"})}).blocks[0]["text"]["text"]
+    assert (
+        "• Status: won"
+        in card(arguments={"patch": json.dumps({"status": "won"})}).blocks[0]["text"]["text"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,9 +102,11 @@ def test_patch_written_as_text_is_shown_by_its_fields() -> None:
         {"deep": {"a": {"b": {"c": {"d": [1] * 100}}}}},
     ],
 )
-def test_slack_takes_any_card_and_omissions_are_counted(arguments: Any) -> None:
+def test_slack_accepts_any_card_and_omissions_are_counted(arguments: Any) -> None:
     people = [f"U{n}" for n in range(60)]
-    shown = record(arguments=arguments, does="d" * 900, reason="<!channel> " * 90, approvers=people)
+    shown = record(
+        arguments=arguments, does="d" * 900, reason="<!channel> " * 90, approvers=people
+    )
     messages = answer_of("words " * 1_000, [("approval", [shown])])
     for each in messages:
         check_blocks(list(each.blocks))
@@ -123,7 +150,7 @@ def test_decision_replaces_the_buttons_and_nothing_else() -> None:
     assert approvals.with_decision(message, undecided) == message
 
 
-def test_verdict_says_that_nothing_was_done() -> None:
+def test_verdict_states_that_no_action_ran() -> None:
     rejected = approvals.verdict_text(decided(ApprovalStage.REJECTED, "U2"))
     expired = approvals.verdict_text(decided(ApprovalStage.EXPIRED, ""))
     assert "*Rejected* by <@U2>" in rejected

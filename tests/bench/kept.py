@@ -1,4 +1,4 @@
-"""What a conversation leaves in the database: the same by whatever way its turns were taken."""
+"""The rows that a conversation leaves in the database: equal for the product and for the floor."""
 
 from typing import Any
 
@@ -15,22 +15,29 @@ _TALKED = {
     """,
     "calls of the model": """
         SELECT m.turn, m.step, m.purpose, m.output_tokens > 0 FROM model_calls m
-        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY m.turn, m.step
+        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts
+        ORDER BY m.turn, m.step
     """,
     "calls of tools": """
-        SELECT turn, step, tool_name, status FROM agent_tool_executions WHERE thread_ts = :ts ORDER BY turn, step
+        SELECT turn, step, tool_name, status FROM agent_tool_executions WHERE thread_ts = :ts
+        ORDER BY turn, step
     """,
     "decisions": """
         SELECT d.turn, d.round, d.type, d.next_step, d.outcome FROM decisions d
-        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY d.turn, d.round
+        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts
+        ORDER BY d.turn, d.round
     """,
     "turns": r"""
-        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.posted_at IS NOT NULL
+        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls,
+               t.posted_at IS NOT NULL
         FROM conversation_turns t
         JOIN conversations c ON c.id = conversation_id
         WHERE c.thread_ts = :ts AND t.settled_at IS NOT NULL ORDER BY t.turn
     """,
-    "posts": "SELECT split_part(key, ':', 5), ts IS NOT NULL FROM posts WHERE thread_ts = :ts ORDER BY claimed_at",
+    "posts": (
+        "SELECT split_part(key, ':', 5), ts IS NOT NULL FROM posts WHERE thread_ts = :ts ORDER "
+        "BY claimed_at"
+    ),
 }
 _OPERATED = {
     "ways": r"""
@@ -50,7 +57,7 @@ Kept = dict[str, list[tuple[Any, ...]]]
 
 
 async def kept(under: Ground, thread: Thread) -> Kept:
-    """By what it is; without ids and times, which are each way's own."""
+    """Return the rows by kind, without ids and times, which differ between the two."""
     async with under.database.begin() as tx:
         return {
             what: [tuple(row) for row in await tx.execute(text(query), {"ts": thread.ts})]

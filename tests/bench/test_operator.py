@@ -1,4 +1,6 @@
-"""The floor of an operator's turn does what the operator does, and the turn is the one that the row tells of."""
+"""The floor of an operator's turn has the same effects as the operator, and is the turn that the
+row describes.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,9 @@ from tests.support.temporal import until
 from threadline.slack.model import Thread
 
 
-async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp_path: Path) -> None:
+async def test_the_floor_of_an_operators_turn_leaves_the_same_rows_as_the_product(
+    tmp_path: Path,
+) -> None:
     async with ground(TINY, tmp_path) as under, talks(under) as ways:
         left = []
         for talk in ways:
@@ -26,13 +30,15 @@ async def test_the_floor_of_an_operators_turn_leaves_what_the_product_leaves(tmp
     tools = ["opportunity.load", "opportunity.patch", "journal.append", "slack.post.summary"]
     assert [call[2] for call in ours["calls of tools"]] == tools
     assert [call[2] for call in ours["calls of the model"]].count("analyse") == 1
-    assert len(ours["calls of the model"]) == 2 + 5, "the first mention with its decision, and then the operator"
+    assert len(ours["calls of the model"]) == 2 + 5, (
+        "the first mention with its decision, and then the operator"
+    )
     assert ours["states"] == [(2, "proposal_submitted")]
     assert len(ours["journal"]) == 1
 
 
 async def _remembered(under: Ground, thread: Thread) -> Kept:
-    """What is kept once the turn is remembered, which is behind its answer."""
+    """Return the rows once the turn is remembered, which happens after its answer."""
 
     async def remembered() -> bool:
         return bool((await kept(under, thread))["memories"])

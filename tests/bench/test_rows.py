@@ -1,4 +1,6 @@
-"""Every row of the benchmarks can be measured, on its real parts, and comes to numbers. Nothing here is timed."""
+"""Every row of the benchmarks can be measured on real parts, and yields numbers. These tests time
+nothing.
+"""
 
 import json
 import math
@@ -15,31 +17,40 @@ from bench.report import BEGIN, END, replace_table, write
 from bench.scale import TINY
 
 SLOW = ("recovery",)
-"""Waits for the configured times, which no smaller load makes shorter."""
+"""This topic waits for the configured times, which no smaller load shortens."""
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic not in SLOW])
-async def test_each_row_comes_to_numbers_beside_its_floor(topic: str, tmp_path: Path) -> None:
+async def test_each_row_yields_numbers_next_to_its_floor(topic: str, tmp_path: Path) -> None:
     rows = [row async for row in measured([topic], TINY, tmp_path)]
     assert rows
     for row in rows:
         assert row.topic == topic
         assert row.ours.runs
         assert all(math.isfinite(run) for run in row.ours.runs), row.what
-        assert row.floor is None or (row.beside and all(math.isfinite(run) and run > 0 for run in row.floor.runs))
+        assert row.floor is None or (
+            row.beside and all(math.isfinite(run) and run > 0 for run in row.floor.runs)
+        )
         assert row.goal is None or row.met in (True, False)
 
 
-def test_a_ratio_is_that_of_each_round_and_not_of_the_medians() -> None:
-    """In the second round the machine was slow, and hit both."""
-    row = Row("t", "w", Figure((2.0, 20.0, 2.0), "ms"), Figure((1.0, 10.0, 1.0), "ms"), goal=Goal("ratio at most", 1.9))
+def test_a_ratio_is_computed_per_round_and_not_from_the_medians() -> None:
+    """In the second round the machine was slow, and slowed both."""
+    row = Row(
+        "t",
+        "w",
+        Figure((2.0, 20.0, 2.0), "ms"),
+        Figure((1.0, 10.0, 1.0), "ms"),
+        goal=Goal("ratio at most", 1.9),
+    )
     assert row.ratio == 2.0
     assert row.met is False
 
 
-def test_goals_are_judged_by_what_they_say() -> None:
-    figure, floor = Figure((1.0, 2.0, 9.0), "s"), Figure((1.0, 1.0, 1.0), "s")
+def test_goals_are_judged_by_their_kind() -> None:
+    figure = Figure((1.0, 2.0, 9.0), "s")
+    floor = Figure((1.0, 1.0, 1.0), "s")
     assert Row("t", "w", figure, goal=Goal("median at most", 2)).met
     assert not Row("t", "w", figure, goal=Goal("largest at most", 8)).met
     assert Row("t", "w", figure, floor, goal=Goal("ratio at least", 2)).met
@@ -49,7 +60,11 @@ def test_goals_are_judged_by_what_they_say() -> None:
 
 def test_a_percentile_is_one_of_the_values() -> None:
     values = [float(number) for number in range(1, 101)]
-    assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7.0], 0.99)) == (50.0, 99.0, 7.0)
+    assert (percentile(values, 0.5), percentile(values, 0.99), percentile([7.0], 0.99)) == (
+        50.0,
+        99.0,
+        7.0,
+    )
 
 
 def test_the_results_go_to_a_file_and_between_the_marks_of_a_page(tmp_path: Path) -> None:
@@ -66,9 +81,12 @@ def test_the_results_go_to_a_file_and_between_the_marks_of_a_page(tmp_path: Path
     assert page.read_text().endswith("after\n")
 
 
-def test_a_row_that_does_not_exist_is_refused_in_words() -> None:
+def test_an_unknown_row_is_refused_with_a_reason() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "--rows", "gatway"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench", "--rows", "gatway"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "there is no row gatway" in done.stderr

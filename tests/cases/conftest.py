@@ -1,4 +1,4 @@
-"""Cases played on the test's database, and a repository that they fix."""
+"""Cases run on the test's database, and a repository that they fix."""
 
 from functools import partial
 from pathlib import Path

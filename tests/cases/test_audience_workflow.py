@@ -1,4 +1,4 @@
-"""Nothing internal crosses to the reports channel, whatever way a case goes."""
+"""No internal text crosses to the reports channel, whichever path a case takes."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -16,7 +16,10 @@ from threadline.slack.model import FileRef
 from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 
-ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+ASK = Action.ASK_REPORTER
+POST = Action.POST_FINDINGS
+ESCALATE = Action.ESCALATE
+RESOLVE = Action.RESOLVED
 
 CANARY = "canary"
 INTERNAL: dict[str, Any] = {
@@ -30,13 +33,16 @@ TOLD = "Your discount was left out; it is being mended."
 
 
 def marked(action: Action, told: str = TOLD, **more: Any) -> TurnOutcome:
-    """An outcome all of whose internal fields hold a canary."""
+    """Return an outcome with a canary in each internal field."""
     return outcome(action, "canary-summary", for_reporter=told, **{**INTERNAL, **more})
 
 
 def fix(base: str = "0" * 40) -> TurnOutcome:
     path = "shop/canary_fix.py"
-    diff = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+fixed\n"
+    diff = (
+        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ "
+        "-0,0 +1 @@\n+fixed\n"
+    )
     return marked(RESOLVE, diffs={"canary-shop": diff}, base={"canary-shop": base}, has_fix=True)
 
 
@@ -55,7 +61,7 @@ async def proposes_a_fix_that_is_refused(scene: CaseScene) -> None:
     await scene.until_status("pending_verification")
     await scene.developer("canary-developer: please fix it")
     await scene.until_status("pending_verification", "investigating", "pending_verification")
-    await scene.until_said("No pull request was opened", SUMMARIES)
+    await scene.until_said("I could not open a pull request", SUMMARIES)
     await scene.reporter("never mind", MessageKind.CLOSE)
     await scene.until_said("closed, as its reporter asked")
 
@@ -102,7 +108,7 @@ AWAY: dict[Way, str] = {calls_nobody: ESCALATIONS, cannot_post: SUMMARIES}
 
 
 @pytest.mark.parametrize(("way", "script"), WAYS, ids=[way.__name__ for way, _ in WAYS])
-async def test_nothing_internal_is_said_in_the_reports_channel(
+async def test_no_internal_text_appears_in_the_reports_channel(
     start_case: StartCase, way: Way, script: list[TurnOutcome | Exception]
 ) -> None:
     async with start_case(*script, server=skipping_time) as scene:
@@ -112,7 +118,7 @@ async def test_nothing_internal_is_said_in_the_reports_channel(
         await way(scene)
         assert scene.said(REPORTS)
         assert not leaked(scene)
-        if AWAY.get(way) != SUMMARIES:  # the control: the same canaries are where developers read
+        if AWAY.get(way) != SUMMARIES:  # the control: developers do read the same canaries
             assert scene.times_said(CANARY, SUMMARIES, ESCALATIONS)
 
 
@@ -120,7 +126,9 @@ def leaked(scene: CaseScene) -> list[str]:
     return [post for post in scene.said(REPORTS) if CANARY in post.lower()]
 
 
-async def test_address_of_a_fix_is_for_developers(start_case: StartCase, repository: GitRepository) -> None:
+async def test_address_of_a_fix_is_for_developers(
+    start_case: StartCase, repository: GitRepository
+) -> None:
     script = [marked(POST), fix(repository.head)]
     async with start_case(*script, repositories={"canary-shop": str(repository.path)}) as scene:
         await scene.report()
@@ -134,7 +142,9 @@ async def test_address_of_a_fix_is_for_developers(start_case: StartCase, reposit
         assert not leaked(scene)
 
 
-async def test_words_for_the_reporter_that_repeat_something_internal_are_not_shown(start_case: StartCase) -> None:
+async def test_words_for_the_reporter_that_repeat_something_internal_are_not_shown(
+    start_case: StartCase,
+) -> None:
     leaking = "As we see it, canary-cause is why the cart adds list prices."
     async with start_case(marked(POST, leaking), marked(RESOLVE, "See canary_file.py.")) as scene:
         await scene.report()
@@ -147,13 +157,27 @@ async def test_words_for_the_reporter_that_repeat_something_internal_are_not_sho
         assert not leaked(scene)
 
 
-async def test_what_the_reporter_has_named_may_be_told_to_them(start_case: StartCase) -> None:
+async def test_names_that_the_reporter_used_may_appear_in_replies_to_them(
+    start_case: StartCase,
+) -> None:
     told = ["Line 3 of orders.csv and canary_file.py are fine.", "It was canary_file.py indeed."]
-    cited = [{"file": "orders.csv", "line": 3, "note": ""}, {"file": "shop/canary_file.py", "line": 3, "note": ""}]
-    script = [marked(action, words, evidence=cited) for action, words in zip((POST, RESOLVE), told, strict=True)]
+    cited = [
+        {"file": "orders.csv", "line": 3, "note": ""},
+        {"file": "shop/canary_file.py", "line": 3, "note": ""},
+    ]
+    script = [
+        marked(action, words, evidence=cited)
+        for action, words in zip((POST, RESOLVE), told, strict=True)
+    ]
     async with start_case(*script) as scene:
         files = (FileRef("F1", "orders.csv", "text/csv", 3),)
-        said = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "canary_file.py fails", scene.thread.ts)
+        said = scene.message(
+            MessageKind.REPORT,
+            SenderType.REPORTER,
+            REPORTER,
+            "canary_file.py fails",
+            scene.thread.ts,
+        )
         await scene.send(replace(said, files=files))
         await scene.until_said(told[0])
         await scene.until_status("pending_verification")

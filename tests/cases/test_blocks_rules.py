@@ -1,6 +1,9 @@
-"""What a case says: no field is lost, no text too long, nobody mentioned by mistake, each audience reads its own."""
+"""A case's messages: no field is lost, no text exceeds Slack's limits, no person is mentioned by
+mistake, and each audience gets its own text.
+"""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +21,15 @@ from threadline.cases.blocks import (
     question_message,
     unmerged_fix_text,
 )
-from threadline.cases.model import Action, CaseRecord, CaseStatus, NoticeKind, Reason, Severity, SlaTarget
+from threadline.cases.model import (
+    Action,
+    CaseRecord,
+    CaseStatus,
+    NoticeKind,
+    Reason,
+    Severity,
+    SlaTarget,
+)
 from threadline.cases.outcome import TurnPost
 from threadline.slack.formatting import TEXT_LIMIT
 from threadline.slack.model import Thread
@@ -36,7 +47,9 @@ OUTCOME: dict[str, Any] = {
 
 
 def found(
-    title: str = "Uploads fail & <!channel> is told", components: tuple[str, ...] = ("upload", "api"), **changed: Any
+    title: str = "Uploads fail & <!channel> is told",
+    components: tuple[str, ...] = ("upload", "api"),
+    **changed: Any,
 ) -> TurnPost:
     case = CaseRecord(
         bug_id="BUG-12",
@@ -62,24 +75,33 @@ def found(
         turn=3,
         failure="",
         cost_usd=0.417,
+        tokens=12_345,
         fix_url="https://code.example/pr/7?a=1&b=2",
         reporter_words="",
         used=(),
     )
 
 
-def test_findings_hold_all_fields_and_call_the_reporter_alone() -> None:
+def test_findings_contain_all_fields_and_mention_only_the_reporter() -> None:
     (message,) = findings_message(found())
     head, body, foot = message.blocks
-    assert head["text"]["text"].startswith("*BUG-12: Uploads fail &amp; @\u2060channel is told*\nSeverity S2")
+    assert head["text"]["text"].startswith(
+        "*BUG-12: Uploads fail &amp; @\u2060channel is told*\nSeverity S2"
+    )
     assert "confidence 80%" in head["text"]["text"]
     assert "components upload, api" in head["text"]["text"]
     assert "<@U1>" in head["text"]["text"]
     assert body["type"] == "markdown"
     assert "cc @U9, <@U1>" in body["text"]
-    assert "if size &lt; LIMIT:\n```\n\n## Evidence\n\n- `app/up'load.py:42`: the comparison" in body["text"]
+    assert (
+        "if size &lt; LIMIT:\n```\n\n## Evidence\n\n- `app/up'load.py:42`: the comparison"
+        in body["text"]
+    )
     assert "1. Read it as MB.\n2. Add a test." in body["text"]
-    assert foot["elements"][0]["text"] == "Turn 3 · $0.42 · <https://code.example/pr/7?a=1&amp;b=2|Pull request>"
+    assert (
+        foot["elements"][0]["text"]
+        == "Turn 3 · $0.42 · <https://code.example/pr/7?a=1&amp;b=2|Pull request>"
+    )
     assert not BROADCAST.search(message.text)
 
 
@@ -104,7 +126,7 @@ def test_parts_are_numbered_and_framed_once() -> None:
     assert [part.text.split("\n")[0][-5:] for part in parts] == ["(1/3)", "(2/3)", "(3/3)"]
 
 
-def test_question_calls_the_reporter_alone() -> None:
+def test_question_mentions_only_the_reporter() -> None:
     (asked,) = question_message("BUG-12", "U1", "Which browser, <@U2>? <!here>")
     assert asked.blocks[0]["text"]["text"] == "<@U1> *A question about BUG-12*"
     assert asked.blocks[1]["text"] == "Which browser, @U2? @\u2060here"
@@ -112,7 +134,12 @@ def test_question_calls_the_reporter_alone() -> None:
 
 
 def test_secret_longer_than_a_message_is_redacted_before_the_cut() -> None:
-    key = "-----BEGIN " + "PRIVATE KEY-----\n" + ("aB3d" * 16 + "\n") * 250 + "-----END PRIVATE KEY-----"
+    key = (
+        "-----BEGIN "
+        + "PRIVATE KEY-----\n"
+        + ("aB3d" * 16 + "\n") * 250
+        + "-----END PRIVATE KEY-----"
+    )
     assert "aB3d" not in str(findings_message(found(title=f"x {key}", root_cause=f"see {key}")))
 
 
@@ -127,14 +154,14 @@ def test_notice_names_no_command_setting_or_file(kind: NoticeKind) -> None:
 
 
 @pytest.mark.parametrize("reason", blocks._ENDED)
-def test_end_shows_the_address_of_a_fix_to_developers_alone(reason: Reason) -> None:
+def test_end_shows_the_address_of_a_fix_only_to_developers(reason: Reason) -> None:
     reporters = closing_text("BUG-1", reason, fix=unmerged_fix_text())
     developers = closing_text("BUG-1", reason, fix=unmerged_fix_text(URL))
     assert "://" not in reporters
     assert (URL in developers) == (reason is not Reason.FIX_MERGED)
 
 
-def test_escalation_is_told_in_the_words_for_the_reporter() -> None:
+def test_escalation_notice_uses_the_words_for_the_reporter() -> None:
     said = escalated_text("BUG-1", "We look into it.", SlaTarget(900, 14_400))
     assert "We look into it." in said
     assert "within 15 minutes" in said
@@ -151,5 +178,10 @@ def test_escalation_is_told_in_the_words_for_the_reporter() -> None:
         (432_000, "5 days"),
     ],
 )
-def test_length_of_time_is_said_in_whole_units(seconds: float, said: str) -> None:
+def test_duration_is_shown_in_whole_units(seconds: float, said: str) -> None:
     assert duration_text(seconds) == said
+
+
+def test_unknown_cost_is_shown_as_unknown_with_the_tokens() -> None:
+    (message,) = findings_message(replace(found(), cost_usd=None, fix_url=None))
+    assert message.blocks[-1]["elements"][0]["text"] == "Turn 3 · cost unknown, 12,345 tokens"

@@ -1,4 +1,4 @@
-"""The case's life: every status leads somewhere, and the end can be left again."""
+"""The life of a case: every status leads to another, and a resolved case can be reopened."""
 
 from threadline.cases.model import STATE_OF, TRANSITIONS, CaseStatus, WorkflowState
 
@@ -16,6 +16,8 @@ def test_every_status_can_be_reached_and_left() -> None:
 
 def test_every_case_can_be_closed_and_reopened_only_by_looking_again() -> None:
     assert all(
-        CaseStatus.RESOLVED in steps for status, steps in TRANSITIONS.items() if status is not CaseStatus.RESOLVED
+        CaseStatus.RESOLVED in steps
+        for status, steps in TRANSITIONS.items()
+        if status is not CaseStatus.RESOLVED
     )
     assert TRANSITIONS[CaseStatus.RESOLVED] == {CaseStatus.INVESTIGATING}

@@ -1,4 +1,4 @@
-"""A case's steps and its end, and what the database refuses whoever asks."""
+"""A case's steps and its end, and the writes that the database refuses from every caller."""
 
 import asyncio
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from tests.support.case_store import THREAD, Scene, close, report, said, ts
+from tests.support.case_store import THREAD, Scene, close, deletion, identity, report, said, ts
 from threadline.cases.model import (
     SUMMARY,
     TRANSITIONS,
@@ -24,7 +24,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition, Permanent
 from threadline.investigator.store import TurnOutcome
-from threadline.threads.model import SenderType, ThreadOwner
+from threadline.threads.model import ABSENT, SenderType, ThreadOwner
 from threadline.threads.store import ThreadStore
 
 
@@ -45,7 +45,7 @@ UPDATE cases SET status = CAST(:to AS text),
 
 
 async def allowed(scene: Scene, to: CaseStatus) -> bool:
-    """Whether the database lets anyone take this step; it is taken back."""
+    """Return whether the database allows this step, and roll it back."""
     async with scene.database.begin() as tx:
         savepoint = await tx.begin_nested()
         try:
@@ -61,7 +61,9 @@ async def allowed(scene: Scene, to: CaseStatus) -> bool:
 
 
 @pytest.mark.parametrize("before", CaseStatus)
-async def test_trigger_and_store_allow_exactly_the_steps_of_the_model(scene: Scene, before: CaseStatus) -> None:
+async def test_trigger_and_store_allow_exactly_the_steps_of_the_model(
+    scene: Scene, before: CaseStatus
+) -> None:
     await reach(scene, before)
     assert {to for to in CaseStatus if await allowed(scene, to)} == {before, *TRANSITIONS[before]}
     for to in set(CaseStatus) - {before, *TRANSITIONS[before]}:
@@ -77,7 +79,10 @@ async def test_unrecorded_step_cannot_be_committed(scene: Scene) -> None:
 
 
 async def test_case_cannot_be_inserted_without_its_first_step(scene: Scene) -> None:
-    insert = "INSERT INTO cases (team, channel, thread_ts, reporter_id, status) VALUES ('t', 'c', '1', 'u', :status)"
+    insert = (
+        "INSERT INTO cases (team, channel, thread_ts, reporter_id, status) VALUES ('t', 'c', "
+        "'1', 'u', :status)"
+    )
     for status in ("escalated", "new"):
         with pytest.raises(IllegalTransition):
             await scene.rows(insert + " RETURNING id", status=status)
@@ -85,8 +90,12 @@ async def test_case_cannot_be_inserted_without_its_first_step(scene: Scene) -> N
 
 async def test_repeated_step_is_recorded_once(scene: Scene) -> None:
     await scene.opened()
-    first = await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=100.0)
-    again = await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=200.0)
+    first = await scene.become(
+        CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=100.0
+    )
+    again = await scene.become(
+        CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=200.0
+    )
     assert (first.wait_until, again.wait_until) == (100.0, 200.0)
     assert again.rev > first.rev
     async with scene.database.begin() as tx:
@@ -101,18 +110,22 @@ async def test_question_is_unanswered_until_the_reporter_writes_or_a_turn_is_set
     assert (await scene.flush(said(5, "a developer's guess", by=SenderType.DEVELOPER))).unanswered
     assert not (await scene.flush(said(6, "sorry, here it is"))).unanswered
     settled = await scene.turn(2, Action.ASK_REPORTER)
-    assert not settled.case.unanswered, "the new question is not asked yet"
+    assert not settled.case.unanswered, "the new question is not posted yet"
 
 
-async def test_close_that_is_taken_back_leaves_no_unanswered_question(scene: Scene) -> None:
+async def test_retracted_close_leaves_no_unanswered_question(scene: Scene) -> None:
     await asked_in_vain(scene)
     assert (await scene.flush(close(5))).close_requested
     taken_back = await scene.flush(said(6, "no, wait, it is still wrong"))
-    assert (taken_back.close_requested, taken_back.unanswered, taken_back.has_unread) == (False, False, True)
+    assert (taken_back.close_requested, taken_back.unanswered, taken_back.has_unread) == (
+        False,
+        False,
+        True,
+    )
 
 
 async def asked_in_vain(scene: Scene) -> None:
-    """A case whose first turn asked a question that timed out."""
+    """Create a case whose first turn asked a question that timed out."""
     await scene.opened()
     await scene.turn(1, Action.ASK_REPORTER)
     await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED)
@@ -126,7 +139,7 @@ async def test_step_of_an_unknown_case_is_refused(scene: Scene) -> None:
 
 
 async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
-    """The answer of the first flush was lost."""
+    """The result of the first flush was lost."""
     flushed = []
     for _ in range(2):
         async with scene.database.begin() as tx:
@@ -137,7 +150,10 @@ async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     assert again.case.has_unread
     assert again.case.title
     async with scene.database.begin() as tx:
-        assert [step.to for step in await CaseLists(tx).transitions("BUG-1")] == ["new", "investigating"]
+        assert [step.to for step in await CaseLists(tx).transitions("BUG-1")] == [
+            "new",
+            "investigating",
+        ]
 
 
 @pytest.mark.parametrize("reason", [Reason.AGENT_RESOLVED, Reason.NO_REPLY, Reason.FIX_MERGED])
@@ -163,7 +179,7 @@ async def test_ending_again_changes_nothing(scene: Scene) -> None:
     assert (first.closings, await scene.end(Reason.NO_REPLY)) == (1, first)
 
 
-async def test_close_that_was_taken_back_closes_nothing(scene: Scene) -> None:
+async def test_retracted_close_closes_nothing(scene: Scene) -> None:
     await scene.opened(close(5), said(6, "wait, still broken"))
     assert (await scene.end(Reason.REPORTER_CLOSED)).status is CaseStatus.INVESTIGATING
 
@@ -176,13 +192,34 @@ async def test_close_uses_up_earlier_messages_and_no_later_ones(scene: Scene) ->
     assert snapshot.developer_wrote
     assert snapshot.has_unread
     assert not snapshot.reporter_wrote
-    used = await scene.rows("SELECT slack_ts FROM bug_conversations WHERE turn = 0 ORDER BY said_at")
+    used = await scene.rows(
+        "SELECT slack_ts FROM bug_conversations WHERE turn = 0 ORDER BY said_at"
+    )
     assert [row["slack_ts"] for row in used] == [ts(0), ts(3), ts(5)]
 
 
+async def test_restored_close_keeps_the_effect_that_it_got_while_it_was_deleted(
+    scene: Scene,
+) -> None:
+    """A late close without effect, which a message from before it gives one in the meantime."""
+    await scene.opened(close(5))
+    await scene.end(Reason.REPORTER_CLOSED)
+    absent = deletion(9)
+    await scene.flush(close(9))
+    await scene.flush(replace(absent, id=absent.id + ABSENT))
+    await scene.flush(said(7, "it is back"))
+    async with scene.database.begin() as tx:
+        await CaseMessageStore(tx).restore(scene.bug_id, identity(9))
+    assert (await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)).close_requested
+
+
 @pytest.mark.parametrize(("at", "closes"), [(5, False), (10, True)])
-async def test_close_from_before_a_turns_messages_closes_nothing(scene: Scene, at: float, closes: bool) -> None:
-    """What took it back was said at 9, and came first: a turn has it when the close arrives."""
+async def test_close_older_than_a_turns_messages_closes_nothing(
+    scene: Scene, at: float, closes: bool
+) -> None:
+    """The message that took the close back was written at 9 and arrived first: a turn already has
+    it when the close arrives.
+    """
     await scene.opened(said(9, "wait, it is still broken"))
     claim = await scene.claim(1)
     assert (await scene.flush(close(at))).close_requested is closes
@@ -192,15 +229,15 @@ async def test_close_from_before_a_turns_messages_closes_nothing(scene: Scene, a
     assert settled.case.has_unread is closes
 
 
-@pytest.mark.parametrize("reason", [Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED])
-async def test_operator_ends_a_case_whatever_waits(scene: Scene, reason: Reason) -> None:
+@pytest.mark.parametrize("reason", [Reason.ADMIN_CANCELLED, Reason.ADMIN_RESOLVED])
+async def test_operator_ends_a_case_with_unread_messages(scene: Scene, reason: Reason) -> None:
     await scene.opened(said(3))
     snapshot = await scene.end(reason)
     assert snapshot.status is CaseStatus.RESOLVED
     assert not snapshot.has_unread
 
 
-async def test_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
+async def test_end_revokes_the_claim_of_a_running_turn(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     await scene.flush(close(5))
@@ -213,13 +250,13 @@ async def test_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
     assert (settled.action, settled.case.status) == (None, CaseStatus.RESOLVED)
 
 
-async def test_outcome_that_was_not_acted_on_before_the_end_is_dropped(scene: Scene) -> None:
+async def test_unsettled_outcome_is_dropped_at_the_end(scene: Scene) -> None:
     await scene.opened(said(9, "one more thing", by=SenderType.DEVELOPER))
     await scene.agent.finish(await scene.claim(1), TurnOutcome(Action.ASK_REPORTER, cost_usd=0.25))
     await scene.flush(close(5))
     ended = await scene.end(Reason.REPORTER_CLOSED)
     assert (await scene.settle(1)).action is None
-    assert ended.has_unread, "what the developer said after the close still waits"
+    assert ended.has_unread, "the developer's message from after the close is still unread"
     assert (ended.questions, ended.cost_usd) == (0, 0.25)
 
 
@@ -227,14 +264,14 @@ async def test_reopened_case_counts_on(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, Action.ESCALATE)
     await scene.claim(2)
-    first = await scene.end(Reason.OPERATOR_CANCELLED)
+    first = await scene.end(Reason.ADMIN_CANCELLED)
     assert (first.turn, first.closings, first.escalations, first.escalated) == (2, 1, 1, False)
     assert (await scene.flush(said(20, "broken again"))).has_unread
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
     assert reopened.turn == 2
     settled = await scene.turn(3, Action.ESCALATE)
     assert (settled.action, settled.case.escalations) == (Action.ESCALATE, 2)
-    assert (await scene.end(Reason.OPERATOR_RESOLVED)).closings == 2
+    assert (await scene.end(Reason.ADMIN_RESOLVED)).closings == 2
 
 
 async def test_reopened_case_keeps_its_conversation_and_the_agents_memory(scene: Scene) -> None:
@@ -255,7 +292,9 @@ async def test_end_and_message_at_once_never_lose_the_message(scene: Scene) -> N
     await scene.opened()
     await scene.turn(1)
     for round_ in range(1, 9):
-        await asyncio.gather(scene.end(Reason.NO_REPLY), scene.flush(said(round_ * 10, f"more {round_}")))
+        await asyncio.gather(
+            scene.end(Reason.NO_REPLY), scene.flush(said(round_ * 10, f"more {round_}"))
+        )
         snapshot = await scene.snapshot()
         assert snapshot.has_unread
         if snapshot.status is CaseStatus.RESOLVED:
@@ -283,7 +322,9 @@ async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
         assert (owner.feature, owner.thread) == ("case", THREAD)
 
 
-async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(scene: Scene) -> None:
+async def test_second_copy_of_a_summary_becomes_a_thread_of_the_case_and_not_its_summary(
+    scene: Scene,
+) -> None:
     await scene.opened()
     await scene.turn(1)
     async with scene.database.begin() as tx:
@@ -291,7 +332,11 @@ async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(
             await ThreadStore(tx).register(case_owner(THREAD, SUMMARY), "C9", ts(at))
     async with scene.database.begin() as tx:
         store = CaseStore(tx)
-        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await CaseLists(tx).list()]
+        cases = [
+            await store.get("BUG-1"),
+            (await store.for_post("BUG-1", 1)).case,
+            *await CaseLists(tx).list(),
+        ]
         assert [case.summary for case in cases] == [replace(THREAD, channel="C9", ts=ts(1))] * 3
         assert await ThreadStore(tx).owner(replace(THREAD, channel="C9", ts=ts(2))) is not None
 
@@ -299,19 +344,25 @@ async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(
 async def test_sla_event_is_recorded_once(scene: Scene) -> None:
     await scene.flush(report())
     async with scene.database.begin() as tx:
-        kinds = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
+        kinds = (
+            SlaEventKind.ACKNOWLEDGE_REMINDER,
+            SlaEventKind.ACKNOWLEDGE_BREACH,
+            SlaEventKind.RESOLVE_BREACH,
+        )
         for ordinal, kind in enumerate(kinds, start=1):
             assert await CaseStore(tx).record_sla_event("BUG-1", 1, ordinal, kind, 0)
         assert not await CaseStore(tx).record_sla_event("BUG-1", 1, 1, kinds[0], 0)
         assert await CaseStore(tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
 
 
-async def test_open_escalation_is_found_with_the_moment_when_people_were_called(scene: Scene) -> None:
+async def test_open_escalation_is_found_with_the_time_of_its_call(
+    scene: Scene,
+) -> None:
     await scene.opened()
     await scene.turn(1, Action.ESCALATE, result={"severity": "S1"})
     await scene.become(CaseStatus.ESCALATED, Reason.ESCALATED)
     async with scene.database.begin() as tx:
-        assert await CaseLists(tx).open_escalations(0, 10) == [], "nobody was called yet"
+        assert await CaseLists(tx).open_escalations(0, 10) == [], "nobody has been called yet"
     await scene.rows(
         "INSERT INTO posts (key, channel, claimed_at, ts)"
         " VALUES ('BUG-1:escalation:1', 'C9', 1700000010, '1.0') RETURNING key"
@@ -321,7 +372,9 @@ async def test_open_escalation_is_found_with_the_moment_when_people_were_called(
             [case] = await CaseLists(tx).open_cases(0, 10)
             [found] = await CaseLists(tx).open_escalations(0, 10)
         assert case == OpenCase(case.id, THREAD)
-        assert found == OpenEscalation(case.id, "BUG-1", 1, Severity.S1, 1_700_000_010.0, acknowledged)
+        assert found == OpenEscalation(
+            case.id, "BUG-1", 1, Severity.S1, 1_700_000_010.0, acknowledged
+        )
         await scene.flush(said(20, "I take it", by=SenderType.DEVELOPER))
 
 
@@ -329,7 +382,7 @@ async def test_cases_are_listed(scene: Scene) -> None:
     await scene.opened()
     async with scene.database.begin() as tx:
         assert [case.bug_id for case in await CaseLists(tx).list(open_only=True)] == ["BUG-1"]
-    await scene.end(Reason.OPERATOR_RESOLVED)
+    await scene.end(Reason.ADMIN_RESOLVED)
     async with scene.database.begin() as tx:
         assert await CaseLists(tx).list(open_only=True) == []
         assert [case.status for case in await CaseLists(tx).list()] == [CaseStatus.RESOLVED]

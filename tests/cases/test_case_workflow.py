@@ -1,4 +1,4 @@
-"""Each way through a case: the agent's actions, waits, closes, reopenings and faults."""
+"""Each path through a case: the agent's actions, waits, closes, reopenings and faults."""
 
 import asyncio
 import re
@@ -19,20 +19,31 @@ from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads.installation_store import RestoreWindow
 from threadline.threads.lost_posts import LostPosts
 from threadline.threads.model import INCOMING_MESSAGE, MessageKind, SenderType
-from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, PARTNER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.identity import (
+    BYSTANDER,
+    ESCALATIONS,
+    ON_CALL,
+    PARTNER,
+    REPORTER,
+    REPORTS,
+    SUMMARIES,
+)
 from threadline_devstack.slack.model import SandboxUser
 
-ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+ASK = Action.ASK_REPORTER
+POST = Action.POST_FINDINGS
+ESCALATE = Action.ESCALATE
+RESOLVE = Action.RESOLVED
 
 
 async def _details(scene: CaseScene) -> str:
-    """What Temporal's UI shows of the run."""
+    """The details that Temporal's UI shows of the run."""
     answer = await scene.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
     return str(answer.current_details)
 
 
 @pytest.mark.records("question_answered")
-async def test_question_waits_for_the_reporter_and_the_ui_says_so(start_case: StartCase) -> None:
+async def test_question_waits_for_the_reporter_and_the_ui_shows_it(start_case: StartCase) -> None:
     async with start_case(outcome(ASK), outcome(POST)) as scene:
         await scene.report()
         await scene.until_status("new", "investigating", "awaiting_reporter")
@@ -83,10 +94,10 @@ async def test_cancel_as_the_answer_to_a_question_reaches_the_agent(start_case: 
         assert await scene.result() == "resolved"
 
 
-async def test_cancel_of_the_time_that_a_restore_has_lost_closes_no_case(
+async def test_cancel_from_the_lost_window_of_a_restore_closes_no_case(
     start_case: StartCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have answered a question that the restored database does not know."""
+    """The Cancel may have answered a question that the restored database does not contain."""
     async with start_case(outcome(POST), outcome(POST, "looked again")) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
@@ -144,7 +155,9 @@ async def test_silence_of_developers_resolves_after_48_hours(start_case: StartCa
 
 
 async def test_developers_messages_wait_while_a_question_is_open(start_case: StartCase) -> None:
-    async with start_case(outcome(POST), outcome(ASK), outcome(POST), server=skipping_time) as scene:
+    async with start_case(
+        outcome(POST), outcome(ASK), outcome(POST), server=skipping_time
+    ) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         await scene.developer("what does the reporter see?")
@@ -155,18 +168,30 @@ async def test_developers_messages_wait_while_a_question_is_open(start_case: Sta
         assert len(scene.agent.requests) == 2
         await scene.reporter("a total of 12")
         await scene.until_status("awaiting_reporter", "investigating", "pending_verification")
-        assert scene.agent.batches[2] == ["I am looking at the cart", "and at the discounts", "a total of 12"]
-        await scene.until_said("forwarded to the investigation", SUMMARIES)
+        assert scene.agent.batches[2] == [
+            "I am looking at the cart",
+            "and at the discounts",
+            "a total of 12",
+        ]
+        await scene.until_said("passed your message to the investigation", SUMMARIES)
 
 
 @pytest.mark.records("escalation")
-async def test_escalation_calls_people_and_is_not_resolved_by_silence(start_case: StartCase) -> None:
+async def test_escalation_calls_people_and_is_not_resolved_by_silence(
+    start_case: StartCase,
+) -> None:
     script = outcome(ESCALATE, "needs an admin"), outcome(RESOLVE)
     async with start_case(*script, server=skipping_time) as scene:
         await scene.report()
         await scene.until_status("escalated")
-        assert (await scene.clock().query("state"))["target"] == {"acknowledge": 3600.0, "resolve": 86400.0}
-        assert any(f"<@{ON_CALL}>" in said and "needs an admin" in said for said in scene.said(ESCALATIONS))
+        assert (await scene.clock().query("state"))["target"] == {
+            "acknowledge": 3600.0,
+            "resolve": 86400.0,
+        }
+        assert any(
+            f"<@{ON_CALL}>" in said and "needs an admin" in said
+            for said in scene.said(ESCALATIONS)
+        )
         await scene.later(hours=60)
         assert (await scene.statuses())[-1] == "escalated"
         await scene.until_said("it was not resolved in time", ESCALATIONS)
@@ -184,20 +209,28 @@ async def test_developers_first_message_acknowledges_the_escalation(start_case: 
         await scene.until_acknowledged()
         await scene.until_status("escalated", "investigating", "pending_verification")
         await scene.later(hours=72)
-        assert (await scene.statuses())[-1] == "pending_verification", "an escalated case is not resolved by silence"
+        assert (await scene.statuses())[-1] == "pending_verification", (
+            "an escalated case is not resolved by silence"
+        )
 
 
 @pytest.mark.records("agent_resolved")
-async def test_resolved_ends_the_case_and_tells_the_reporter(start_case: StartCase) -> None:
+async def test_resolved_ends_the_case_with_a_post_to_the_reporter(start_case: StartCase) -> None:
     told = "It is no bug: the discount had ended."
-    async with start_case(outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)) as scene:
+    async with start_case(
+        outcome(RESOLVE, "the clock of the shop is right", for_reporter=told)
+    ) as scene:
         await scene.report()
         assert await scene.result() == "resolved"
-        assert any("the discount had ended" in said and "resolved" in said for said in scene.said(REPORTS))
+        assert any(
+            "the discount had ended" in said and "resolved" in said for said in scene.said(REPORTS)
+        )
 
 
 @pytest.mark.parametrize("action", [ASK, RESOLVE])
-async def test_action_gives_way_to_what_the_reporter_wrote_meanwhile(start_case: StartCase, action: Action) -> None:
+async def test_action_gives_way_to_a_newer_message_of_the_reporter(
+    start_case: StartCase, action: Action
+) -> None:
     async def act_late(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("wait, it fails again")
         return outcome(action)
@@ -210,7 +243,9 @@ async def test_action_gives_way_to_what_the_reporter_wrote_meanwhile(start_case:
 
 
 @pytest.mark.records("close_during_a_turn")
-async def test_close_during_a_turn_cancels_it_and_drops_its_findings(start_case: StartCase) -> None:
+async def test_close_during_a_turn_cancels_it_and_drops_its_findings(
+    start_case: StartCase,
+) -> None:
     async def never_ends(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("never mind", MessageKind.CLOSE)
         await asyncio.Event().wait()
@@ -223,13 +258,19 @@ async def test_close_during_a_turn_cancels_it_and_drops_its_findings(start_case:
         assert scene.times_said("closed, as its reporter asked") == 1
 
 
-async def test_never_mind_that_arrives_after_still_broken_closes_nothing(start_case: StartCase) -> None:
+async def test_never_mind_that_arrives_after_still_broken_closes_nothing(
+    start_case: StartCase,
+) -> None:
     async with start_case(outcome(POST), outcome(POST, "still broken indeed")) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
-        close = scene.slack.workspace.post(REPORTS, REPORTER, "never mind", thread_ts=scene.thread.ts)
+        close = scene.slack.workspace.post(
+            REPORTS, REPORTER, "never mind", thread_ts=scene.thread.ts
+        )
         await scene.reporter("wait, still broken")
-        await scene.send(scene.message(MessageKind.CLOSE, SenderType.REPORTER, REPORTER, "never mind", close.ts))
+        await scene.send(
+            scene.message(MessageKind.CLOSE, SenderType.REPORTER, REPORTER, "never mind", close.ts)
+        )
         await scene.until_said("still broken indeed", SUMMARIES)
         assert "resolved" not in await scene.statuses()
 
@@ -243,11 +284,15 @@ async def test_thanks_after_the_end_gets_a_reaction_and_no_turn(start_case: Star
         assert await scene.result() == "resolved"
         assert (await scene.statuses())[-1] == "resolved"
         assert len(scene.agent.requests) == 1
-        [thanks] = [m for m in scene.slack.workspace.channel(REPORTS).messages.values() if m.text == "thanks a lot!"]
+        [thanks] = [
+            m
+            for m in scene.slack.workspace.channel(REPORTS).messages.values()
+            if m.text == "thanks a lot!"
+        ]
         assert list(thanks.reactions) == ["+1"]
 
 
-async def test_only_a_message_that_says_something_reopens_a_case(start_case: StartCase) -> None:
+async def test_only_a_message_with_content_reopens_a_case(start_case: StartCase) -> None:
     async with start_case(outcome(RESOLVE), outcome(POST, "looked again")) as scene:
         await scene.report()
         await scene.result()
@@ -265,7 +310,9 @@ async def test_only_a_message_that_says_something_reopens_a_case(start_case: Sta
 
 
 @pytest.mark.records("interrupted_turn")
-async def test_turn_of_a_lost_worker_is_run_again_with_the_same_batch(start_case: StartCase) -> None:
+async def test_turn_of_a_lost_worker_is_run_again_with_the_same_batch(
+    start_case: StartCase,
+) -> None:
     lost = ApplicationError("worker shut down", type="WorkerShutdown")
     async with start_case(lost, lost, outcome(POST), server=skipping_time) as scene:
         await scene.report()
@@ -277,7 +324,9 @@ async def test_turn_of_a_lost_worker_is_run_again_with_the_same_batch(start_case
 
 
 @pytest.mark.records("model_overloaded")
-async def test_overloaded_model_is_waited_for_and_then_people_take_over(start_case: StartCase) -> None:
+async def test_case_waits_for_an_overloaded_model_and_then_escalates(
+    start_case: StartCase,
+) -> None:
     overloaded: list[TurnOutcome | Exception | Play] = [Transient("The model is overloaded.")] * 30
     async with start_case(*overloaded, server=skipping_time) as scene:
         await scene.report()
@@ -302,7 +351,7 @@ async def test_permanent_fault_escalates_at_once_with_its_reason(start_case: Sta
         assert scene.times_said("The model refused the request.", ESCALATIONS)
 
 
-async def test_result_that_was_lost_after_its_commit_is_taken_over(start_case: StartCase) -> None:
+async def test_committed_outcome_with_a_lost_result_is_adopted(start_case: StartCase) -> None:
     async def commit_and_vanish(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         await scene.agent.turns.finish(claim, outcome(POST, "committed before the crash"))
         raise ApplicationError("worker shut down", type="WorkerShutdown")
@@ -321,7 +370,7 @@ async def test_cancel_in_the_ui_stores_messages_and_closes_the_case(start_case: 
         await scene.reporter("one more thing")
         await scene.handle.cancel()
         assert await scene.result() == "resolved"
-        assert (await scene.case()).close_reason == "operator_cancelled"
+        assert (await scene.case()).close_reason == "admin_cancelled"
         assert "one more thing" in await scene.texts()
 
 
@@ -331,9 +380,11 @@ async def test_operator_resolves_a_case_with_a_reason(start_case: StartCase) -> 
         await scene.report()
         await scene.until_status("pending_verification")
         now = f"{time.time() + 60:.6f}"
-        await scene.send(scene.message(MessageKind.CLOSE, SenderType.ADMIN, "ops", "a duplicate of BUG-7", now))
+        await scene.send(
+            scene.message(MessageKind.CLOSE, SenderType.ADMIN, "ops", "a duplicate of BUG-7", now)
+        )
         assert await scene.result() == "resolved"
-        assert (await scene.case()).close_reason == "operator_resolved"
+        assert (await scene.case()).close_reason == "admin_resolved"
         assert (await scene.transitions())[-1].actor == "ops"
         await scene.until_said("a duplicate of BUG-7")
 
@@ -358,7 +409,7 @@ async def test_reply_before_its_report_fetches_it_from_slack(start_case: StartCa
     ],
     ids=["guest", "stranger", "bot"],
 )
-async def test_reply_under_a_report_that_does_not_count_opens_no_case(
+async def test_reply_under_an_ignored_report_opens_no_case(
     start_case: StartCase, author: SandboxUser
 ) -> None:
     async with start_case() as scene:
@@ -367,7 +418,9 @@ async def test_reply_under_a_report_that_does_not_count_opens_no_case(
         root = workspace.post(REPORTS, author.id, "obey me").ts
         scene.thread = replace(scene.thread, ts=root)
         later = f"{float(root) + 1:.6f}"
-        await scene.send(scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", later))
+        await scene.send(
+            scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", later)
+        )
         assert await scene.result() == "ignored"
 
 
@@ -376,13 +429,15 @@ async def test_strangers_reply_to_no_report_opens_no_case(start_case: StartCase)
     async with start_case() as scene:
         scene.thread = replace(scene.thread, ts="1600000000.000001")
         await scene.send(
-            scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1600000001.000001")
+            scene.message(
+                MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1600000001.000001"
+            )
         )
         assert await scene.result() == "ignored"
 
 
 @pytest.mark.records("unreadable_signal")
-async def test_unreadable_signal_is_kept_and_the_case_goes_on(start_case: StartCase) -> None:
+async def test_unreadable_signal_is_kept_and_the_case_continues(start_case: StartCase) -> None:
     async with start_case(outcome(POST), outcome(POST, "went on")) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
@@ -407,12 +462,17 @@ async def test_continue_as_new_at_every_point_loses_nothing(start_case: StartCas
         await scene.until_said("third", SUMMARIES)
         await scene.developer("good, that is it")
         assert await scene.result() == "resolved"
-        run, runs = (await scene.handle.describe()).run_id, 0
+        run = (await scene.handle.describe()).run_id
+        runs = 0
         while run:
-            history = await scene.environment.client.get_workflow_handle(scene.handle.id, run_id=run).fetch_history()
-            run = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+            history = await scene.environment.client.get_workflow_handle(
+                scene.handle.id, run_id=run
+            ).fetch_history()
+            run = history.events[
+                0
+            ].workflow_execution_started_event_attributes.continued_execution_run_id
             runs += 1
-        assert runs >= 3, "it ran on under new runs"
+        assert runs >= 3, "the case continued in new runs"
         assert scene.agent.batches == [
             ["The cart total is wrong"],
             ["Firefox"],

@@ -1,4 +1,6 @@
-"""A close that comes amid a turn's end is taken back before the case is closed."""
+"""A close that arrives while a turn ends, and that a later message cancels before the case is
+closed.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +20,8 @@ THE_TURN = "SELECT FROM agent_turns WHERE bug_id = 'BUG-1' AND turn = 1 FOR UPDA
 THE_CASE = "SELECT FROM cases WHERE bug_id = 'BUG-1' FOR NO KEY UPDATE"
 THE_POSTS = "LOCK TABLE posts IN ACCESS EXCLUSIVE MODE"
 _WAITING = text("""
-SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
+SELECT count(*) FROM pg_stat_activity
+WHERE wait_event_type = 'Lock' AND datname = current_database()
 """)
 
 
@@ -38,9 +41,11 @@ async def _until_waiting(scene: CaseScene, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "channel"), [(Action.POST_FINDINGS, SUMMARIES), (Action.ESCALATE, ESCALATIONS)], ids=str
+    ("action", "channel"),
+    [(Action.POST_FINDINGS, SUMMARIES), (Action.ESCALATE, ESCALATIONS)],
+    ids=str,
 )
-async def test_close_taken_back_while_a_turn_is_settled_keeps_its_action(
+async def test_close_retracted_while_a_turn_is_settled_keeps_its_action(
     start_case: StartCase, action: Action, channel: str
 ) -> None:
     async def play(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
@@ -59,11 +64,12 @@ async def test_close_taken_back_while_a_turn_is_settled_keeps_its_action(
         assert scene.times_said("first words", channel)
 
 
-async def test_close_taken_back_while_findings_are_posted_keeps_the_escalation(
+async def test_close_retracted_while_findings_are_posted_keeps_the_escalation(
     start_case: StartCase,
 ) -> None:
     turn = HeldTurn(outcome(Action.ESCALATE, "needs an admin"))
-    first, last = outcome(Action.POST_FINDINGS), outcome(Action.POST_FINDINGS, "last words")
+    first = outcome(Action.POST_FINDINGS)
+    last = outcome(Action.POST_FINDINGS, "last words")
     async with start_case(first, turn, last) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
@@ -74,11 +80,16 @@ async def test_close_taken_back_while_findings_are_posted_keeps_the_escalation(
                 turn.finish.set()
                 await _until_waiting(scene, 1)
                 await scene.reporter("never mind", MessageKind.CLOSE)
-                await scene.until(lambda: _has(scene, "never mind", "eyes"), "the workflow knows of the close")
+                await scene.until(
+                    lambda: _has(scene, "never mind", "eyes"), "the workflow knows of the close"
+                )
                 await case_held.enter_async_context(_holding(scene, THE_CASE))
                 await scene.reporter("wait, it is still broken")
                 await _until_waiting(scene, 2)
-            await scene.until(lambda: _has(scene, "it is worse now", "white_check_mark"), "the findings are posted")
+            await scene.until(
+                lambda: _has(scene, "it is worse now", "white_check_mark"),
+                "the findings are posted",
+            )
         await scene.until_said("last words", SUMMARIES)
         assert scene.times_said("needs an admin", ESCALATIONS)
 

@@ -1,4 +1,6 @@
-"""People on call read in their own thread what they asked for, and how the case ended."""
+"""People on call read the answers to their questions, and the end of the case, in their own
+thread.
+"""
 
 import pytest
 
@@ -8,22 +10,33 @@ from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, SUMMARIES
 
 pytestmark = pytest.mark.timeout(120)
-ASK, ESCALATE, POST, RESOLVE = Action.ASK_REPORTER, Action.ESCALATE, Action.POST_FINDINGS, Action.RESOLVED
+ASK = Action.ASK_REPORTER
+ESCALATE = Action.ESCALATE
+POST = Action.POST_FINDINGS
+RESOLVE = Action.RESOLVED
 
 
-async def test_answer_to_people_on_call_is_posted_where_they_asked(start_case: StartCase) -> None:
-    script = outcome(ESCALATE, "needs an admin"), outcome(POST, "the quantity is doubled"), outcome(POST, "and now")
+async def test_answer_to_people_on_call_is_posted_in_their_thread(start_case: StartCase) -> None:
+    script = (
+        outcome(ESCALATE, "needs an admin"),
+        outcome(POST, "the quantity is doubled"),
+        outcome(POST, "and now"),
+    )
     async with start_case(*script) as scene:
         await scene.report()
         await scene.until_status("escalated")
         root = await scene.on_call("which file is it?")
         await scene.until_said_under(root, "the quantity is doubled")
         await scene.until_said("the quantity is doubled", SUMMARIES)
-        await scene.until_said_under(root, "forwarded to the investigation")
-        assert scene.times_said("forwarded to the investigation", SUMMARIES) == 0, "nobody has written there"
+        await scene.until_said_under(root, "passed your message to the investigation")
+        assert scene.times_said("passed your message to the investigation", SUMMARIES) == 0, (
+            "no message came from that thread"
+        )
         await scene.developer("and in the other shop?")
         await scene.until_said("and now", SUMMARIES)
-        assert not any("and now" in each for each in scene.said_under(root)), "nobody has asked that there"
+        assert not any("and now" in each for each in scene.said_under(root)), (
+            "that question came from another thread"
+        )
 
 
 async def test_question_of_people_on_call_that_needs_the_reporter_is_answered_after_the_reporter(
@@ -40,8 +53,14 @@ async def test_question_of_people_on_call_that_needs_the_reporter_is_answered_af
         await scene.until_said_under(root, "it is the old browser")
 
 
-async def test_thread_of_each_escalation_reads_once_how_the_case_ended(start_case: StartCase) -> None:
-    script = outcome(ESCALATE, "first"), outcome(ESCALATE, "second"), outcome(RESOLVE, "the clock was wrong")
+async def test_thread_of_each_escalation_gets_the_end_of_the_case_once(
+    start_case: StartCase,
+) -> None:
+    script = (
+        outcome(ESCALATE, "first"),
+        outcome(ESCALATE, "second"),
+        outcome(RESOLVE, "the clock was wrong"),
+    )
     async with start_case(*script) as scene:
         await scene.report()
         await scene.until_status("escalated")
@@ -57,7 +76,9 @@ async def test_thread_of_each_escalation_reads_once_how_the_case_ended(start_cas
             assert "the clock was wrong" in told[0]
 
 
-async def test_thread_of_an_escalation_reads_that_the_reporter_closed_the_case(start_case: StartCase) -> None:
+async def test_thread_of_an_escalation_gets_the_close_by_the_reporter(
+    start_case: StartCase,
+) -> None:
     async with start_case(outcome(ESCALATE)) as scene:
         await scene.report()
         await scene.until_status("escalated")

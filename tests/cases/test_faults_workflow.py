@@ -1,4 +1,6 @@
-"""Faults around a case, each found in a review or by chaos: they neither block the case nor pass in silence."""
+"""Faults around a case, each found in a review or by chaos: none blocks the case, and none goes
+unreported.
+"""
 
 import asyncio
 from dataclasses import asdict, replace
@@ -10,19 +12,35 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, case_owner
+from threadline.cases.model import (
+    BUG_WORKFLOW,
+    Action,
+    BugState,
+    CaseLimits,
+    bug_workflow_id,
+    case_owner,
+)
 from threadline.errors import ClaimLost, Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
-from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType
+from threadline.threads.model import (
+    CORE_QUEUE,
+    INCOMING_MESSAGE,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+)
 from threadline.threads.store import PostStore
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTS, SUMMARIES
 
-ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+ASK = Action.ASK_REPORTER
+POST = Action.POST_FINDINGS
+ESCALATE = Action.ESCALATE
+RESOLVE = Action.RESOLVED
 
 
 async def test_repeated_failures_call_people_once(start_case: StartCase) -> None:
@@ -38,8 +56,10 @@ async def test_repeated_failures_call_people_once(start_case: StartCase) -> None
         assert (await scene.case()).escalations == 1
 
 
-async def test_turn_that_lost_its_claim_is_tried_again(start_case: StartCase) -> None:
-    async with start_case(ClaimLost("turn 1 is no longer held"), outcome(POST), server=skipping_time) as scene:
+async def test_turn_that_lost_its_claim_is_retried(start_case: StartCase) -> None:
+    async with start_case(
+        ClaimLost("turn 1 is no longer held"), outcome(POST), server=skipping_time
+    ) as scene:
         await scene.report()
         await scene.later(seconds=5)
         await scene.until_status("investigating", "pending_verification")
@@ -58,7 +78,7 @@ async def test_developer_acknowledges_also_while_a_turn_runs(start_case: StartCa
         turn.finish.set()
 
 
-async def test_close_takes_back_the_message_that_reopened(start_case: StartCase) -> None:
+async def test_close_retracts_the_message_that_reopened(start_case: StartCase) -> None:
     async def slow(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
         await scene.reporter("never mind", MessageKind.CLOSE)
         await asyncio.Event().wait()
@@ -78,7 +98,9 @@ async def test_old_message_gets_no_case_from_an_edit_or_a_stranger(start_case: S
         await scene.send(_edit_of_the_report(scene, "a typo mended"))
         assert await scene.result() == "ignored"
         await scene.send(
-            scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1700000001.000001")
+            scene.message(
+                MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"
+            )
         )
         assert await scene.result() == "ignored"
         assert not scene.said(REPORTS)
@@ -95,11 +117,18 @@ async def test_edit_before_report_is_stored(start_case: StartCase) -> None:
 
 def _edit_of_the_report(scene: CaseScene, words: str) -> IncomingMessage:
     report = scene.message(MessageKind.EDIT, SenderType.REPORTER, REPORTER, words, scene.thread.ts)
-    return replace(report, id=f"{report.id}:e1", correction_of=report.id, version="1700000000.000001")
+    return replace(
+        report, id=f"{report.id}:e1", correction_of=report.id, version="1700000000.000001"
+    )
 
 
-async def test_never_mind_does_not_wait_for_a_code_host_that_is_away(start_case: StartCase) -> None:
-    patch = "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+fixed\n"
+async def test_never_mind_does_not_wait_for_a_code_host_that_is_away(
+    start_case: StartCase,
+) -> None:
+    patch = (
+        "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 "
+        "@@\n+fixed\n"
+    )
     fix = outcome(POST, diffs={"shop": patch}, base={"shop": "0" * 40}, has_fix=True)
     away = {"shop": "https://127.0.0.1:1/acme/shop.git"}
     async with start_case(outcome(POST), fix, repositories=away) as scene:
@@ -112,7 +141,7 @@ async def test_never_mind_does_not_wait_for_a_code_host_that_is_away(start_case:
         await scene.until_status("investigating", "resolved")
 
 
-async def test_each_unanswered_question_is_told(start_case: StartCase) -> None:
+async def test_each_unanswered_question_is_reported(start_case: StartCase) -> None:
     async with start_case(*[outcome(ASK), outcome(POST)] * 2, server=skipping_time) as scene:
         await scene.report()
         await scene.until_status("awaiting_reporter")
@@ -125,7 +154,7 @@ async def test_each_unanswered_question_is_told(start_case: StartCase) -> None:
         assert scene.times_said("no answer to my question") == 2
 
 
-async def test_each_reopening_is_told(start_case: StartCase) -> None:
+async def test_each_reopening_is_reported(start_case: StartCase) -> None:
     async with start_case(*[outcome(RESOLVE)] * 3) as scene:
         await scene.report()
         for _ in range(2):
@@ -136,7 +165,7 @@ async def test_each_reopening_is_told(start_case: StartCase) -> None:
         assert scene.times_said("is open again") == 2
 
 
-async def test_terminated_case_carries_on_where_it_was(start_case: StartCase) -> None:
+async def test_terminated_case_continues_from_its_stored_state(start_case: StartCase) -> None:
     turn = HeldTurn()
     async with start_case(turn, outcome(POST)) as scene:
         await scene.report()
@@ -156,7 +185,9 @@ async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: S
         for number in range(40):
             said = f"{number} " + "x" * 30_000
             at = f"18000000{number:02}.000100"
-            await scene.send(scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, said, at))
+            await scene.send(
+                scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, said, at)
+            )
 
         async def all_read() -> bool:
             return sum(len(batch) for batch in scene.agent.batches) == 41
@@ -164,7 +195,9 @@ async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: S
         await scene.until(all_read, "every message is in a batch, once")
 
 
-async def test_workspace_is_removed_although_the_run_would_continue_as_new(start_case: StartCase) -> None:
+async def test_workspace_is_removed_although_the_run_would_continue_as_new(
+    start_case: StartCase,
+) -> None:
     async with start_case(outcome(RESOLVE), limits=CaseLimits(max_history_events=12)) as scene:
         await scene.report()
         assert await scene.result() == "resolved"
@@ -172,9 +205,13 @@ async def test_workspace_is_removed_although_the_run_would_continue_as_new(start
 
 
 @pytest.mark.usefixtures("activation_order")
-async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case: StartCase) -> None:
+async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(
+    start_case: StartCase,
+) -> None:
     async with start_case() as scene:
-        report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "It is wrong", scene.thread.ts)
+        report = scene.message(
+            MessageKind.REPORT, SenderType.REPORTER, REPORTER, "It is wrong", scene.thread.ts
+        )
         handle = await scene.environment.client.start_workflow(
             BUG_WORKFLOW,
             BugState(thread=scene.thread, cancelled=True),
@@ -185,11 +222,15 @@ async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case:
         )
         await handle.cancel()
         await scene.until_status("new", "resolved")
-        assert (await scene.case()).close_reason == "operator_cancelled"
+        assert (await scene.case()).close_reason == "admin_cancelled"
 
 
-async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start_case: StartCase) -> None:
-    """Slack stored the summary's root, and its answer was lost: the root's metadata alone says whose thread it is."""
+async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(
+    start_case: StartCase,
+) -> None:
+    """Slack stored the summary's root, but the response was lost: only the root's metadata says
+    which thread it belongs to.
+    """
     async with start_case() as scene:
         await scene.report()
         await scene.until_status("pending_verification")
@@ -199,29 +240,43 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             identity.BOT_USER,
             "BUG-1",
             bot_id=identity.BOT_ID,
-            metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary"} | asdict(owner)},
+            metadata={
+                "event_type": POST_EVENT,
+                "event_payload": {"key": "BUG-1:summary"} | asdict(owner),
+            },
         )
         async with scene.database.begin() as tx:
             unsure = text("UPDATE posts SET ts = NULL WHERE key = 'BUG-1:summary'")
             assert (await tx.execute(unsure)).rowcount == 1
         reply = scene.message(
-            MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
+            MessageKind.MESSAGE,
+            SenderType.DEVELOPER,
+            identity.DEVELOPER,
+            "the quantity?",
+            "1.5",
+            SUMMARIES,
         )
         thread = Thread(identity.TEAM, SUMMARIES, root.ts)
-        await EventRouter(RoutingConfig(), scene.environment.client, ThreadLookup(scene.database)).deliver(
-            Route(RouteTarget.CASE_THREAD, thread, reply)
-        )
+        await EventRouter(
+            RoutingConfig(), scene.environment.client, ThreadLookup(scene.database)
+        ).deliver(Route(RouteTarget.CASE_THREAD, thread, reply))
 
         async def stored() -> bool:
             return "the quantity?" in await scene.texts()
 
         await scene.until(stored, "the reply is stored with the case")
         async with scene.database.begin() as tx:
-            assert await PostStore(tx).ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
+            assert await PostStore(tx).ts_of("BUG-1:summary") == root.ts, (
+                "no later search for the root is needed"
+            )
 
 
-async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start_case: StartCase) -> None:
-    """The close came while the second escalation's findings were being posted: its own clock never started."""
+async def test_running_clock_stops_at_the_end_after_a_dropped_escalation(
+    start_case: StartCase,
+) -> None:
+    """The close arrived while the second escalation's findings were being posted, so the second
+    clock never started.
+    """
     async with start_case(outcome(ESCALATE), outcome(ESCALATE, "a second time")) as scene:
         await scene.report()
         await scene.until_status("investigating", "escalated")
@@ -241,4 +296,6 @@ async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start
             return (await scene.clock().describe()).status is WorkflowExecutionStatus.COMPLETED
 
         await scene.until(stopped, "the first clock was told")
-        assert not scene.times_said("a second time", ESCALATIONS), "it was dropped"
+        assert not scene.times_said("a second time", ESCALATIONS), (
+            "the second escalation was dropped"
+        )

@@ -1,10 +1,11 @@
-"""What permits a fix, which diffs are kept, and the one pull request of a case."""
+"""Permission for a fix, the diffs that are kept, and the single pull request of a case."""
 
 from dataclasses import replace
 
 from tests.support.case_store import Scene, deletion, edit, identity, said
 from threadline.cases.model import Action
-from threadline.cases.store.case import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore
+from threadline.forge.model import PullRequest
 from threadline.investigator.store import TurnOutcome
 from threadline.threads.model import SenderType
 
@@ -12,7 +13,9 @@ DONE = TurnOutcome(Action.POST_FINDINGS)
 
 
 async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene) -> None:
-    await scene.opened(said(1, "I am a developer, fix it"), edit(9, "fix it", 10, by=SenderType.DEVELOPER))
+    await scene.opened(
+        said(1, "I am a developer, fix it"), edit(9, "fix it", 10, by=SenderType.DEVELOPER)
+    )
     diffs = {"shop": "--- a\n+++ b\n"}
     claim = await scene.claim(1)
     assert not claim.may_fix
@@ -47,7 +50,7 @@ async def test_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
     assert (await scene.claim(3)).diffs == {"shop": "two", "api": "one"}
 
 
-OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc")
+OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", draft=True)
 
 
 async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Scene) -> None:

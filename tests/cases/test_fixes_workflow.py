@@ -1,4 +1,6 @@
-"""From "please fix it" to a pull request on a real repository: who may ask, what is refused, how it ends."""
+"""From "please fix it" to a pull request on a real repository: permission, refusals, and the ends
+of a fix.
+"""
 
 from typing import Any
 
@@ -10,17 +12,26 @@ from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, CaseLimits
 from threadline.cases.posts import LiveCasePostActivities
-from threadline.cases.store.case import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore
+from threadline.forge.model import PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import SUMMARIES
 
-POST, RESOLVE = Action.POST_FINDINGS, Action.RESOLVED
+POST = Action.POST_FINDINGS
+RESOLVE = Action.RESOLVED
 
 
-def _fix(repository: GitRepository, path: str = "shop/fixed.py", action: Action = POST) -> TurnOutcome:
-    diff = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+fixed\n"
-    return outcome(action, "fixed it", diffs={"shop": diff}, base={"shop": repository.head}, has_fix=True)
+def _fix(
+    repository: GitRepository, path: str = "shop/fixed.py", action: Action = POST
+) -> TurnOutcome:
+    diff = (
+        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ "
+        "-0,0 +1 @@\n+fixed\n"
+    )
+    return outcome(
+        action, "fixed it", diffs={"shop": diff}, base={"shop": repository.head}, has_fix=True
+    )
 
 
 def _repositories(repository: GitRepository) -> dict[str, str]:
@@ -40,11 +51,15 @@ async def _asked_for_a_fix(scene: CaseScene) -> None:
 
 
 @pytest.mark.records("fix_proposed")
-async def test_developers_request_becomes_a_pull_request(start_case: StartCase, repository: GitRepository) -> None:
+async def test_developers_request_becomes_a_pull_request(
+    start_case: StartCase, repository: GitRepository
+) -> None:
     script = [outcome(POST), _fix(repository, action=RESOLVE), outcome(RESOLVE)]
     async with start_case(*script, repositories=_repositories(repository)) as scene:
         await _asked_for_a_fix(scene)
-        assert (await scene.transitions())[-1].reason == "fix_proposed", "its author does not judge it"
+        assert (await scene.transitions())[-1].reason == "fix_proposed", (
+            "the bot does not judge its own fix"
+        )
         assert repository.git("show", "threadline/bug-1:shop/fixed.py") == "fixed"
         subject = repository.git("log", "-1", "--format=%s", "threadline/bug-1")
         assert subject.count("BUG-1: ") == 1, subject
@@ -55,11 +70,13 @@ async def test_developers_request_becomes_a_pull_request(start_case: StartCase, 
         await scene.until_said("A fix was proposed at", SUMMARIES)
 
 
-async def test_refused_post_of_a_fix_is_made_once_slack_takes_it(
+async def test_refused_post_of_a_fix_is_sent_once_slack_accepts_it(
     start_case: StartCase, repository: GitRepository
 ) -> None:
     script = [outcome(POST), _fix(repository)]
-    async with start_case(*script, repositories=_repositories(repository), server=skipping_time) as scene:
+    async with start_case(
+        *script, repositories=_repositories(repository), server=skipping_time
+    ) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         posted = LiveCasePostActivities.post_pull_request
@@ -88,7 +105,9 @@ async def test_refused_post_of_a_fix_is_made_once_slack_takes_it(
         assert (await scene.transitions())[-1].reason == "fix_proposed"
 
 
-async def test_reporter_alone_never_causes_a_fix(start_case: StartCase, repository: GitRepository) -> None:
+async def test_reporters_request_without_a_developer_causes_no_fix(
+    start_case: StartCase, repository: GitRepository
+) -> None:
     permitted: list[bool] = []
 
     async def try_to_fix(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
@@ -105,7 +124,7 @@ async def test_reporter_alone_never_causes_a_fix(start_case: StartCase, reposito
         assert repository.git("branch", "--list", "threadline/*") == ""
 
 
-async def test_fix_is_left_open_by_the_reporters_word_a_second_fix_and_a_close(
+async def test_reporters_confirmation_second_fix_and_close_leave_the_fix_open(
     start_case: StartCase, repository: GitRepository
 ) -> None:
     script = [outcome(POST), _fix(repository), outcome(RESOLVE), _fix(repository, "shop/again.py")]
@@ -119,16 +138,21 @@ async def test_fix_is_left_open_by_the_reporters_word_a_second_fix_and_a_close(
         assert repository.git("branch", "--list", "threadline/*") == "threadline/bug-1"
         await scene.reporter("never mind", MessageKind.CLOSE)
         assert await scene.result() == "resolved"
-        assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in scene.said(SUMMARIES))
+        assert any(
+            "A fix was proposed at" in said and "threadline/bug-1" in said
+            for said in scene.said(SUMMARIES)
+        )
         assert scene.times_said("A fix was proposed")
 
 
 @pytest.mark.records("fix_refused")
-async def test_fix_to_the_ci_configuration_is_refused(start_case: StartCase, repository: GitRepository) -> None:
+async def test_fix_to_the_ci_configuration_is_refused(
+    start_case: StartCase, repository: GitRepository
+) -> None:
     script = [outcome(POST), _fix(repository, ".github/workflows/x.yml")]
     async with start_case(*script, repositories=_repositories(repository)) as scene:
         await _asked_for_a_fix(scene)
-        await scene.until_said("No pull request was opened", SUMMARIES)
+        await scene.until_said("I could not open a pull request", SUMMARIES)
         assert await _pull_request(scene) is None
 
 
@@ -140,10 +164,17 @@ async def test_merge_resolves_the_case(start_case: StartCase, repository: GitRep
 async def test_unseen_merge_is_found_before_silence_resolves_the_case(
     start_case: StartCase, repository: GitRepository
 ) -> None:
-    await _merge(start_case, repository, CaseLimits(developer_timeout=3600, pull_request_poll=86_400), minutes=120)
+    await _merge(
+        start_case,
+        repository,
+        CaseLimits(developer_timeout=3600, pull_request_poll=86_400),
+        minutes=120,
+    )
 
 
-async def _merge(start_case: StartCase, repository: GitRepository, limits: CaseLimits, minutes: int) -> None:
+async def _merge(
+    start_case: StartCase, repository: GitRepository, limits: CaseLimits, minutes: int
+) -> None:
     async with start_case(
         outcome(POST),
         _fix(repository),

@@ -1,4 +1,6 @@
-"""Faults of the installation while a case is investigated: the case waits, the admin is told, nobody is called."""
+"""Faults of the installation while a case is investigated: the case waits, the admin gets a
+message, and no person is called.
+"""
 
 import asyncio
 from typing import Any
@@ -17,8 +19,12 @@ from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 
-@pytest.mark.parametrize("cause", ["disk", "repository shop", "model key", "model credit", "model name", "cli"])
-async def test_case_waits_for_the_admin_and_goes_on_by_itself(start_case: StartCase, cause: str) -> None:
+@pytest.mark.parametrize(
+    "cause", ["disk", "repository shop", "model key", "model credit", "model name", "cli"]
+)
+async def test_case_waits_for_the_admin_and_continues_by_itself(
+    start_case: StartCase, cause: str
+) -> None:
     broken = [Mendable("Mend it.", kind="investigation", subject=cause)] * 40
     async with start_case(*broken, outcome(Action.POST_FINDINGS), server=skipping_time) as scene:
         await scene.report()
@@ -61,19 +67,23 @@ async def test_text_of_an_exception_never_reaches_slack(start_case: StartCase, t
     async with start_case(Permanent(text)) as scene:
         await scene.report()
         await scene.until_status("escalated")
-        said = " ".join(each for channel in (REPORTS, SUMMARIES, ESCALATIONS) for each in scene.said(channel))
+        said = " ".join(
+            each for channel in (REPORTS, SUMMARIES, ESCALATIONS) for each in scene.said(channel)
+        )
         assert [leak for leak in LEAKS if leak in said] == []
 
 
 class AwayWorker:
-    """Temporal lists no poller of the agents' queue after `looks_served` looks, and turns begin only once `back` is
-    set."""
+    """Reports no poller of the agents' queue after `looks_served` looks, and holds turns until
+    `back` is set.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.back, self.looked_for = asyncio.Event(), asyncio.Event()
+        self.back = asyncio.Event()
+        self.looked_for = asyncio.Event()
         self.looks_served = 0
         self._patch = patch
-        patch.setattr("threadline.wiring.workers.is_served", self._is_served)
+        patch.setattr("threadline.wiring.cases.is_served", self._is_served)
 
     async def _is_served(self, *_: object) -> bool:
         self.looked_for.set()
@@ -98,7 +108,9 @@ def away(monkeypatch: pytest.MonkeyPatch) -> AwayWorker:
 WAITS = "because my worker is not running"
 
 
-async def test_case_tells_once_that_it_waits_for_the_agents_worker(start_case: StartCase, away: AwayWorker) -> None:
+async def test_case_posts_once_that_it_waits_for_the_agents_worker(
+    start_case: StartCase, away: AwayWorker
+) -> None:
     async with start_case(limits=CaseLimits(worker_patience=2.0)) as scene:
         away.hold_claims(scene.agent.turns)
         await scene.report()
@@ -130,10 +142,14 @@ async def test_worker_that_is_busy_with_other_turns_is_not_taken_for_absent(
     async with start_case(limits=CaseLimits(worker_patience=2.0)) as scene:
         away.hold_claims(scene.agent.turns)
         thread = Thread(scene.thread.team, scene.thread.channel, "2.000001")
-        report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "Login fails", thread.ts)
+        report = scene.message(
+            MessageKind.REPORT, SenderType.REPORTER, REPORTER, "Login fails", thread.ts
+        )
         async with database.begin() as tx:
             await CaseMessageStore(tx).flush(thread, [report], start_turn=True, number=7)
-        claimed = await AgentStore(agent_database).claim("BUG-7", 1, 1, session_id("BUG-7", 1, 1), 60.0)
+        claimed = await AgentStore(agent_database).claim(
+            "BUG-7", 1, 1, session_id("BUG-7", 1, 1), 60.0
+        )
         assert isinstance(claimed, TurnClaim)
         await scene.report()
         await away.looked_for.wait()
@@ -144,8 +160,10 @@ async def test_worker_that_is_busy_with_other_turns_is_not_taken_for_absent(
         assert scene.times_said("--queue agents", ESCALATIONS) == 0
 
 
-async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case: StartCase) -> None:
-    """Temporal itself says that nobody polls the queue."""
+async def test_case_without_an_agents_worker_continues_when_one_starts(
+    start_case: StartCase,
+) -> None:
+    """Temporal itself reports that no worker polls the queue."""
     turn = outcome(Action.POST_FINDINGS)
     async with start_case(turn, limits=CaseLimits(worker_patience=2.0), agents_away=True) as scene:
         await scene.report()
@@ -160,8 +178,10 @@ async def test_case_without_any_agents_worker_goes_on_when_one_starts(start_case
         assert scene.times_said("needs a person", ESCALATIONS) == 0
 
 
-async def test_worker_that_goes_away_after_the_first_look_is_noticed(start_case: StartCase, away: AwayWorker) -> None:
-    """A turn that waits behind others in the queue was served when it was first looked for."""
+async def test_worker_that_goes_away_after_the_first_look_is_noticed(
+    start_case: StartCase, away: AwayWorker
+) -> None:
+    """A turn that waits for others in the queue was served at the first look."""
     away.looks_served = 1
     async with start_case(limits=CaseLimits(worker_patience=0.5)) as scene:
         away.hold_claims(scene.agent.turns)

@@ -1,4 +1,6 @@
-"""The end of a case that a restored database does not know is told by the closing post in the report's thread."""
+"""A restored database may not contain the end of a case: the closing post in the report's thread
+tells it.
+"""
 
 import pytest
 
@@ -16,14 +18,18 @@ def post(kind: str, subject: str) -> LostPost:
     return LostPost("9.000009", "BUG-1:closing:1:C1", kind, subject, frozenset({REPORT.ts}), 1, 1)
 
 
-def test_the_closing_post_closes_the_case_as_an_admin_would_at_its_moment() -> None:
+def test_the_closing_post_closes_the_case_at_its_time_as_an_admin_would() -> None:
     end = CaseThreads().lost_end(REPORT, post(CLOSING, REPORT.key))
     assert end
     assert end.start
     [message] = end.start.signal_args
     assert end.start.signal == CLOSE_REQUESTED
     assert end.start.argument.thread == REPORT
-    assert (message.kind, message.sender_type, message.ts) == (MessageKind.CLOSE, SenderType.ADMIN, "9.000009")
+    assert (message.kind, message.sender_type, message.ts) == (
+        MessageKind.CLOSE,
+        SenderType.ADMIN,
+        "9.000009",
+    )
     assert message.id == end.id
     assert end.at == ("9.000009", "")
 
@@ -32,7 +38,7 @@ def test_the_closing_post_closes_the_case_as_an_admin_would_at_its_moment() -> N
     ("kind", "subject", "where"),
     [
         ("findings", REPORT.key, REPORT),
-        (CLOSING, REPORT.key, ELSEWHERE),  # in the developers' thread, which is told the same
+        (CLOSING, REPORT.key, ELSEWHERE),  # in the developers' thread, which gets the same post
         (CLOSING, ELSEWHERE.key, REPORT),
     ],
 )

@@ -31,7 +31,13 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, parse_message
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    ThreadOwner,
+    parse_message,
+)
 from threadline.threads.store import ThreadStore
 
 FORWARDED = "[Forwarded message by Bob (U9)]\n> never mind"
@@ -49,12 +55,18 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     assert snapshot.reporter_wrote
     assert not snapshot.developer_wrote
     async with scene.database.begin() as tx:
-        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
-        assert [(step.before, step.to) for step in await CaseLists(tx).transitions("BUG-1")] == [(None, "new")]
+        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(
+            f"bug:{THREAD.key}", "case:report"
+        )
+        assert [(step.before, step.to) for step in await CaseLists(tx).transitions("BUG-1")] == [
+            (None, "new")
+        ]
 
 
 @pytest.mark.parametrize("kind", [MessageKind.MESSAGE, MessageKind.CLOSE])
-async def test_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: MessageKind) -> None:
+async def test_reporters_message_that_overtook_the_report_opens_the_case(
+    scene: Scene, kind: MessageKind
+) -> None:
     assert (await scene.flush(said(5, kind=kind))).bug_id == "BUG-1"
     snapshot = await scene.flush(report())
     assert (snapshot.bug_id, snapshot.message_count) == ("BUG-1", 2)
@@ -78,11 +90,16 @@ async def test_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -> 
     again = await scene.flush(*batch)
     assert first.message_count == again.message_count == 3
     assert again.rev > first.rev
-    assert [row["seq"] for row in await scene.rows("SELECT seq FROM bug_conversations ORDER BY seq")] == [1, 2, 3]
+    assert [
+        row["seq"] for row in await scene.rows("SELECT seq FROM bug_conversations ORDER BY seq")
+    ] == [1, 2, 3]
 
 
 async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(scene: Scene) -> None:
-    batches = [(report(), *(said(at) for at in range(1, 12))), (*(said(at) for at in range(6, 20)), report())]
+    batches = [
+        (report(), *(said(at) for at in range(1, 12))),
+        (*(said(at) for at in range(6, 20)), report()),
+    ]
     results = await asyncio.gather(*(scene.flush(*batch) for batch in batches * 3))
     assert {snapshot.bug_id for snapshot in results} == {results[0].bug_id}
     rows = await scene.rows("SELECT seq, message_id FROM bug_conversations ORDER BY seq")
@@ -105,21 +122,32 @@ async def test_messages_are_read_in_the_order_in_which_they_were_written(scene: 
     assert await scene.texts() == ["first", "second", "third", "fourth"]
 
 
-async def test_message_of_an_unknown_sender_who_is_not_the_reporter_is_dropped(scene: Scene) -> None:
+async def test_message_of_an_unknown_sender_who_is_not_the_reporter_is_dropped(
+    scene: Scene,
+) -> None:
     await scene.flush(report("report"))
     third = said(1, "me too", by=SenderType.UNKNOWN, sender_id=STRANGER)
     snapshot = await scene.flush(third, said(2, "mine", by=SenderType.UNKNOWN, sender_id=REPORTER))
     assert snapshot.message_count == 2
     assert await scene.texts() == ["report", "mine"]
-    assert await scene.rows("SELECT bug_id FROM bug_conversations WHERE sender_type = 'unknown'") == []
+    assert (
+        await scene.rows("SELECT bug_id FROM bug_conversations WHERE sender_type = 'unknown'")
+        == []
+    )
 
 
 ORDERS = list(itertools.permutations(("original", "first edit", "second edit")))
 
 
 @pytest.mark.parametrize("order", ORDERS)
-async def test_newest_edit_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
-    which = {"original": said(1, "v0"), "first edit": edit(1, "v1", 5), "second edit": edit(1, "v2", 50)}
+async def test_newest_edit_wins_in_any_order_of_arrival(
+    scene: Scene, order: tuple[str, ...]
+) -> None:
+    which = {
+        "original": said(1, "v0"),
+        "first edit": edit(1, "v1", 5),
+        "second edit": edit(1, "v2", 50),
+    }
     await scene.flush(report("report"))
     for name in order:
         await scene.flush(which[name])
@@ -128,12 +156,18 @@ async def test_newest_edit_wins_in_any_order_of_arrival(scene: Scene, order: tup
 
 @pytest.mark.parametrize("order", list(itertools.permutations(("original", "edit", "deletion"))))
 async def test_deletion_wins_in_any_order_of_arrival(scene: Scene, order: tuple[str, ...]) -> None:
-    which = {"original": said(1, "secret"), "edit": edit(1, "still secret", 5), "deletion": deletion(1)}
+    which = {
+        "original": said(1, "secret"),
+        "edit": edit(1, "still secret", 5),
+        "deletion": deletion(1),
+    }
     await scene.flush(report("report"))
     for name in order:
         await scene.flush(which[name])
     assert await scene.texts() == ["report", "(deleted by its author)"]
-    left = await scene.rows("SELECT message_text FROM bug_conversations WHERE message_text LIKE '%secret%'")
+    left = await scene.rows(
+        "SELECT message_text FROM bug_conversations WHERE message_text LIKE '%secret%'"
+    )
     assert left == []
 
 
@@ -142,9 +176,13 @@ async def test_edit_in_the_opening_batch_is_applied(scene: Scene) -> None:
     assert await scene.texts() == ["corrected"]
 
 
-async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(scene: Scene) -> None:
+async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(
+    scene: Scene,
+) -> None:
     picture = FileRef("F1", "screen.png", "image/png", 3)
-    await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
+    await scene.flush(
+        report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),))
+    )
     async with scene.database.begin() as tx:
         (first, _), (second, _) = await CaseMessageStore(tx).pending_files("BUG-1")
         await CaseMessageStore(tx).store_file(second, b"log")
@@ -158,7 +196,9 @@ async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(sc
 async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
-    snapshot = await scene.flush(deletion(40), edit(0, "better words", 5), parse_message([{"no": "id"}]))
+    snapshot = await scene.flush(
+        deletion(40), edit(0, "better words", 5), parse_message([{"no": "id"}])
+    )
     assert not snapshot.has_unread
     assert snapshot.reporter_wrote
     assert not snapshot.developer_wrote
@@ -184,7 +224,9 @@ async def test_forwarded_words_close_nothing_and_reopen_the_case(scene: Scene) -
     assert (await scene.flush(said(13, "", forwarded=FORWARDED))).has_unread
 
 
-async def test_forwarded_words_are_shown_beside_the_authors_own_edited_and_deleted(scene: Scene) -> None:
+async def test_forwarded_words_are_shown_edited_and_deleted_with_the_authors_own(
+    scene: Scene,
+) -> None:
     await scene.flush(report("It breaks", forwarded=FORWARDED))
     assert await shown(scene) == [f"It breaks\n{FORWARDED}"]
     await scene.flush(edit(0, "It breaks badly", 5, forwarded="[Quoted]\n> when?"))
@@ -196,7 +238,9 @@ async def test_forwarded_words_are_shown_beside_the_authors_own_edited_and_delet
 
 
 async def test_case_that_was_reported_by_forwarding_has_a_title_and_is_found(scene: Scene) -> None:
-    snapshot = await scene.flush(report("", forwarded="[Forwarded message by Bob (U9)]\n> The cart total is wrong"))
+    snapshot = await scene.flush(
+        report("", forwarded="[Forwarded message by Bob (U9)]\n> The cart total is wrong")
+    )
     assert snapshot.title == "The cart total is wrong"
     async with scene.database.begin() as tx:
         found = await CaseLists(tx).search(THREAD.team, words="cart")
@@ -204,7 +248,7 @@ async def test_case_that_was_reported_by_forwarding_has_a_title_and_is_found(sce
 
 
 async def shown(scene: Scene) -> list[str]:
-    """The words of a case's messages, as readers are shown them."""
+    """Return the texts of a case's messages as readers see them."""
     async with scene.database.begin() as tx:
         return [each.text for each in (await CaseMessageStore(tx).page("BUG-1")).entries]
 
@@ -215,12 +259,15 @@ async def test_late_message_from_before_the_close_does_not_reopen(scene: Scene) 
     await scene.flush(close(20))
     await scene.end(Reason.REPORTER_CLOSED)
     snapshot = await scene.flush(
-        said(10, "It is in Firefox"), said(20, "In the same moment", by=SenderType.DEVELOPER, id="x")
+        said(10, "It is in Firefox"),
+        said(20, "In the same moment", by=SenderType.DEVELOPER, id="x"),
     )
     assert not snapshot.has_unread
     assert "It is in Firefox" in await scene.texts()
-    late = await scene.rows("SELECT turn FROM bug_conversations WHERE message_type = 'message' ORDER BY seq")
-    assert [row["turn"] for row in late] == [0, 0], "the close has answered them"
+    late = await scene.rows(
+        "SELECT turn FROM bug_conversations WHERE message_type = 'message' ORDER BY seq"
+    )
+    assert [row["turn"] for row in late] == [0, 0], "the close answered them"
     assert (await scene.flush(said(21, "It is back"))).has_unread
 
 
@@ -242,7 +289,9 @@ async def test_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
         {"by": "third_party"},
     ],
 )
-async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstorable: dict[str, Any]) -> None:
+async def test_message_that_postgres_refuses_is_quarantined(
+    scene: Scene, unstorable: dict[str, Any]
+) -> None:
     batch = (report("report"), said(1, **unstorable), said(2, "after", version="1\x00"))
     first = await scene.flush(*batch)
     again = await scene.flush(*batch)
@@ -252,18 +301,22 @@ async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstor
     assert row["error"].startswith("the database refused this message")
 
 
-async def test_row_refused_beside_a_known_message_holds_nothing_up(scene: Scene) -> None:
+async def test_row_refused_next_to_a_known_message_blocks_no_other(scene: Scene) -> None:
     await scene.flush(report("report"))
     too_big = said(1, "its file has no size that fits", files=(FileRef("F1", size=2**63),))
     for _ in range(2):
         await scene.flush(report("report"), too_big, said(2, "after"))
     assert await scene.texts() == ["report", "after"]
-    assert [row["message_text"] for row in await scene.rows("SELECT * FROM quarantine")] == [too_big.text]
+    assert [row["message_text"] for row in await scene.rows("SELECT * FROM quarantine")] == [
+        too_big.text
+    ]
 
 
 async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> None:
     await scene.opened()
-    assert not (await scene.flush(said(4, "close", kind=MessageKind.CLOSE, by=SenderType.DEVELOPER))).close_requested
+    assert not (
+        await scene.flush(said(4, "close", kind=MessageKind.CLOSE, by=SenderType.DEVELOPER))
+    ).close_requested
     assert (await scene.flush(close(5))).close_requested
     assert not (await scene.flush(said(6, "wait, still broken"))).close_requested
     assert (await scene.flush(close(7))).close_requested
@@ -272,8 +325,12 @@ async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> 
 
 
 @pytest.mark.parametrize("answers_at", [CaseStatus.AWAITING_REPORTER, CaseStatus.INVESTIGATING])
-async def test_bare_cancel_after_a_question_is_an_answer(scene: Scene, answers_at: CaseStatus) -> None:
-    """Also as the second message of an answer, when the turn that the first one has started is under way."""
+async def test_bare_cancel_after_a_question_is_an_answer(
+    scene: Scene, answers_at: CaseStatus
+) -> None:
+    """Also as the second message of an answer, while the turn that the first one started is
+    running.
+    """
     await scene.opened()
     await scene.turn(1, Action.ASK_REPORTER)
     if answers_at is CaseStatus.AWAITING_REPORTER:
@@ -302,7 +359,8 @@ async def test_admin_closes_also_after_a_question(scene: Scene, status: CaseStat
 
 async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
     await scene.flush(report("0"), *(said(at, str(at)) for at in range(1, 8)))
-    seen, cursor = [], None
+    seen = []
+    cursor = None
     async with scene.database.begin() as tx:
         while True:
             page = await CaseMessageStore(tx).page("BUG-1", cursor, limit=3)
@@ -329,14 +387,14 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
     assert [entry.sender_id for entry in (await scene.claim(2)).entries] == [DEVELOPER]
 
 
-async def test_messages_used_by_a_turn_are_known_to_its_posts(scene: Scene) -> None:
+async def test_posts_of_a_turn_know_the_messages_that_it_used(scene: Scene) -> None:
     await scene.opened(said(1), said(2), deletion(2), edit(1, "x", 3))
     await scene.turn(1)
     async with scene.database.begin() as tx:
         assert (await CaseStore(tx).for_post("BUG-1", 1)).used == (("C1", ts(0)), ("C1", ts(1)))
 
 
-async def test_edit_costs_the_messages_of_other_threads_nothing(scene: Scene) -> None:
+async def test_edit_reads_no_message_of_another_thread(scene: Scene) -> None:
     other = Thread("T1", "C1", ts(100))
     await scene.flush(said(100, kind=MessageKind.REPORT), thread=other)
 
@@ -344,7 +402,9 @@ async def test_edit_costs_the_messages_of_other_threads_nothing(scene: Scene) ->
         found: list[str] = []
 
         def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-            found.extend([statement] if re.match(r"\s*UPDATE bug_conversations o", statement) else [])
+            found.extend(
+                [statement] if re.match(r"\s*UPDATE bug_conversations o", statement) else []
+            )
 
         async with scene.database.begin() as tx:
             event.listen(tx.sync_connection, "before_cursor_execute", note)
@@ -373,27 +433,32 @@ WITH made AS (INSERT INTO cases (team, channel, thread_ts, reporter_id, turn)
               SELECT 'T1', 'C2', n::text, 'U1', 1 FROM generate_series(1, 300) n RETURNING bug_id),
      noted AS (INSERT INTO case_transitions (bug_id, rev, to_status, reason, actor)
                SELECT bug_id, 1, 'new', 'reported', 'U1' FROM made)
-INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                               channel, slack_ts, said_at, wants_turn, turn)
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type,
+                               message_text, channel, slack_ts, said_at, wants_turn, turn)
 SELECT bug_id, n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C2', n::text, n, true, n / 5
 FROM made, generate_series(1, 10) n
 """
 _ONE_LONG = """
-INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                               channel, slack_ts, said_at, wants_turn, turn)
+INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type,
+                               message_text, channel, slack_ts, said_at, wants_turn, turn)
 SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, n / 20
 FROM generate_series(2, 3001) n
 """
 _OF_THE_BOT = """
-INSERT INTO bug_conversations (bug_id, message_id, sender_type, sender_id, message_type, message_text,
-                               channel, slack_ts, said_at)
-SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM generate_series(2, 3001) n
+INSERT INTO bug_conversations (bug_id, message_id, sender_type, sender_id, message_type,
+                               message_text, channel, slack_ts, said_at)
+SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n
+FROM generate_series(2, 3001) n
 """
 
 
-@pytest.mark.parametrize("asked", [case_store.SNAPSHOT.text, agent_turns._BATCH], ids=["snapshot", "batch"])
+@pytest.mark.parametrize(
+    "asked", [case_store.SNAPSHOT.text, agent_turns._BATCH], ids=["snapshot", "batch"]
+)
 async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -> None:
-    """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
+    """A query plan instead of a time: with one long thread among many short ones, the query reads
+    no unwanted row.
+    """
     await scene.opened()
     async with scene.database.begin() as tx:
         await tx.execute(text(_MANY_SHORT))
@@ -402,6 +467,8 @@ async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -
         await tx.execute(text(_OF_THE_BOT))
         await tx.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
         given = re.sub(":bug_id|[$]1", "'BUG-1'", asked).replace("$2", "150")
-        plan = "\n".join((await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
+        plan = "\n".join(
+            (await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars()
+        )
     assert "bug_conversations_turn_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

@@ -1,4 +1,6 @@
-"""Posts of a case that Slack refuses until an admin mends something: the case waits, and its status says so."""
+"""Posts of a case that Slack refuses until an admin fixes the cause: the case waits, and its
+status says so.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +15,10 @@ from threadline.slack.model import FileRef
 from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
-ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
+ASK = Action.ASK_REPORTER
+POST = Action.POST_FINDINGS
+ESCALATE = Action.ESCALATE
+RESOLVE = Action.RESOLVED
 
 
 def archive(scene: CaseScene, channel: str, *, archived: bool = True) -> None:
@@ -21,7 +26,7 @@ def archive(scene: CaseScene, channel: str, *, archived: bool = True) -> None:
 
 
 async def until_refused(scene: CaseScene, turn: int = 1) -> None:
-    """Wait until the turn is settled, and its posts were refused."""
+    """Wait until the turn is settled and its posts were refused."""
 
     async def settled() -> bool:
         try:
@@ -34,9 +39,10 @@ async def until_refused(scene: CaseScene, turn: int = 1) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", ["invalid_auth", "token_revoked", "missing_scope", "not_in_channel", "ekm_access_denied"]
+    "error",
+    ["invalid_auth", "token_revoked", "missing_scope", "not_in_channel", "ekm_access_denied"],
 )
-async def test_findings_that_slack_refuses_are_posted_once_when_it_takes_them(
+async def test_findings_that_slack_refuses_are_posted_once_it_accepts_them(
     start_case: StartCase, error: str
 ) -> None:
     async with start_case(outcome(POST), server=skipping_time) as scene:
@@ -68,7 +74,7 @@ async def test_close_does_not_wait_for_refused_findings(start_case: StartCase) -
 
 @pytest.fixture
 def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Slack store a post within a second, or never."""
+    """Let a post count as stored by Slack within a second, or never."""
     for name in ("RESEND_AFTER", "RESEND_ROOT_AFTER"):
         monkeypatch.setattr(f"threadline.threads.outbox.{name}", 1.5)
 
@@ -79,7 +85,7 @@ async def ledger(scene: CaseScene) -> dict[str, str | None]:
 
 
 async def until_sent(scene: CaseScene) -> None:
-    """Wait until the call for which a fault was ordered was made."""
+    """Wait until the call that an ordered fault hits was made."""
 
     async def sent() -> bool:
         return not scene.slack.faults.ordered("chat.postMessage")
@@ -90,7 +96,7 @@ async def until_sent(scene: CaseScene) -> None:
 @pytest.mark.usefixtures("hasty_posts")
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("key", ["BUG-1:intake:0", "BUG-1:summary"])
-async def test_close_settles_a_post_of_which_nobody_knows_whether_slack_has_it(
+async def test_close_settles_a_post_that_may_be_in_slack(
     start_case: StartCase, key: str, *, arrives: bool
 ) -> None:
     held = HeldTurn()
@@ -109,7 +115,7 @@ async def test_close_settles_a_post_of_which_nobody_knows_whether_slack_has_it(
         faults.denied = "invalid_auth"
         held.finish.set()
         await until_refused(scene)
-        assert (await ledger(scene))[key] is None, "its search was refused, too"
+        assert (await ledger(scene))[key] is None, "the search for it was refused, too"
         await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("investigating", "resolved")
         await scene.until_quiet()
@@ -123,13 +129,17 @@ async def test_close_settles_a_post_of_which_nobody_knows_whether_slack_has_it(
 
 
 @pytest.mark.usefixtures("hasty_posts")
-async def test_people_on_call_read_the_end_where_their_post_is_found_at_the_end_alone(start_case: StartCase) -> None:
+async def test_people_on_call_read_the_end_when_only_the_end_finds_their_post(
+    start_case: StartCase,
+) -> None:
     held = HeldTurn(outcome(ESCALATE))
     async with start_case(held, server=skipping_time) as scene:
         await scene.report()
         await held.began.wait()
         await scene.until_said("Thank you")
-        scene.slack.faults.slow("chat.postMessage", 0.0, count=2)  # the summary thread and its findings
+        scene.slack.faults.slow(
+            "chat.postMessage", 0.0, count=2
+        )  # the summary thread and its findings
         scene.slack.faults.fail_after("chat.postMessage")
         held.finish.set()
         await until_sent(scene)
@@ -146,8 +156,11 @@ async def test_people_on_call_read_the_end_where_their_post_is_found_at_the_end_
         await scene.until_said_under(root, "as its reporter asked")
 
 
-async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(start_case: StartCase) -> None:
-    first, second = outcome(POST, summary="The first cause."), outcome(POST, summary="The second cause.")
+async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(
+    start_case: StartCase,
+) -> None:
+    first = outcome(POST, summary="The first cause.")
+    second = outcome(POST, summary="The second cause.")
     async with start_case(first, second, server=skipping_time) as scene:
         archive(scene, SUMMARIES)
         await scene.report()
@@ -162,9 +175,13 @@ async def test_message_is_answered_while_findings_are_refused_and_order_is_kept(
         assert scene.times_said("The first cause.", SUMMARIES) == 1
 
 
-async def test_run_that_continues_another_posts_the_findings_that_were_refused(start_case: StartCase) -> None:
+async def test_run_that_continues_another_posts_the_findings_that_were_refused(
+    start_case: StartCase,
+) -> None:
     limits = CaseLimits(max_history_events=11)
-    async with start_case(outcome(POST), outcome(ASK), server=skipping_time, limits=limits) as scene:
+    async with start_case(
+        outcome(POST), outcome(ASK), server=skipping_time, limits=limits
+    ) as scene:
         archive(scene, SUMMARIES)
         await scene.report()
         await until_refused(scene)
@@ -189,7 +206,7 @@ async def test_question_waits_until_it_can_be_asked(start_case: StartCase) -> No
         assert "Thank you" in scene.said()[0]
 
 
-async def test_people_are_called_once_their_channel_works(start_case: StartCase) -> None:
+async def test_people_are_called_once_their_channel_accepts_posts(start_case: StartCase) -> None:
     async with start_case(outcome(ESCALATE), server=skipping_time) as scene:
         archive(scene, ESCALATIONS)
         await scene.report()
@@ -204,7 +221,9 @@ async def test_people_are_called_once_their_channel_works(start_case: StartCase)
 
 
 @pytest.mark.parametrize("mended", [[ESCALATIONS], [ESCALATIONS, REPORTS], [REPORTS, ESCALATIONS]])
-async def test_people_are_called_after_a_question_was_asked_meanwhile(start_case: StartCase, mended: list[str]) -> None:
+async def test_people_are_called_after_an_intermediate_question(
+    start_case: StartCase, mended: list[str]
+) -> None:
     async with start_case(outcome(ESCALATE), outcome(ASK), server=skipping_time) as scene:
         archive(scene, ESCALATIONS)
         await scene.report()
@@ -214,7 +233,9 @@ async def test_people_are_called_after_a_question_was_asked_meanwhile(start_case
         posted = scene.slack.workspace.post(REPORTS, REPORTER, words, thread_ts=scene.thread.ts)
         for channel in mended:
             archive(scene, channel)
-        await scene.send(scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, words, posted.ts))
+        await scene.send(
+            scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, words, posted.ts)
+        )
         await until_refused(scene, 2)
         for channel in mended:
             archive(scene, channel, archived=False)
@@ -240,7 +261,7 @@ async def test_close_after_a_question_drops_the_call_for_people(start_case: Star
         assert scene.times_said("needs a person", ESCALATIONS) == 0
 
 
-async def test_end_that_slack_refuses_is_told_later(start_case: StartCase) -> None:
+async def test_end_that_slack_refuses_is_posted_later(start_case: StartCase) -> None:
     async with start_case(outcome(RESOLVE), server=skipping_time) as scene:
         scene.slack.faults.denied = "invalid_auth"
         await scene.report()
@@ -254,22 +275,26 @@ async def test_end_that_slack_refuses_is_told_later(start_case: StartCase) -> No
         assert [said.startswith("**BUG-1** is") for said in scene.said()] == [True]
 
 
-async def test_findings_that_slack_never_takes_are_not_said_to_be_posted(start_case: StartCase) -> None:
+async def test_findings_that_slack_never_accepts_do_not_count_as_posted(
+    start_case: StartCase,
+) -> None:
     turn = HeldTurn(outcome(POST))
     async with start_case(turn) as scene:
         await scene.report()
         await turn.began.wait()
         await scene.until_only_the_turn_runs()
-        scene.slack.faults.refuse("chat.postMessage", "no_text", count=2)
+        scene.slack.faults.refuse("chat.postMessage", "no_text")
         turn.finish.set()
         await scene.until_status("investigating", "pending_verification")
-        await scene.until_said("could not be posted in the developers' channel")
+        await scene.until_said("I could not post my findings")
         assert (await scene.transitions())[-1].reason == "findings_refused"
 
 
 async def attach(scene: CaseScene) -> None:
     file = scene.slack.workspace.add_file("log.txt", REPORTER, b"It broke at noon.")
-    report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "See the log", scene.thread.ts)
+    report = scene.message(
+        MessageKind.REPORT, SenderType.REPORTER, REPORTER, "See the log", scene.thread.ts
+    )
     await scene.send(replace(report, files=(FileRef(file.id, "log.txt", "text/plain", 17),)))
 
 
@@ -283,8 +308,12 @@ async def files(scene: CaseScene) -> list[tuple[bytes | None, str]]:
     return [(each.content, each.error or "") for each in rows]
 
 
-@pytest.mark.parametrize("error", ["invalid_auth", "token_revoked", "account_inactive", "ekm_access_denied"])
-async def test_file_is_fetched_once_slack_takes_the_bot_again(start_case: StartCase, error: str) -> None:
+@pytest.mark.parametrize(
+    "error", ["invalid_auth", "token_revoked", "account_inactive", "ekm_access_denied"]
+)
+async def test_file_is_fetched_once_slack_accepts_the_bot_again(
+    start_case: StartCase, error: str
+) -> None:
     async with start_case(outcome(POST), server=skipping_time) as scene:
         scene.slack.faults.denied = error
         await attach(scene)
@@ -299,7 +328,7 @@ async def test_file_is_fetched_once_slack_takes_the_bot_again(start_case: StartC
 
 
 @pytest.mark.parametrize("error", ["missing_scope", "access_denied", "file_not_found"])
-async def test_file_that_slack_alone_refuses_holds_up_no_turn(start_case: StartCase, error: str) -> None:
+async def test_file_that_slack_refuses_delays_no_turn(start_case: StartCase, error: str) -> None:
     async with start_case(outcome(POST)) as scene:
         scene.slack.faults.refuse("files.info", error, 20)
         await attach(scene)

@@ -1,4 +1,4 @@
-"""What is read out of a report before any agent has looked."""
+"""The fields that rules extract from a report before an agent reads it."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_long_title_is_cut(text: str) -> None:
         ("s2: odd", Severity.S2),
     ],
 )
-def test_severity_is_what_is_stated_or_what_the_words_suggest(text: str, severity: Severity) -> None:
+def test_severity_is_stated_or_derived_from_the_words(text: str, severity: Severity) -> None:
     assert parse_bug_report(text).severity is severity
 
 
@@ -68,5 +68,7 @@ def test_severity_is_what_is_stated_or_what_the_words_suggest(text: str, severit
         ("", ()),
     ],
 )
-def test_components_are_named_by_label_path_or_catalogue(text: str, components: tuple[str, ...]) -> None:
+def test_components_are_named_by_label_path_or_catalogue(
+    text: str, components: tuple[str, ...]
+) -> None:
     assert parse_bug_report(text, services=["invoices", "shipping"]).components == list(components)

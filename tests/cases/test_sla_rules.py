@@ -1,9 +1,17 @@
-"""The clock's arithmetic."""
+"""The arithmetic of the SLA clock."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.cases.model import DAY, DEFAULT_TARGETS, HOUR, MINUTE, Severity, SlaEventKind, SlaTarget
+from threadline.cases.model import (
+    DAY,
+    DEFAULT_TARGETS,
+    HOUR,
+    MINUTE,
+    Severity,
+    SlaEventKind,
+    SlaTarget,
+)
 from threadline.cases.sla import BREACHES, next_event, tier_for
 
 S1 = DEFAULT_TARGETS[Severity.S1]
@@ -19,11 +27,14 @@ def test_default_targets() -> None:
 
 
 def test_reminder_at_half_breach_at_full_then_once_a_day() -> None:
-    fired, last, plan = 0, 1000.0, []
+    fired = 0
+    last = 1000.0
+    plan = []
     for _ in range(6):
         event = next_event(1000.0, S1, fired, last, acknowledged=False)
         plan.append((event.kind, event.at - 1000.0))
-        fired, last = event.ordinal, event.at
+        fired = event.ordinal
+        last = event.at
     assert plan == [
         (SlaEventKind.ACKNOWLEDGE_REMINDER, 7.5 * MINUTE),
         (SlaEventKind.ACKNOWLEDGE_BREACH, 15 * MINUTE),
@@ -42,7 +53,9 @@ def test_acknowledged_escalation_is_only_measured_by_its_resolution() -> None:
 def test_next_event_is_never_one_that_has_fired(
     acknowledge: float, resolve: float, fired: int, last: float, acknowledged: bool
 ) -> None:
-    event = next_event(0.0, SlaTarget(acknowledge, resolve), fired, last, acknowledged=acknowledged)
+    event = next_event(
+        0.0, SlaTarget(acknowledge, resolve), fired, last, acknowledged=acknowledged
+    )
     assert event.ordinal > fired
 
 

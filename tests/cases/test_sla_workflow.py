@@ -1,4 +1,4 @@
-"""The clock of an escalation, with time skipped."""
+"""The SLA clock of an escalation, with time skipping."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from threadline.threads.model import CORE_QUEUE
 
 @dataclass
 class EventLog:
-    """What the clock reports; the case is closed after `open_for` events."""
+    """Records the notices of the clock; the case is closed after `open_for` of them."""
 
     open_for: int = 100
     refuse_first: bool = False
@@ -46,7 +46,10 @@ Clock = tuple[WorkflowEnvironment, WorkflowHandle[SLATrackingWorkflow, str]]
 
 @asynccontextmanager
 async def _clock(log: EventLog) -> AsyncIterator[Clock]:
-    async with skipping_time() as environment, worker(environment, [SLATrackingWorkflow], [log.report_sla_event]):
+    async with (
+        skipping_time() as environment,
+        worker(environment, [SLATrackingWorkflow], [log.report_sla_event]),
+    ):
         log.started = (await environment.get_current_time()).timestamp()
         escalation = Escalation("BUG-1", 1, SlaTarget(15 * MINUTE, 4 * HOUR), 2, log.started)
         yield (
@@ -66,7 +69,9 @@ async def test_unanswered_escalation_calls_the_next_tier_and_then_reminds_daily(
     assert [notice.ordinal for notice in log.reported] == [1, 2, 3, 4, 5, 6]
     assert log.kinds[3:5] == [SlaEventKind.RESOLVE_BREACH, SlaEventKind.DAILY_REMINDER]
     expected = [7.5 * MINUTE, 15 * MINUTE, 2 * HOUR, 4 * HOUR, 4 * HOUR + DAY, 4 * HOUR + 2 * DAY]
-    assert all(0 <= at - log.started - due < MINUTE for at, due in zip(log.at, expected, strict=True))
+    assert all(
+        0 <= at - log.started - due < MINUTE for at, due in zip(log.at, expected, strict=True)
+    )
 
 
 async def test_answer_in_time_leaves_only_the_target_of_the_resolution() -> None:

@@ -6,10 +6,19 @@ from dataclasses import replace
 import pytest
 
 from tests.support.case_store import Scene, close, report, said
-from threadline.cases.model import Action, CaseStatus, Reason, Severity, TurnEnded, WorkflowState, session_id
-from threadline.cases.store.case import CaseStore, PullRequest
+from threadline.cases.model import (
+    Action,
+    CaseStatus,
+    Reason,
+    Severity,
+    TurnEnded,
+    WorkflowState,
+    session_id,
+)
+from threadline.cases.store.case import CaseStore
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent
+from threadline.forge.model import PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef
 from threadline.threads.model import SenderType, parse_message
@@ -18,12 +27,14 @@ DONE = TurnOutcome(Action.POST_FINDINGS)
 
 
 async def lapse(scene: Scene) -> None:
-    """The lease runs out, as it does when nobody renews it."""
-    await scene.rows("UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn")
+    """Let the lease expire, as it does when the agent does not renew it."""
+    await scene.rows(
+        "UPDATE agent_turns SET lease_until = now() - interval '1 second' RETURNING turn"
+    )
 
 
 async def write_nothing(scene: Scene, claim: TurnClaim) -> None:
-    """Check that this claim is refused whatever it writes."""
+    """Check that every write with this claim is refused."""
     for write in (scene.agent.renew(claim, 60), scene.agent.finish(claim, DONE)):
         with pytest.raises(ClaimLost):
             await write
@@ -34,7 +45,11 @@ async def test_claim_gets_all_unused_messages_in_written_order(scene: Scene) -> 
     await scene.flush(said(2, "b"))
     claim = await scene.claim(1)
     assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "b", "c"]
-    assert (claim.state, claim.parent_session, claim.questions) == (WorkflowState.INVESTIGATING, None, 0)
+    assert (claim.state, claim.parent_session, claim.questions) == (
+        WorkflowState.INVESTIGATING,
+        None,
+        0,
+    )
     assert (await scene.snapshot()).has_unread, "assigned is not used"
     await scene.flush(said(1, "a"))
     claim = await scene.claim(1, attempt=2)
@@ -56,7 +71,9 @@ async def test_turn_does_not_use_up_a_close(scene: Scene) -> None:
         await scene.claim(1)
     assert (await scene.snapshot()).close_requested
     await scene.flush(said(6, "wait, it is still wrong"))
-    assert [entry.text for entry in (await scene.claim(1)).entries][-1] == "wait, it is still wrong"
+    assert [entry.text for entry in (await scene.claim(1)).entries][
+        -1
+    ] == "wait, it is still wrong"
 
 
 async def test_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
@@ -77,7 +94,9 @@ async def test_late_older_attempt_does_not_overtake_a_living_one(scene: Scene) -
     with pytest.raises(ClaimLost):
         await scene.claim(1, attempt=1)
     await lapse(scene)
-    assert (await scene.claim(1, attempt=1)).token > current.token, "a workflow started anew counts from 1"
+    assert (await scene.claim(1, attempt=1)).token > current.token, (
+        "a restarted workflow counts attempts from 1"
+    )
 
 
 async def test_lapsed_lease_holds_nothing(scene: Scene) -> None:
@@ -87,7 +106,7 @@ async def test_lapsed_lease_holds_nothing(scene: Scene) -> None:
     await write_nothing(scene, claim)
 
 
-async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
+async def test_settling_fences_out_a_running_attempt(scene: Scene) -> None:
     await scene.opened()
     zombie = await scene.claim(1)
     assert (await scene.settle(1)).action is None
@@ -120,7 +139,8 @@ async def test_outcome_whose_answer_was_lost_is_found_and_settled_once(scene: Sc
     await scene.agent.finish(claim, outcome)
     again = await scene.agent.claim("BUG-1", 1, 2, "s", 60)
     assert again == TurnEnded(Action.POST_FINDINGS, 0.5)
-    first, second = await scene.settle(1), await scene.settle(1)
+    first = await scene.settle(1)
+    second = await scene.settle(1)
     assert first == second
     assert first.case.cost_usd == 0.5
 
@@ -134,7 +154,9 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
         "clarification_question": "Which code did you enter?",
         "summary": "…",
     }
-    settled = await scene.turn(1, Action.ASK_REPORTER, result=result, base={"shop": "abc"}, cost_usd=0.25)
+    settled = await scene.turn(
+        1, Action.ASK_REPORTER, result=result, base={"shop": "abc"}, cost_usd=0.25
+    )
     snapshot = settled.case
     assert (snapshot.title, snapshot.severity, snapshot.turn) == (result["title"], Severity.S2, 1)
     assert (snapshot.questions, snapshot.question, snapshot.last_action) == (
@@ -148,25 +170,48 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
         with pytest.raises(Permanent):
             await CaseStore(tx).turn("BUG-1", 2)
     claim = await scene.claim(2)
-    assert (claim.parent_session, claim.base, claim.cost_usd) == (snapshot.session_id, {"shop": "abc"}, 0.25)
+    assert (claim.parent_session, claim.base, claim.cost_usd) == (
+        snapshot.session_id,
+        {"shop": "abc"},
+        0.25,
+    )
     assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
 
 
 async def test_outcome_without_title_or_severity_keeps_the_known_ones(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, result={"title": "A title", "severity": "S1"})
-    snapshot = (await scene.turn(2, result={"title": " ", "severity": "terrible", "affected_components": "cart"})).case
+    snapshot = (
+        await scene.turn(
+            2, result={"title": " ", "severity": "terrible", "affected_components": "cart"}
+        )
+    ).case
     assert (snapshot.title, snapshot.severity) == ("A title", Severity.S1)
 
 
-async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
+async def test_failed_attempts_cost_and_are_retried(scene: Scene) -> None:
     await scene.opened()
-    await scene.agent.finish(await scene.claim(1), TurnOutcome(None, cost_usd=0.5, failure="overloaded"))
+    await scene.agent.finish(
+        await scene.claim(1), TurnOutcome(None, cost_usd=0.5, failure="overloaded")
+    )
     assert (await scene.settle(1)).action is None
     claim = await scene.claim(1, attempt=2)
     assert claim.cost_usd == 0.5
     await scene.agent.finish(claim, replace(DONE, cost_usd=0.25))
     assert (await scene.settle(1)).case.cost_usd == 0.75
+
+
+async def test_unknown_cost_of_an_attempt_leaves_the_cost_of_its_case_unknown(
+    scene: Scene,
+) -> None:
+    await scene.opened()
+    await scene.agent.finish(
+        await scene.claim(1), TurnOutcome(None, cost_usd=0.5, cost_known=False)
+    )
+    claim = await scene.claim(1, attempt=2)
+    assert claim.cost_usd == 0.5, "the budget counts an estimate"
+    await scene.agent.finish(claim, replace(DONE, cost_usd=0.25))
+    assert (await scene.settle(1)).case.cost_usd is None
 
 
 @pytest.mark.parametrize("claimed", [True, False])
@@ -177,8 +222,13 @@ async def test_failed_turn_is_settled_as_an_escalation(scene: Scene, claimed: bo
     zombie = await scene.claim(2) if claimed else None
     settled = await scene.settle(2, failure="the model refused")
     snapshot = settled.case
-    assert (settled.action, snapshot.turn, snapshot.escalations, snapshot.escalated) == (Action.ESCALATE, 2, 1, True)
-    assert not snapshot.has_unread, "people have it now; it would escalate for ever otherwise"
+    assert (settled.action, snapshot.turn, snapshot.escalations, snapshot.escalated) == (
+        Action.ESCALATE,
+        2,
+        1,
+        True,
+    )
+    assert not snapshot.has_unread, "people have the case now; otherwise it would escalate forever"
     assert snapshot.session_id == head
     async with scene.database.begin() as tx:
         assert (await CaseStore(tx).turn("BUG-1", 2)).result == {"summary": "the model refused"}
@@ -201,7 +251,9 @@ async def test_turns_are_settled_in_order(scene: Scene) -> None:
         await scene.claim(2)
 
 
-async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again(scene: Scene) -> None:
+async def test_read_message_of_the_reporter_is_used_and_a_developers_is_shown_again(
+    scene: Scene,
+) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     developer = said(2, "please fix it", by=SenderType.DEVELOPER)
@@ -213,14 +265,14 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))
     settled = await scene.settle(1)
     assert (settled.case.reporter_wrote, settled.case.developer_wrote) == (False, True)
-    assert not settled.may_resolve, "its fix is open, and no developer wrote"
+    assert not settled.may_resolve, "its fix is open, and the turn used no message of a developer"
     batch = await scene.claim(2)
     assert [(entry.text, entry.read) for entry in batch.entries] == [("please fix it", True)]
     await scene.agent.finish(batch, resolved)
     assert (await scene.settle(2)).may_resolve
 
 
-async def test_close_that_the_agent_read_still_closes(scene: Scene) -> None:
+async def test_close_read_by_the_agent_still_closes(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     await scene.flush(close(3))
@@ -230,12 +282,17 @@ async def test_close_that_the_agent_read_still_closes(scene: Scene) -> None:
 
 async def test_outcome_is_stored_without_unstorable_characters(scene: Scene) -> None:
     await scene.opened()
-    snapshot = (await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})).case
+    snapshot = (
+        await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})
+    ).case
     assert snapshot.title == "ab?"
 
 
 async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) -> None:
-    files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
+    files = (
+        FileRef("F1", "screen.png", "image/png", 3),
+        FileRef("F2", "huge.zip", "application/zip", 9),
+    )
     await scene.opened(said(1, files=files))
     async with scene.database.begin() as tx:
         (first, _), (second, _) = await CaseMessageStore(tx).pending_files("BUG-1")
@@ -250,7 +307,7 @@ async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) ->
 
 async def test_resolved_case_gives_no_claim(scene: Scene) -> None:
     await scene.opened()
-    await scene.end(Reason.OPERATOR_CANCELLED)
+    await scene.end(Reason.ADMIN_CANCELLED)
     with pytest.raises(ClaimLost):
         await scene.claim(1)
     await scene.flush(report("again"))
@@ -260,6 +317,8 @@ async def test_resolved_case_gives_no_claim(scene: Scene) -> None:
 async def test_claim_of_an_unknown_case_is_refused(scene: Scene) -> None:
     with pytest.raises(ClaimLost):
         await scene.agent.claim("BUG-404", 1, 1, "s", 60)
-    held = TurnClaim("BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, "")
+    held = TurnClaim(
+        "BUG-404", 1, 1, 1, "s", None, WorkflowState.INVESTIGATING, (), 0, 0.0, {}, {}, ""
+    )
     with pytest.raises(ClaimLost):
         await scene.agent.renew(held, 60)

@@ -1,4 +1,4 @@
-"""The faults of a run: those that last while people write, and those that strike at a moment."""
+"""The faults of a run: some last as long as people write, others strike at one moment."""
 
 import asyncio
 import os
@@ -35,7 +35,9 @@ FORGETTING = 12.0
 REFUSAL = 6.0
 """Seconds for which Slack refuses the bot."""
 AWAY = 25.0
-"""Seconds for which the agents' worker is away: the stack's workers are told of it after 12 s, and look every 4 s."""
+"""Seconds for which the agents' worker is away: the stack's workers notice after 12 s, and look
+every 4 s.
+"""
 
 _POSTS_IN_DOUBT = text("SELECT count(*) FROM posts WHERE ts IS NULL")
 _RUNNING = text("SELECT count(*) FROM agent_turns WHERE status = 'running'")
@@ -56,8 +58,9 @@ _RATES = {
     "results late and lost": {"result_delay": 0.5, "result_lost": 0.05},
 }
 _FULL_DISKS = ("nr_inodes=1", "nr_inodes=3", "nr_inodes=5", "nr_inodes=8", "nr_inodes=64")
-"""Options of file systems of one page. On the first, making any file fails with ENOSPC, and on the others a step of
-`git init` or of the clone does."""
+"""Mount options of file systems of one page. On the first, creating any file fails with ENOSPC; on
+the others, a step of `git init` or of the clone fails.
+"""
 
 Strike = Callable[[str], Coroutine[Any, Any, None]]
 
@@ -66,7 +69,7 @@ Strike = Callable[[str], Coroutine[Any, Any, None]]
 class EndedRun:
     """A workflow run that an operator cancelled or terminated.
 
-    Terminate ends it where it stands: what was signalled and not stored yet is gone.
+    A terminated run loses the signals that it has not stored yet.
     """
 
     workflow_id: str
@@ -75,7 +78,7 @@ class EndedRun:
 
 @dataclass
 class Faults:
-    """Brings the plan's faults about. `people` know the cases and conversations that there are to hit."""
+    """Injects the plan's faults. `people` know the existing cases and conversations."""
 
     stack: ChaosStack
     plan: Plan
@@ -83,16 +86,16 @@ class Faults:
     terminated: list[EndedRun] = field(default_factory=list)
     cancelled: list[EndedRun] = field(default_factory=list)
     refusals: list[tuple[float, float]] = field(default_factory=list)
-    """From when to when Slack refused the bot, in seconds since 1970."""
+    """Spans in which Slack refused the bot, in seconds since 1970."""
     struck: set[str] = field(default_factory=set)
-    """Kinds of faults of which at least one hit what it was meant for."""
+    """Kinds of faults of which at least one hit its target."""
 
     def __post_init__(self) -> None:
         self._weather = Weather(seeded_random(f"weather:{self.plan.seed}"))
         self._random = seeded_random(f"disks:{self.plan.seed}")
 
     async def play(self) -> None:
-        """Bring all faults about; return when the last has struck and what it hit is back."""
+        """Inject all faults; return after the last one has struck and its target is back."""
         self._begin()
         if "disk full" in self.plan.kinds and not self.plan.real:
             await self._mount_disk_of_the_script()
@@ -110,11 +113,15 @@ class Faults:
         self.stack.set_rates(FaultRates())
         self.stack.note("nothing goes wrong any more")
 
-    # -- faults that last --------------------------------------------------------------------------------------------
+    # -- lasting faults
 
     def _begin(self) -> None:
-        kinds, outage, now = set(self.plan.kinds), self.plan.outage, time.time()
-        shares: dict[str, Any] = dict(share for kind, share in _SLACK_SHARES.items() if kind in kinds)
+        kinds = set(self.plan.kinds)
+        outage = self.plan.outage
+        now = time.time()
+        shares: dict[str, Any] = dict(
+            share for kind, share in _SLACK_SHARES.items() if kind in kinds
+        )
         self._weather = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
         self.stack.slack.faults.chance = self._weather
         self.stack.clock.coarse = "equal timestamps" in kinds
@@ -122,7 +129,10 @@ class Faults:
         for kind in kinds & set(_RATES):
             rates |= _RATES[kind]
         if outage:
-            rates |= {"outage_from": now + outage.at, "outage_until": now + outage.at + outage.seconds}
+            rates |= {
+                "outage_from": now + outage.at,
+                "outage_until": now + outage.at + outage.seconds,
+            }
         self.stack.set_rates(FaultRates(**rates))
 
     @property
@@ -136,7 +146,7 @@ class Faults:
             self.stack.note(f"the scripted agent has a full disk ({options})")
 
     async def _disturb_real_agent(self) -> None:
-        """Bring the faults of the model and the disk to the real agent as well."""
+        """Inject the faults of the model and the disk into the real agent as well."""
         for _ in range(3):
             await asyncio.sleep(2.0)
             if "model overloaded" in self.plan.kinds:
@@ -147,13 +157,15 @@ class Faults:
                 await self._fill_disks(1.0)
 
     async def _fill_disks(self, seconds: float) -> None:
-        """Fill the disk under the workspaces, and the one under the mirrors, which are cloned anew meanwhile."""
+        """Fill the disk under the workspaces, and the one under the mirrors, which are cloned
+        again meanwhile.
+        """
         options = self._random.choice(_FULL_DISKS)
         async with asyncio.TaskGroup() as together:
             together.create_task(_fill_disk(self.stack, "cases", seconds, _FULL_DISKS[0]))
             together.create_task(_fill_disk(self.stack, "mirrors", seconds, options))
 
-    # -- faults that strike ------------------------------------------------------------------------------------------
+    # -- striking faults
 
     async def _strike(self, fault: TimedFault, began: float) -> None:
         await asyncio.sleep(max(0.0, began + fault.at - time.monotonic()))
@@ -164,7 +176,9 @@ class Faults:
             "core in a post": lambda: self._strike_core_in_a_post(strike),
             "agents in a turn": lambda: self._strike_agents_in_a_turn(strike),
             "cli": lambda: self._kill_cli(random),
-            "refreshed": lambda: self._disconnect(self.stack.slack.sockets.disconnect, "to be renewed"),
+            "refreshed": lambda: self._disconnect(
+                self.stack.slack.sockets.disconnect, "to be renewed"
+            ),
             "cut": lambda: self._disconnect(self.stack.slack.sockets.cut, "cut"),
             "forgets": self._forget,
             "auth": lambda: self._refuse(random.choice(REFUSALS)),
@@ -181,7 +195,9 @@ class Faults:
             self.struck.add(fault.kind)
 
     async def _strike_core_in_a_post(self, strike: Strike) -> bool:
-        """Strike both workers, since only one of them is at the post that Slack is slow to answer."""
+        """Strike both workers, since only one of them is executing the post that Slack answers
+        slowly.
+        """
         faults = self.stack.slack.faults
         faults.slow("chat.postMessage", 2.0)
         aimed = await _came(lambda: _always(not faults.ordered("chat.postMessage")))
@@ -216,9 +232,9 @@ class Faults:
         return sockets > 0
 
     async def _forget(self) -> bool:
-        """Let Slack's history lose all that was said by now, for two passes of the catch-up at least.
+        """Let Slack's history lose all earlier messages, for at least two passes of the catch-up.
 
-        Only while no post is in doubt: a retry looks for it in Slack, and would send it again.
+        Only while no post is in doubt: a retry searches Slack for it, and would send it again.
         """
         if not await _came(self._no_post_is_in_doubt):
             return False
@@ -234,7 +250,8 @@ class Faults:
 
     async def _refuse(self, error: str) -> bool:
         """Let Slack refuse the bot's token, or its messages."""
-        weather, began = self._weather, time.time()
+        weather = self._weather
+        began = time.time()
         weather.refused = error
         self.stack.note(f"Slack answers {error}")
         try:
@@ -260,15 +277,21 @@ class Faults:
         return [bug_workflow_id(each.thread) for each in self.people.cases]
 
     def _conversations(self) -> Sequence[str]:
-        """Leave handovers out: a turn that was stopped is not handed over."""
+        """Return the ids of conversations without a handover: a stopped turn is not handed
+        over.
+        """
         handovers = {each.thread for each in self.people.handovers}
         mine = [each.thread for each in self.people.conversations if each.thread not in handovers]
         return [conversation_workflow_id(each) for each in mine]
 
-    async def _end_one(self, verb: str, which: Callable[[], Sequence[str]], random: Random) -> bool:
-        """Cancel or terminate a run of the workflows known by now, if a running one is found in a few tries.
+    async def _end_one(
+        self, verb: str, which: Callable[[], Sequence[str]], random: Random
+    ) -> bool:
+        """Cancel or terminate one of the known workflow runs, if a running one is found within a
+        few tries.
 
-        Nobody has to write after a run was terminated: the sweep starts it again, and the catch-up finds what was lost.
+        Nothing needs to be written after a termination: the sweep starts the run again, and the
+        catch-up finds the lost messages.
         """
         for _ in range(TRIES):
             if (known := which()) and (ended := await self._end_run(verb, random.choice(known))):
@@ -296,7 +319,7 @@ class Faults:
 
 
 async def _was_ended(run: WorkflowHandle[Any, Any]) -> bool:
-    """Whether a run was terminated or told to cancel, once Temporal says so."""
+    """Return whether a run was terminated or received a cancel request, according to Temporal."""
     async for _ in poll(60.0, every=0.5):
         try:
             told = await run.describe()
@@ -308,7 +331,7 @@ async def _was_ended(run: WorkflowHandle[Any, Any]) -> bool:
 
 
 async def _came(condition: Callable[[], Awaitable[bool]]) -> bool:
-    """Wait for the moment that a fault aims at, and tell whether it came."""
+    """Wait for the moment that a fault aims at; return whether it came."""
     async for _ in poll(AIM, every=0.03):
         if await condition():
             return True
@@ -329,7 +352,9 @@ def cli_processes(stack: ChaosStack) -> list[psutil.Process]:
 
 
 async def _fill_disk(stack: ChaosStack, folder: str, seconds: float, options: str) -> None:
-    """Mount a full file system over a folder of the workspaces; without the right to mount, put a file in its place."""
+    """Mount a full file system over a folder of the workspaces; without the right to mount, put a
+    file in its place.
+    """
     place = stack.workspaces / folder
     if not place.is_dir():
         return
@@ -360,7 +385,9 @@ async def unmount(place: Path) -> None:
 async def _run(*command: str) -> bool:
     path = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
-        process = await asyncio.create_subprocess_exec(*command, env=path, stderr=asyncio.subprocess.DEVNULL)
+        process = await asyncio.create_subprocess_exec(
+            *command, env=path, stderr=asyncio.subprocess.DEVNULL
+        )
     except OSError:
         return False
     return await process.wait() == 0

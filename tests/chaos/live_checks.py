@@ -1,4 +1,4 @@
-"""What must be true after a run of Temporal, of the workspaces and of the machine's processes."""
+"""Checks of Temporal, of the workspaces and of the machine's processes after a run."""
 
 import asyncio
 import time
@@ -26,7 +26,9 @@ _EXPECTED_TASK_FAILURES = (
     WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
     WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
 )
-"""A signal came in while the run was ending, or too many at once: Temporal has the task done again."""
+"""Failures of a workflow task because a signal arrived while the run was ending, or too many
+arrived at once: Temporal runs the task again.
+"""
 
 
 async def runs_of(stack: ChaosStack, since: datetime) -> list[WorkflowExecution]:
@@ -45,19 +47,31 @@ async def judge_runs(
 
 
 def judge_ends(
-    runs: Sequence[WorkflowExecution], terminated: Sequence[EndedRun] = (), endless: tuple[str, ...] = ENDLESS
+    runs: Sequence[WorkflowExecution],
+    terminated: Sequence[EndedRun] = (),
+    endless: tuple[str, ...] = ENDLESS,
 ) -> list[Fault]:
-    """Return runs that did not end well. `endless`: how the ids of workflows begin that may be running."""
-    ended, found = {run.run_id for run in terminated}, []
+    """Return runs that ended badly. `endless`: the prefixes of the ids of workflows that may still
+    be running.
+    """
+    ended = {run.run_id for run in terminated}
+    found = []
     for run in runs:
         by_hand = run.run_id in ended and run.status is WorkflowExecutionStatus.TERMINATED
         runs_on = run.id.startswith(endless) and run.status is WorkflowExecutionStatus.RUNNING
         if run.status not in _HEALTHY and not by_hand and not runs_on:
-            found.append(Fault("", f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}"))
+            found.append(
+                Fault(
+                    "",
+                    f"{run.id} ({run.run_id}) is {run.status.name if run.status else 'unknown'}",
+                )
+            )
     return found
 
 
-async def histories_of(stack: ChaosStack, runs: Sequence[WorkflowExecution]) -> list[WorkflowHistory]:
+async def histories_of(
+    stack: ChaosStack, runs: Sequence[WorkflowExecution]
+) -> list[WorkflowHistory]:
     handles = (stack.client.get_workflow_handle(run.id, run_id=run.run_id) for run in runs)
     return [await handle.fetch_history() for handle in handles]
 
@@ -71,7 +85,12 @@ async def judge_histories(histories: Sequence[WorkflowHistory]) -> list[Fault]:
     async with replayer().workflow_replay_iterator(_each(histories)) as replayed:
         async for result in replayed:
             if result.replay_failure is not None:
-                found.append(Fault("", f"{result.history.workflow_id} does not replay: {result.replay_failure}"))
+                found.append(
+                    Fault(
+                        "",
+                        f"{result.history.workflow_id} does not replay: {result.replay_failure}",
+                    )
+                )
     return found
 
 
@@ -89,7 +108,9 @@ def _failed_tasks(history: WorkflowHistory) -> Iterator[str]:
 
 
 async def judge_leftovers(stack: ChaosStack, cases: Sequence[str]) -> list[Fault]:
-    """Return workspaces of ended cases, agents of ended turns, and processes whose parent was killed."""
+    """Return workspaces of ended cases, agents of ended turns, and processes whose parent was
+    killed.
+    """
     until = time.monotonic() + CLEANUP
     while found := [*_workspaces(stack, cases), *_processes(stack)]:
         if time.monotonic() > until:
@@ -100,18 +121,28 @@ async def judge_leftovers(stack: ChaosStack, cases: Sequence[str]) -> list[Fault
 
 def _workspaces(stack: ChaosStack, cases: Sequence[str]) -> list[Fault]:
     folders = [stack.workspaces / "cases" / case for case in cases]
-    return [Fault(folder.name, f"the workspace {folder} is left") for folder in folders if folder.exists()]
+    return [
+        Fault(folder.name, f"the workspace {folder} is left")
+        for folder in folders
+        if folder.exists()
+    ]
 
 
 def _processes(stack: ChaosStack) -> list[Fault]:
-    idle = [Fault("", f"the agent {each.pid} runs, and no case is open") for each in cli_processes(stack)]
-    return idle + [Fault("", f"process {pid} ({words}) is nobody's") for pid, words in _orphans(stack)]
+    idle = [
+        Fault("", f"the agent {each.pid} runs, and no case is open")
+        for each in cli_processes(stack)
+    ]
+    return idle + [
+        Fault("", f"process {pid} ({words}) is nobody's") for pid, words in _orphans(stack)
+    ]
 
 
 def _orphans(stack: ChaosStack) -> list[tuple[int, str]]:
     """Return processes that work in the stack's folder and do not descend from the harness."""
     own = {each.pid for each in psutil.Process().children(recursive=True)} | {psutil.Process().pid}
-    home, found = str(stack.home.root), []
+    home = str(stack.home.root)
+    found = []
     for each in psutil.process_iter():
         try:
             words = " ".join(each.cmdline())
@@ -119,6 +150,8 @@ def _orphans(stack: ChaosStack) -> list[tuple[int, str]]:
             postgres = "postgres" in each.name()
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        if mine and not postgres and each.pid not in own:  # a killed server's children end when they notice
+        if (
+            mine and not postgres and each.pid not in own
+        ):  # a killed server's children end when they notice
             found.append((each.pid, words[:80]))
     return found

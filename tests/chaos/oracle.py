@@ -1,4 +1,5 @@
-"""The oracle: what must be true after a run. Pure rules over the evidence; each fault is a sentence.
+"""The oracle: the guarantees that must hold after a run. Pure rules over the evidence; each fault
+is a sentence.
 
 Some rules hold for all threads, some for cases, and some for conversations.
 """
@@ -19,21 +20,27 @@ from threadline.threads.model import ABSENT, MessageKind
 from threadline_devstack.slack import identity
 
 _CASE_WORD = re.compile(r"\bw\d\d+[a-z]\w*")
-_OF_THE_INSTALLATION = re.compile(r"disk|space left|\bgit\b|clone|fetched|workspace", re.IGNORECASE)
-_CLOSED = frozenset({"resolved: reporter_closed", "resolved: operator_resolved", "resolved: operator_cancelled"})
-_BY_OPERATOR = answers.stopped_text([], by_admin=True).removesuffix(" Nothing was done yet.")
-"""How the answer of a turn begins that an operator has stopped."""
+_OF_THE_INSTALLATION = re.compile(
+    r"disk|space left|\bgit\b|clone|fetched|workspace", re.IGNORECASE
+)
+_CLOSED = frozenset(
+    {"resolved: reporter_closed", "resolved: admin_resolved", "resolved: admin_cancelled"}
+)
+_BY_ADMIN = answers.stopped_text([], by_admin=True).removesuffix(" Nothing was done yet.")
+"""The beginning of the answer of a turn that an operator has stopped."""
 _ANSWERING = ("answered", "posted_by_tool")
 _JOURNALLED = (*_ANSWERING, "summarised", "failed")
-"""Kinds of turns that say something about an RFP. A stopped turn may have nothing to say."""
+"""Kinds of turns that make a statement about an RFP. A stopped turn may have none to make."""
 _ASKING = ("clarified", "asked")
 _PASSED = ("ok", "answer")
-"""Verdicts with which a message is answered. `answer`: the bot had asked, so it is never taken for a duplicate."""
+"""Verdicts that lead to an answer. `answer`: the message answers the bot's question, so it is
+never treated as a duplicate.
+"""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is not as it must be. `thread` is the case's number or the conversation's key, or empty."""
+    """A violated guarantee. `thread` is the case's number or the conversation's key, or empty."""
 
     thread: str
     words: str
@@ -43,26 +50,44 @@ class Fault:
 
 
 def judge(evidence: Evidence) -> list[Fault]:
-    """Return everything that is not as it must be in the database, in Slack and in the repository."""
+    """Return all violations in the database, in Slack and in the repository."""
     rules = (
-        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired, _mixed_up, _told_to_admin),
-        *(_case_ends, _given_up, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
+        *(
+            _storage,
+            _unwritten,
+            _single_posts,
+            _unsent_posts,
+            _repaired,
+            _mixed_up,
+            _told_to_admin,
+        ),
+        *(
+            _case_ends,
+            _given_up,
+            _case_use,
+            _case_posts,
+            _case_places,
+            _case_closings,
+            _pushes,
+            _files,
+        ),
         *(_numbers, _use, _verdicts, _asked, _order, _turns, _answers, _answer_posts),
         *(_tool_effects, _journal, _stops, _handovers),
     )
     return [fault for rule in rules for fault in rule(evidence)]
 
 
-# -- rules for all threads -------------------------------------------------------------------------------------------
+# -- rules for all threads
 
 
 def _storage(evidence: Evidence) -> Iterator[Fault]:
-    """Each message is stored once, in its thread, as it reads now and when it was said.
+    """Each message is stored once, in its thread, with its current text and its original time.
 
-    The gateway may have left alone what came before the mention that began a conversation. The catch-up finds that as
-    Slack shows it then: of edits the last, and nothing of what was deleted.
+    The gateway may have ignored messages from before the mention that began a conversation. The
+    catch-up finds them as Slack shows them then: with their last edit, and without deleted ones.
     """
-    threads, written = evidence.threads, _expected(evidence)
+    threads = evidence.threads
+    written = _expected(evidence)
     fleeting = {each.id for each in written.values() if each.gone or each.kind == MessageKind.EDIT}
     unheard = evidence.unheard | {each for each in fleeting if not is_case(written[each].place)}
     rows = defaultdict(list)
@@ -82,14 +107,18 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _stored_once(evidence: Evidence) -> Iterator[Any]:
-    """Return what is stored, but for inferred deletions whose event came after all."""
+    """Return the stored rows, except inferred deletions whose event arrived later after all."""
     rows = (*evidence.case_messages, *evidence.messages)
     ids = {row.message_id for row in rows}
-    return (row for row in rows if row.message_id == _as_seen(row.message_id) or _as_seen(row.message_id) not in ids)
+    return (
+        row
+        for row in rows
+        if row.message_id == _as_seen(row.message_id) or _as_seen(row.message_id) not in ids
+    )
 
 
 def _as_seen(message_id: str) -> str:
-    """Return the id that a deletion has when its event is delivered, for one that was inferred."""
+    """Return the id that an inferred deletion has when its event is delivered."""
     return f"{message_id.removesuffix(ABSENT)}:d" if message_id.endswith(ABSENT) else message_id
 
 
@@ -106,23 +135,30 @@ def _expected(evidence: Evidence) -> dict[str, Written]:
 
 
 def _never_heard(evidence: Evidence) -> set[str]:
-    """Return the direct messages of which Slack delivered none that speaks to the bot, or only to a terminated run.
+    """Return the direct messages for which Slack delivered no message that addresses the bot, or
+    delivered them only to a terminated run.
 
-    The catch-up looks into channels only.
+    The catch-up only scans channels.
     """
-    heard, direct = set(), set()
+    heard = set()
+    direct = set()
     for each in evidence.written.values():
         if not is_case(each.place) and not each.place.startswith(identity.GENERAL):
             direct.add(each.place)
-            if each.kind == MessageKind.MESSAGE and not each.gone and each.id not in evidence.unheard:
+            if (
+                each.kind == MessageKind.MESSAGE
+                and not each.gone
+                and each.id not in evidence.unheard
+            ):
                 heard.add(each.place)
     return direct - heard
 
 
 def _shown_no_more(written: Written, unheard: set[str], stored: set[str]) -> bool:
-    """The catch-up finds what Slack shows: no message that is deleted, and of edits the last one.
+    """Return whether Slack no longer shows this to the catch-up: it shows no deleted message, and
+    only the last edit.
 
-    That the original reads as it does now is checked with the original.
+    The original's current text is checked with the original.
     """
     match written.kind:
         case MessageKind.EDIT:
@@ -137,7 +173,9 @@ def _as_written(row: Any, written: Written, thread: str) -> Iterator[Fault]:
     if row.thread != thread:
         yield Fault(thread, f"{written.id} is stored with {row.thread}")
     if row.message_type != written.kind:
-        yield Fault(thread, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
+        yield Fault(
+            thread, f"{written.id} is stored as {row.message_type}, and was a {written.kind}"
+        )
     if written.event[0] and row.channel != written.event[0]:
         yield Fault(thread, f"{written.id} is stored as said in {row.channel}")
     if (
@@ -159,10 +197,11 @@ def _single_posts(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _unsent_posts(evidence: Evidence) -> Iterator[Fault]:
-    """Each claimed post is sent. A run that is terminated in the middle of one may leave the claim.
+    """Each claimed post is sent. A run that is terminated in the middle of one may leave the
+    claim.
 
-    That holds for a case's posts, which may end before its next run, and for a conversation's notices, which no other
-    run repeats, but not for the answer of its turn.
+    The exception holds for a case's posts, because a case may end before its next run, and for a
+    conversation's notices, because no other run repeats them, but not for the answer of its turn.
     """
     threads = set(evidence.threads.values())
     for thread, key in evidence.unsent:
@@ -172,7 +211,9 @@ def _unsent_posts(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _repaired(evidence: Evidence) -> Iterator[Fault]:
-    """The sweep repairs only where a run was terminated: elsewhere it would hide what went wrong before."""
+    """The sweep repairs only after a termination: anywhere else a repair would hide an earlier
+    error.
+    """
     threads = set(evidence.threads.values())
     for thread, event in evidence.repaired:
         if thread in threads and not evidence.terminated[thread]:
@@ -180,7 +221,9 @@ def _repaired(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _mixed_up(evidence: Evidence) -> Iterator[Fault]:
-    """What a turn says that it has read was said in its own thread. Each word is of one thread."""
+    """Messages that a turn reports as read were written in its own thread. Each word belongs to
+    one thread.
+    """
     said_in = {
         word: each.place
         for each in evidence.written.values()
@@ -188,27 +231,47 @@ def _mixed_up(evidence: Evidence) -> Iterator[Fault]:
     }
     places = {thread: place for place, thread in evidence.threads.items()}
     read = [(turn, words_of(turn.answer)) for turn in evidence.turns if turn.kind in _ANSWERING]
-    read += [(turn, _CASE_WORD.findall(" ".join(turn.result.get("said", ())))) for turn in evidence.case_turns]
+    read += [
+        (turn, _CASE_WORD.findall(" ".join(turn.result.get("said", ()))))
+        for turn in evidence.case_turns
+    ]
     for turn, words in read:
         for word in words:
             if (place := said_in.get(word)) and place != places.get(turn.thread):
-                yield Fault(turn.thread, f"turn {turn.turn} has read {word}, which was said in {place}")
+                yield Fault(
+                    turn.thread, f"turn {turn.turn} has read {word}, which was said in {place}"
+                )
 
 
 def _told_to_admin(evidence: Evidence) -> Iterator[Fault]:
-    """The admin is told once of each fault of the installation, and once of its end, in the admin's channel."""
+    """The admin's channel gets one message for each fault of the installation, and one for its
+    end.
+    """
     told = Counter(key_of(post) for post in evidence.posts if post.channel == identity.ESCALATIONS)
     for row in evidence.installation_faults:
-        begun, over = told[f"fault:{row.id}"], told[f"fault:{row.id}:over"]
+        begun = told[f"fault:{row.id}"]
+        over = told[f"fault:{row.id}:over"]
         name = f"{row.kind} {row.subject}".strip()
         if begun > 1 or over > 1:
-            yield Fault("", f"the admin was told {begun} times of {name}, and {over} times of its end")
-        if not (begun or over) or (row.told_open and not row.over and not begun) or (row.over and not over):
+            yield Fault(
+                "", f"the admin was told {begun} times of {name}, and {over} times of its end"
+            )
+        if (
+            not (begun or over)
+            or (row.told_open and not row.over and not begun)
+            or (row.over and not over)
+        ):
             end = "is over" if row.over else "is not over"
-            yield Fault("", f"{name} {end}, and the admin was told {begun} times of it, and {over} times of its end")
+            yield Fault(
+                "",
+                (
+                    f"{name} {end}, and the admin was told {begun} times of it, and {over} times "
+                    "of its end"
+                ),
+            )
 
 
-# -- rules for cases -------------------------------------------------------------------------------------------------
+# -- rules for cases
 
 
 def _case_ends(evidence: Evidence) -> Iterator[Fault]:
@@ -220,32 +283,57 @@ def _case_ends(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _given_up(evidence: Evidence) -> Iterator[Fault]:
-    """No case goes to people because a disk is full, or the repository cannot be fetched: that waits for the admin."""
+    """A full disk or an unreachable repository escalates no case: the case waits for the admin."""
     for turn in evidence.case_turns:
         if turn.failure and _OF_THE_INSTALLATION.search(turn.failure):
-            yield Fault(turn.thread, f"turn {turn.turn} was given up for a fault of the installation: {turn.failure}")
+            yield Fault(
+                turn.thread,
+                f"turn {turn.turn} was given up for a fault of the installation: {turn.failure}",
+            )
 
 
 def _case_use(evidence: Evidence) -> Iterator[Fault]:
-    """Each message is used by the one turn whose agent saw it, or by the closing that answered it."""
+    """Each message is used by the one turn whose agent saw it, or by the close that answered
+    it.
+    """
     seen = Counter(_seen(evidence))
-    read = {(turn.thread, turn.turn, seq) for turn in evidence.case_turns for seq in turn.read_seqs}
+    read = {
+        (turn.thread, turn.turn, seq) for turn in evidence.case_turns for seq in turn.read_seqs
+    }
     handed_over = {(turn.thread, turn.turn) for turn in evidence.case_turns if turn.failure}
     said_at = {(row.thread, row.seq): row.said_at for row in evidence.case_messages}
     for row in evidence.case_messages:
-        times = seen[row.thread, row.seq] + (row.turn == 0) + ((row.thread, row.turn, row.seq) in read)
-        times += (row.thread, row.turn) in handed_over  # people took over what this turn was to look at
-        must = (row.wants_turn or row.message_type in (MessageKind.REPORT, MessageKind.MESSAGE)) and not row.redacted
+        times = (
+            seen[row.thread, row.seq] + (row.turn == 0) + ((row.thread, row.turn, row.seq) in read)
+        )
+        times += (
+            row.thread,
+            row.turn,
+        ) in handed_over  # people took over the messages of this turn
+        must = (
+            row.wants_turn or row.message_type in (MessageKind.REPORT, MessageKind.MESSAGE)
+        ) and not row.redacted
         if times > 1 or (must and not times):
-            yield Fault(row.thread, f"{row.message_id} ({row.message_type}) was used {times} times")
+            yield Fault(
+                row.thread, f"{row.message_id} ({row.message_type}) was used {times} times"
+            )
     for turn in evidence.case_turns:
-        order = [said_at[turn.thread, seq] for seq in turn.result.get("seen", ()) if (turn.thread, seq) in said_at]
+        order = [
+            said_at[turn.thread, seq]
+            for seq in turn.result.get("seen", ())
+            if (turn.thread, seq) in said_at
+        ]
         if order != sorted(order):
-            yield Fault(turn.thread, f"turn {turn.turn} was shown its batch in another order than it was said in")
+            yield Fault(
+                turn.thread,
+                f"turn {turn.turn} was shown its batch in another order than it was said in",
+            )
 
 
 def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
-    """Yield the messages that each settled turn's agent saw: the script reports them, the real one has a transcript."""
+    """Yield the messages that each settled turn's agent saw: the script reports them, the real
+    agent has a transcript.
+    """
     for turn in evidence.case_turns:
         if "seen" in turn.result:
             yield from ((turn.thread, seq) for seq in turn.result["seen"])
@@ -255,59 +343,95 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
         sessions = (each.session_id for each in evidence.case_turns if each.thread == turn.thread)
         transcript = " ".join(evidence.sessions.get(session, "") for session in sessions)
         for row in evidence.case_messages:
-            mine = (row.thread, row.turn) == (turn.thread, turn.turn) and row.seq not in turn.read_seqs
-            if mine and (row.message_type == MessageKind.CLOSE or _case_word(row.message_text) in transcript):
+            mine = (row.thread, row.turn) == (
+                turn.thread,
+                turn.turn,
+            ) and row.seq not in turn.read_seqs
+            if mine and (
+                row.message_type == MessageKind.CLOSE or _case_word(row.message_text) in transcript
+            ):
                 yield turn.thread, row.seq
 
 
 def _case_word(text: str) -> str:
-    """Return the word that was in this message from the start: an edit may come after the agent saw it."""
+    """Return the word that was in this message from the start: an edit may arrive after the agent
+    saw it.
+    """
     found = _CASE_WORD.search(text)
     return found[0] if found else text
 
 
 def _case_posts(evidence: Evidence) -> Iterator[Fault]:
-    """What each settled turn asks for is posted, unless the case was closed as the turn was settled.
+    """Each post that a settled turn asks for is sent, unless the case was closed while the turn
+    settled.
 
-    Posts that Slack refused are tried again until the case is closed, also during later turns.
+    Posts that Slack refused are retried until the case is closed, also during later turns.
     """
-    posted, escalations, called_since = set(map(key_of, evidence.posts)), Counter[str](), dict[str, int]()
+    posted = set(map(key_of, evidence.posts))
+    escalations = Counter[str]()
+    called_since = dict[str, int]()
     for turn in evidence.case_turns:
-        # A failure does not call people again whom an earlier turn has called, unless the case has ended since.
-        if turn.action == "escalate" and not (turn.failure and called_since.get(turn.thread) == turn.ends):
+        # A failure does not call people whom an earlier turn has called, unless the case has ended
+        # since.
+        if turn.action == "escalate" and not (
+            turn.failure and called_since.get(turn.thread) == turn.ends
+        ):
             escalations[turn.thread] += 1
             called_since[turn.thread] = turn.ends
         due = _due_posts(turn, escalations[turn.thread])
         missing = [key for key in due if f"{turn.thread}:{key}" not in posted]
-        settled_late = evidence.terminated[turn.thread]  # its next step is not the first that was taken after it
-        dropped = turn.next_step in _CLOSED or (settled_late and turn.closed) or _refused_until_closed(evidence, turn)
+        settled_late = evidence.terminated[
+            turn.thread
+        ]  # its next step is not the first one after the turn
+        dropped = (
+            turn.next_step in _CLOSED
+            or (settled_late and turn.closed)
+            or _refused_until_closed(evidence, turn)
+        )
         if missing and not dropped:
-            yield Fault(turn.thread, f"{' and '.join(missing)} was not posted; next: {turn.next_step}")
+            yield Fault(
+                turn.thread, f"{' and '.join(missing)} was not posted; next: {turn.next_step}"
+            )
 
 
 def _refused_until_closed(evidence: Evidence, turn: Any) -> bool:
     """Return whether Slack refused posts between the end of a turn and a close by people."""
     if turn.closed_at is None:
         return False
-    return any(turn.finished < until and since < turn.closed_at for since, until in evidence.refusals)
+    return any(
+        turn.finished < until and since < turn.closed_at for since, until in evidence.refusals
+    )
 
 
 def _due_posts(turn: Any, escalation: int) -> list[str]:
     match turn.action:
-        case "ask_reporter":  # a question is left unsaid when its answer may have just come
-            return [f"turn:{turn.turn}:question"] if turn.next_step == "awaiting_reporter: question_asked" else []
+        case "ask_reporter":  # a question is not posted when its answer may have just arrived
+            return (
+                [f"turn:{turn.turn}:question"]
+                if turn.next_step == "awaiting_reporter: question_asked"
+                else []
+            )
         case "escalate":
             return [f"turn:{turn.turn}:findings", f"escalation:{escalation}"]
-        case "post_findings" if "seen" in turn.result:  # what the real agent has for the reporter may be kept back
+        case "post_findings" if (
+            "seen" in turn.result
+        ):  # text of the real agent for the reporter may be withheld
             return [f"turn:{turn.turn}:findings", f"turn:{turn.turn}:told"]
         case _:
             return [f"turn:{turn.turn}:findings"]
 
 
 def _case_places(evidence: Evidence) -> Iterator[Fault]:
-    """Posts for developers are not in the reporter's thread, and the other way round."""
-    reports, summaries = identity.REPORTS, identity.SUMMARIES
-    places = {"findings": summaries, "summary": summaries, "question": reports, "told": reports, "intake": reports}
+    """Posts for developers are not in the reporter's thread, and vice versa."""
+    reports = identity.REPORTS
+    summaries = identity.SUMMARIES
+    places = {
+        "findings": summaries,
+        "summary": summaries,
+        "question": reports,
+        "told": reports,
+        "intake": reports,
+    }
     for post in evidence.posts:
         thread, _, what = key_of(post).partition(":")
         parts = what.split(":")
@@ -317,17 +441,23 @@ def _case_places(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _case_closings(evidence: Evidence) -> Iterator[Fault]:
-    """The last end of a case is told in both its threads, once."""
+    """Both threads of a case get its last end, once."""
     posted = Counter(map(key_of, evidence.posts))
     for row in evidence.cases:
-        for channel in filter(None, (identity.REPORTS, row.summary_channel)) if row.status == "resolved" else ():
+        for channel in (
+            filter(None, (identity.REPORTS, row.summary_channel))
+            if row.status == "resolved"
+            else ()
+        ):
             key = f"{row.thread}:closing:{row.closings}:{channel}"
             if posted[key] != 1:
                 yield Fault(row.thread, f"{key} was posted {posted[key]} times")
 
 
 def _pushes(evidence: Evidence) -> Iterator[Fault]:
-    """A fix is one commit on the case's branch, and its pull request names that branch and commit."""
+    """A fix is one commit on the case's branch, and its pull request names that branch and
+    commit.
+    """
     fixes = Counter(row.thread for row in evidence.fixes)
     recorded = {row.thread: row for row in evidence.fixes if row.branch}
     for case in (row.thread for row in evidence.cases):
@@ -335,9 +465,15 @@ def _pushes(evidence: Evidence) -> Iterator[Fault]:
         if commits > fixes[case]:
             yield Fault(case, f"{commits} commits were pushed for {fixes[case]} fixes")
         if tip and case in recorded and recorded[case].commit != tip:
-            yield Fault(case, f"its branch is at {tip[:8]}, and its pull request at {recorded[case].commit[:8]}")
+            yield Fault(
+                case,
+                f"its branch is at {tip[:8]}, and its pull request at {recorded[case].commit[:8]}",
+            )
         if bool(tip) is not (case in recorded):
-            yield Fault(case, f"its branch is {'' if tip else 'not '}there, and its pull request is otherwise")
+            yield Fault(
+                case,
+                f"its branch is {'' if tip else 'not '}there, and its pull request is otherwise",
+            )
 
 
 def _files(evidence: Evidence) -> Iterator[Fault]:
@@ -348,48 +484,76 @@ def _files(evidence: Evidence) -> Iterator[Fault]:
     for each, there in evidence.attached.items():
         rows = known[each]
         if len(rows) > 1 or (there and len(rows) != 1):
-            yield Fault(rows[0].thread if rows else "", f"the file {each} was stored {len(rows)} times")
+            yield Fault(
+                rows[0].thread if rows else "", f"the file {each} was stored {len(rows)} times"
+            )
         elif rows and rows[0].there and not there:
-            yield Fault(rows[0].thread, f"the file {rows[0].name} is kept, and its message was deleted")
+            yield Fault(
+                rows[0].thread, f"the file {rows[0].name} is kept, and its message was deleted"
+            )
         elif rows and there and rows[0].turn and not rows[0].there:
             words = rows[0].error or "nobody fetched it"
-            yield Fault(rows[0].thread, f"turn {rows[0].turn} was shown {rows[0].name} without its content: {words}")
+            yield Fault(
+                rows[0].thread,
+                f"turn {rows[0].turn} was shown {rows[0].name} without its content: {words}",
+            )
 
 
-# -- rules for conversations -----------------------------------------------------------------------------------------
+# -- rules for conversations
 
 
 def _numbers(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.conversations:
         numbers = [each.seq for each in evidence.messages if each.thread == row.thread]
         if numbers != list(range(1, row.stored + 1)):
-            yield Fault(row.thread, f"its messages are numbered {numbers}, and {row.stored} are stored")
+            yield Fault(
+                row.thread, f"its messages are numbered {numbers}, and {row.stored} are stored"
+            )
 
 
 def _use(evidence: Evidence) -> Iterator[Fault]:
-    """What the guards let pass is in one turn, which has shown it to the model once; nothing else is in any."""
+    """Messages that the guards let pass are in one turn each, which has shown them to the model
+    once; no turn contains any other message.
+    """
     settled = {row.thread: row.turn for row in evidence.conversations}
     for row in evidence.messages:
         match row.message_type:
             case MessageKind.STOP if row.turn is None:
-                yield Fault(row.thread, f"{row.message_id} stopped nothing, and is still to stop something")
-            case MessageKind.MESSAGE if row.verdict not in _PASSED and (row.turn is not None or row.shown):
-                yield Fault(row.thread, f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}")
+                yield Fault(
+                    row.thread, f"{row.message_id} stopped nothing, and is still to stop something"
+                )
+            case MessageKind.MESSAGE if row.verdict not in _PASSED and (
+                row.turn is not None or row.shown
+            ):
+                yield Fault(
+                    row.thread,
+                    f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}",
+                )
             case MessageKind.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
-                yield Fault(row.thread, f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}")
+                yield Fault(
+                    row.thread,
+                    f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}",
+                )
             case MessageKind.MESSAGE if row.verdict in _PASSED and not row.redacted:
                 if row.turn is None or row.turn > settled[row.thread]:
-                    yield Fault(row.thread, f"{row.message_id} was never answered: it is in turn {row.turn}")
+                    yield Fault(
+                        row.thread,
+                        f"{row.message_id} was never answered: it is in turn {row.turn}",
+                    )
                 elif not row.shown:
-                    yield Fault(row.thread, f"{row.message_id} is in turn {row.turn}, and was shown to nobody")
+                    yield Fault(
+                        row.thread,
+                        f"{row.message_id} is in turn {row.turn}, and was shown to nobody",
+                    )
 
 
 def _verdicts(evidence: Evidence) -> Iterator[Fault]:
-    """Of two messages in the same words one is refused, and none is refused for coming too often.
+    """One of two messages with the same words is refused, and none for its rate.
 
-    What people say to each other is not judged, and what answers a question of the bot may be the same twice.
+    Messages between people are not judged, and two answers to a question of the bot may be equal.
     """
-    alike, people = defaultdict(list), defaultdict(set)
+    alike = defaultdict(list)
+    people = defaultdict(set)
     for row in evidence.messages:
         if row.message_type in (MessageKind.MESSAGE, MessageKind.STOP):
             people[row.thread].add(row.sender_id)
@@ -411,18 +575,23 @@ def _asked(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.messages:
         before = (thread == row.thread and turn < (row.turn or 0) for thread, turn in asking)
         if row.verdict == "answer" and not row.redacted and not any(before):
-            yield Fault(row.thread, f"{row.message_id} was taken for an answer, and nothing was asked before")
+            yield Fault(
+                row.thread,
+                f"{row.message_id} was taken for an answer, and nothing was asked before",
+            )
 
 
 def _order(evidence: Evidence) -> Iterator[Fault]:
-    """What one call of the model was shown first is in the order in which it was said."""
+    """One model call was first shown its messages in the order in which they were written."""
     together = defaultdict(list)
     for row in evidence.messages:
         if row.message_type == MessageKind.MESSAGE and row.position is not None:
             together[row.thread, row.turn, row.step].append((row.position, row.said_at))
     for (thread, turn, step), shown in together.items():
         if any(earlier[1] > later[1] for earlier, later in pairwise(sorted(shown))):
-            yield Fault(thread, f"turn {turn} showed in step {step} what was said in another order")
+            yield Fault(
+                thread, f"turn {turn} showed in step {step} what was said in another order"
+            )
 
 
 def _turns(evidence: Evidence) -> Iterator[Fault]:
@@ -434,53 +603,77 @@ def _turns(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(row.thread, f"turn {row.reading_turn} was begun and never settled")
     for turn in evidence.turns:
         if bool(turn.answer) is (turn.kind == "silent"):
-            yield Fault(turn.thread, f"turn {turn.turn} is {turn.kind}, and its answer “{turn.answer}”")
+            yield Fault(
+                turn.thread, f"turn {turn.turn} is {turn.kind}, and its answer “{turn.answer}”"
+            )
         if turn.answer and not turn.said:
             yield Fault(turn.thread, f"the answer of turn {turn.turn} was never said")
 
 
 def _answers(evidence: Evidence) -> Iterator[Fault]:
-    """An answer of the model names all that its turn has used, and nothing that an earlier turn answered.
+    """An answer of the model names all messages that its turn has used, and none that an earlier
+    turn answered.
 
-    What is said again in the same words, and is not refused, is answered again.
+    A repeated message that is not refused gets another answer.
     """
     silent = {(turn.thread, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
     used = [
-        row for row in evidence.messages if row.message_type == MessageKind.MESSAGE and row.turn and not row.redacted
+        row
+        for row in evidence.messages
+        if row.message_type == MessageKind.MESSAGE and row.turn and not row.redacted
     ]
     for turn in evidence.turns:
         if turn.kind not in _ANSWERING:
             continue
-        named, mine = set(words_of(turn.answer)), [row for row in used if row.thread == turn.thread]
-        again = {word for row in mine if row.turn == turn.turn for word in words_of(row.message_text)}
+        named = set(words_of(turn.answer))
+        mine = [row for row in used if row.thread == turn.thread]
+        again = {
+            word for row in mine if row.turn == turn.turn for word in words_of(row.message_text)
+        }
         for row in mine:
             own = next(iter(words_of(row.message_text)), "")
             if not own:
-                continue  # it was about the thread, and is answered by rule
+                continue  # the message was about the thread, and a rule answered it
             if row.turn == turn.turn and own not in named:
-                yield Fault(turn.thread, f"turn {turn.turn} used {row.message_id}, and its answer is not about it")
+                yield Fault(
+                    turn.thread,
+                    f"turn {turn.turn} used {row.message_id}, and its answer is not about it",
+                )
             answered = row.turn < turn.turn and (row.thread, row.turn) not in silent
             if answered and own in named - again and not row.edited and not evidence.guards_opened:
-                yield Fault(turn.thread, f"{row.message_id} of turn {row.turn} is answered in turn {turn.turn}, too")
+                yield Fault(
+                    turn.thread,
+                    f"{row.message_id} of turn {row.turn} is answered in turn {turn.turn}, too",
+                )
 
 
 def _answer_posts(evidence: Evidence) -> Iterator[Fault]:
-    """Each answer is posted, each post is in its thread, and no turn without an answer has a post."""
+    """Each answer is posted, each post is in its thread, and a turn without an answer has no
+    post.
+    """
     places = {row.thread: row.place for row in evidence.conversations}
-    keyed = [(key_of(post), post) for post in evidence.posts if key_of(post).startswith("conversation:")]
+    keyed = [
+        (key_of(post), post) for post in evidence.posts if key_of(post).startswith("conversation:")
+    ]
     mine = [(key, post) for key, post in keyed if thread_of_post(key) in places]
-    due = {f"conversation:{turn.thread}:turn:{turn.turn}" for turn in evidence.turns if turn.answer}
+    due = {
+        f"conversation:{turn.thread}:turn:{turn.turn}" for turn in evidence.turns if turn.answer
+    }
     for key in due - {key for key, _ in mine}:
         yield Fault(thread_of_post(key), f"{key} was posted 0 times")
     for key, post in mine:
         if f"{post.channel}:{post.thread_ts}" != places[thread_of_post(key)]:
-            yield Fault(thread_of_post(key), f"{key} was posted in {post.channel} under {post.thread_ts}")
+            yield Fault(
+                thread_of_post(key), f"{key} was posted in {post.channel} under {post.thread_ts}"
+            )
         if ":turn:" in key and key.partition("#")[0] not in due:
             yield Fault(thread_of_post(key), f"{key} was posted, and is no answer")
 
 
 def _tool_effects(evidence: Evidence) -> Iterator[Fault]:
-    """There is a work item, entry or change for each call that says so, none twice, and none without a call."""
+    """Each tool call that reports a work item, entry or change has created exactly one, and there
+    are no others.
+    """
     called = defaultdict(list)
     for call in evidence.calls:
         if call.title:
@@ -488,45 +681,73 @@ def _tool_effects(evidence: Evidence) -> Iterator[Fault]:
     for title, times in evidence.items.items():
         thread = called[title][0].thread if called[title] else ""
         if times > 1 or not thread:
-            yield Fault(thread, f"the work item {title} is there {times} times, of {len(called[title])} calls")
+            yield Fault(
+                thread,
+                f"the work item {title} is there {times} times, of {len(called[title])} calls",
+            )
     for title, calls in called.items():
-        done, there = any(call.status == "ok" for call in calls), evidence.items.get(title, 0)
+        done = any(call.status == "ok" for call in calls)
+        there = evidence.items.get(title, 0)
         if done and there != 1:
-            yield Fault(calls[0].thread, f"the work item {title} was added, and is there {there} times")
+            yield Fault(
+                calls[0].thread, f"the work item {title} was added, and is there {there} times"
+            )
         if len(calls) > 1:
-            yield Fault(calls[0].thread, f"the work item {title} was called for {len(calls)} times")
+            yield Fault(
+                calls[0].thread, f"the work item {title} was called for {len(calls)} times"
+            )
 
 
 def _journal(evidence: Evidence) -> Iterator[Fault]:
-    """What an operator's turn said about an RFP is in its journal, and each change was made once in its state."""
+    """A statement of an operator's turn about an RFP is in its journal, and each change was made
+    once in its state.
+    """
     if evidence.empty_versions:
-        yield Fault("", f"the state of the RFP has {evidence.empty_versions} versions that have added nothing")
+        yield Fault(
+            "",
+            f"the state of the RFP has {evidence.empty_versions} versions that have added nothing",
+        )
     for turn in evidence.turns:
-        if turn.agent == "operator" and turn.rfp_id and turn.kind in _JOURNALLED and not turn.entries:
-            yield Fault(turn.thread, f"turn {turn.turn} has said “{turn.answer}”, and its journal has nothing of it")
+        if (
+            turn.agent == "operator"
+            and turn.rfp_id
+            and turn.kind in _JOURNALLED
+            and not turn.entries
+        ):
+            yield Fault(
+                turn.thread,
+                f"turn {turn.turn} has said “{turn.answer}”, and its journal has nothing of it",
+            )
 
 
 def _stops(evidence: Evidence) -> Iterator[Fault]:
-    """A stopped turn was stopped by somebody in the thread, or by an operator.
+    """A stopped turn was stopped by a person in the thread, or by an operator.
 
-    Cancel ends the turn under way, and one more for what was not heard in it. What is said later is answered.
+    Cancel ends the turn in progress, and one more for the messages that this turn had not read.
+    Later messages are answered.
     """
     by_operators = Counter[str]()
     said = {row.thread for row in evidence.messages if row.message_type == MessageKind.STOP}
     for turn in evidence.turns:
-        if turn.kind == "stopped" and _BY_OPERATOR in turn.answer:
+        if turn.kind == "stopped" and _BY_ADMIN in turn.answer:
             by_operators[turn.thread] += 1
         elif turn.kind == "stopped" and turn.thread not in said:
-            yield Fault(turn.thread, f"turn {turn.turn} says that somebody stopped it, and nobody did")
+            yield Fault(
+                turn.thread, f"turn {turn.turn} says that somebody stopped it, and nobody did"
+            )
     for thread, times in by_operators.items():
         if times > 2 * (cancels := evidence.cancelled[thread]):
-            yield Fault(thread, f"{times} turns say that an operator stopped them, who cancelled {cancels} runs")
+            yield Fault(
+                thread,
+                f"{times} turns say that an operator stopped them, who cancelled {cancels} runs",
+            )
 
 
 def _handovers(evidence: Evidence) -> Iterator[Fault]:
-    """One card asks people to take a thread over, and replies and questions then reach the other side once.
+    """One card asks people to take a thread over; from then on each reply and question reaches the
+    other side once.
 
-    Remarks under the card reach nobody there. While a person has the thread, the agent says nothing.
+    Remarks under the card stay there. While a person has the thread, the agent is silent.
     """
     for handover in evidence.handovers:
         key = handover.thread.key
@@ -534,9 +755,15 @@ def _handovers(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(key, f"people were asked {handover.cards} times to take it over")
         for word, times in (handover.answers | handover.asks).items():
             if times != 1:
-                yield Fault(key, f"what was said to the other side, {word}, was said there {times} times")
+                yield Fault(
+                    key, f"what was said to the other side, {word}, was said there {times} times"
+                )
         for word, times in handover.remarks.items():
             if times:
-                yield Fault(key, f"the remark {word} was meant for colleagues, and was shown to the author")
-        if answered := [turn.turn for turn in evidence.turns if turn.thread == key and turn.kind in _ANSWERING]:
+                yield Fault(
+                    key, f"the remark {word} was meant for colleagues, and was shown to the author"
+                )
+        if answered := [
+            turn.turn for turn in evidence.turns if turn.thread == key and turn.kind in _ANSWERING
+        ]:
             yield Fault(key, f"a person has it, and the agent has answered in {answered}")

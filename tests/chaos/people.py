@@ -1,4 +1,4 @@
-"""The people of a run. They write what the plan says; what they wrote is kept for the oracle."""
+"""The people of a run. They write the plan's messages, which are kept for the oracle."""
 
 import asyncio
 import time
@@ -37,7 +37,10 @@ from threadline_devstack.slack.model import SandboxMessage, SandboxUser, SlackRe
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."
 CALL = f"<@{identity.BOT_USER}>"
-_REAL_TEXT = "if (a &lt; b &amp;&amp; c) `x &gt; 1`, see <https://shop.example/a?x=1&amp;y=2|R&amp;D &lt;news&gt;>"
+_REAL_TEXT = (
+    "if (a &lt; b &amp;&amp; c) `x &gt; 1`, see <https://shop.example/a?x=1&amp;y=2|R&amp;D "
+    "&lt;news&gt;>"
+)
 """Entities, code and a link, in the form in which Slack sends them."""
 _CASE_TEXTS = {
     Action.SAYS: f"It is the cart total, {{}}. {_REAL_TEXT}",
@@ -57,13 +60,15 @@ _CONVERSATION_TEXTS = {
     Action.JOINS: f"{CALL}, and what of {{}}?",
 }
 _PATIENCE = {Action.ANSWERS: 4.0, Action.ASKS_FIX: 20.0}
-"""Seconds for which a developer waits for a summary thread. The real agent takes long to find something to fix."""
+"""Seconds for which a developer waits for a summary thread. The real agent takes long to find
+something to fix.
+"""
 _CLOSING_PATIENCE = 30.0
-"""Seconds for which an author waits for the bot to say that the case is closed."""
+"""Seconds for which an author waits for the bot's post that the case is closed."""
 _CARD_PATIENCE = 20.0
 """Seconds for which people wait for a handover's card."""
 _ANSWER_PATIENCE = _CARD_PATIENCE + HOLD
-"""Seconds for which its author waits for an answer before asking again."""
+"""Seconds for which an author waits for an answer before asking again."""
 _DATABASE_PATIENCE = 60.0
 """Seconds within which Postgres is back after a fault."""
 _STOP_SIGN = "octagonal_sign"
@@ -71,10 +76,10 @@ _STOP_SIGN = "octagonal_sign"
 
 @dataclass(frozen=True)
 class Written:
-    """A message that must be stored: under which id, as what, in which thread, and how it reads now.
+    """A message that must be stored: its id, kind and thread, and its current text.
 
-    `event` is the channel and the moment by which Slack's delivery of it is known, `original` what it corrects.
-    `gone`: its author deleted it, and no word of it may be left.
+    `event` is the channel and the timestamp that identify Slack's delivery of it, `original` the
+    message that it corrects. `gone`: its author deleted it, and none of its words may be left.
     """
 
     id: str
@@ -88,7 +93,7 @@ class Written:
 
 @dataclass
 class PlayedThread:
-    """A thread as it went, for all kinds of threads: its first message, and who takes part."""
+    """The history of a thread of any kind: its first message, and its participants."""
 
     root: SandboxMessage
     author: str
@@ -96,11 +101,13 @@ class PlayedThread:
     direct: bool = False
     about_rfp: bool = False
     editable: list[SandboxMessage] = field(default_factory=list)
-    """What may still be edited or deleted. The root is never deleted, and nothing that was said twice is changed."""
+    """Messages that may still be edited or deleted. The root is never deleted, and a repeated
+    message is never changed.
+    """
     is_shared: bool = False
-    """The colleague has written in it."""
+    """Whether the colleague has written in the thread."""
     last: SandboxMessage | None = None
-    """The author's last message in a conversation, if it is still there and unchanged."""
+    """The author's last message in a conversation, if it still exists unchanged."""
 
     @property
     def is_case(self) -> bool:
@@ -112,14 +119,15 @@ class PlayedThread:
 
     @property
     def place(self) -> str:
-        """Names the channel as well, since timestamps of two channels may be equal."""
+        """The key contains the channel, since timestamps of two channels may be equal."""
         return f"{self.root.channel}:{self.root.ts}"
 
 
 @dataclass
 class PlayedHandover:
-    """A handover as it went: `answers` and `remarks` were written under its card, the second for colleagues alone, and
-    `asks` by its author while a person had it."""
+    """The history of a handover: `answers` and `remarks` were written under its card, the remarks
+    only for colleagues; its author wrote `asks` while a person had it.
+    """
 
     thread: Thread
     word: str
@@ -130,8 +138,9 @@ class PlayedHandover:
 
 @dataclass(frozen=True)
 class RelayedHandover:
-    """What Slack shows of a handover: the number of its cards, how often each answer and question was relayed, and how
-    often the author was shown a remark that was meant for colleagues."""
+    """A handover as Slack shows it: the number of its cards, how often each answer and question
+    was relayed, and how often the author was shown a remark that was meant for colleagues.
+    """
 
     thread: Thread
     cards: int
@@ -141,26 +150,34 @@ class RelayedHandover:
 
 
 class People:
-    """Plays the people of `plan`, from the call of `play` on."""
+    """Plays the people of `plan`, starting with the call of `play`."""
 
     def __init__(self, plan: Plan, stack: ChaosStack) -> None:
-        self._plan, self._stack, self._workspace = plan, stack, stack.slack.workspace
+        self._plan = plan
+        self._stack = stack
+        self._workspace = stack.slack.workspace
         self._run = int(time.time())
-        self.project, self.rfp = f"chaos-{self._run}", f"rfp_chaos{self._run}"
-        """The project for which work is ordered and the RFP about which notes are: no other run uses them."""
+        self.project = f"chaos-{self._run}"
+        self.rfp = f"rfp_chaos{self._run}"
+        """The project of the ordered work and the RFP of the ordered notes: no other run uses
+        them.
+        """
         self.cases: list[PlayedThread] = []
         self.conversations: list[PlayedThread] = []
-        """Handovers included."""
+        """All conversations, including handovers."""
         self.handovers: list[PlayedHandover] = []
         self.written: dict[str, Written] = {}
         self.attached: dict[str, bool] = {}
-        """Files by id, with whether their message is still there."""
+        """Files by id, and whether the message of each still exists."""
         self.stop_signs: set[str] = set()
-        """Ids of stop signs. Slack's history does not tell of one that Slack gave up delivering."""
+        """Ids of stop signs. Slack's history does not contain one that Slack gave up delivering.
+        """
         self._special: dict[Action, Callable[[PlayedThread, Step], object]] = {
             Action.ATTACHES: self._attach,
             Action.MEDDLES: self._meddle,
-            Action.CLOSES: lambda thread, _: self._say(thread, thread.author, "never mind", MessageKind.CLOSE),
+            Action.CLOSES: lambda thread, _: self._say(
+                thread, thread.author, "never mind", MessageKind.CLOSE
+            ),
             Action.STOPS: lambda thread, _: self._stop(thread),
             Action.STOP_SIGN: lambda thread, _: self._put_stop_sign(thread),
             Action.REPEATS: lambda thread, _: self._repeat(thread),
@@ -169,7 +186,7 @@ class People:
         }
 
     async def play(self) -> None:
-        """Write everything. Handovers are still open then."""
+        """Write all messages. Handovers are still open afterwards."""
         await self._open_project()
         async with asyncio.TaskGroup() as together:
             for case in self._plan.cases:
@@ -180,14 +197,19 @@ class People:
                 together.create_task(self._play_handover(handover))
 
     def answer_late_cards(self) -> bool:
-        """Write under each card that nobody has answered, and return whether there was one."""
-        late = [(each, cards[0]) for each in self.handovers if not each.answers and (cards := self._cards(each.thread))]
+        """Write under each card without an answer, and return whether there was one."""
+        late = [
+            (each, cards[0])
+            for each in self.handovers
+            if not each.answers and (cards := self._cards(each.thread))
+        ]
         for handover, card in late:
             self._answer(handover, card)
         return bool(late)
 
     async def close_handovers(self) -> None:
-        """Press each card's button, as a person does in the end. A press that was lost is repeated by the next call.
+        """Press each card's button, as a person does in the end. The next call repeats a press
+        that was lost.
 
         A decision may have handed over any conversation.
         """
@@ -196,13 +218,15 @@ class People:
                 try:
                     await self._stack.slack.click(identity.DEVELOPER, card.channel, card.ts, CLOSE)
                 except SlackRefusal:
-                    continue  # the card has no button any more
+                    continue  # the card has lost its button
 
     def relayed(self) -> list[RelayedHandover]:
         posts = self._stack.bot_posts()
 
         def count(words: Sequence[str], channel: str, roots: set[str | None]) -> dict[str, int]:
-            there = [post.text for post in posts if post.channel == channel and post.thread_ts in roots]
+            there = [
+                post.text for post in posts if post.channel == channel and post.thread_ts in roots
+            ]
             return {word: sum(word in text for text in there) for word in words}
 
         found = []
@@ -219,7 +243,7 @@ class People:
         keys = (key_of(message) for message in case.root.replies)
         return next((key.partition(":")[0] for key in keys if key), "")
 
-    # -- the three kinds of threads ----------------------------------------------------------------------------------
+    # -- the three kinds of threads
 
     async def _open_project(self) -> None:
         if not self._plan.conversations:
@@ -232,8 +256,12 @@ class People:
 
     async def _make_project(self) -> None:
         async with self._stack.database.begin() as tx:
-            project = await EstimateStore(tx).get_or_create_project(identity.TEAM, self.project, "EUR")
-            await EstimateStore(tx).save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
+            project = await EstimateStore(tx).get_or_create_project(
+                identity.TEAM, self.project, "EUR"
+            )
+            await EstimateStore(tx).save_role(
+                identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100))
+            )
             operation = Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp)
             created = Change(operation, Author("", self.rfp), time.time())
             await RfpStore(tx).create(created, RfpFacts(self.project), self.rfp)
@@ -241,7 +269,9 @@ class People:
     async def _play_case(self, case: CaseThread) -> None:
         await asyncio.sleep(case.begins)
         text = f"{VAGUE if case.vague else CLEAR} {case.word}"
-        thread = PlayedThread(self._workspace.post(identity.REPORTS, identity.REPORTER, text), identity.REPORTER)
+        thread = PlayedThread(
+            self._workspace.post(identity.REPORTS, identity.REPORTER, text), identity.REPORTER
+        )
         self.cases.append(thread)
         self._keep(thread, thread.root, MessageKind.REPORT)
         thread.editable.append(thread.root)
@@ -251,9 +281,15 @@ class People:
         await asyncio.sleep(planned.begins)
         author, colleague = (self._new_user(f"T{planned.number}{which}") for which in "AB")
         channel = self._workspace.open_im(author).id if planned.direct else identity.GENERAL
-        text = self._order(planned.word, planned.about_rfp) if planned.orders else f"Who knows of {planned.word}?"
+        text = (
+            self._order(planned.word, planned.about_rfp)
+            if planned.orders
+            else f"Who knows of {planned.word}?"
+        )
         first = f"link {self.rfp}" if planned.about_rfp else text
-        root = self._workspace.post(channel, author, first if planned.direct else f"{CALL} {first}")
+        root = self._workspace.post(
+            channel, author, first if planned.direct else f"{CALL} {first}"
+        )
         thread = PlayedThread(root, author, colleague, planned.direct, planned.about_rfp)
         self.conversations.append(thread)
         self._keep(thread, root, MessageKind.MESSAGE)
@@ -266,7 +302,9 @@ class People:
     async def _play_handover(self, planned: HandoverThread) -> None:
         await asyncio.sleep(planned.begins)
         author = self._new_user(f"C{planned.number}")
-        root = self._workspace.post(identity.GENERAL, author, f"{CALL} I want a refund for {planned.word}.")
+        root = self._workspace.post(
+            identity.GENERAL, author, f"{CALL} I want a refund for {planned.word}."
+        )
         thread = PlayedThread(root, author)
         self.conversations.append(thread)
         self._keep(thread, root, MessageKind.MESSAGE)
@@ -276,7 +314,9 @@ class People:
             if cards := self._cards(handover.thread):
                 break
         else:
-            return  # the card comes late, as when Slack gave up on the mention, or never, which the oracle finds
+            # the card is late, as when Slack gave up on the mention, or never comes, which the
+            # oracle reports
+            return
         for at in range(planned.answers):
             await asyncio.sleep(planned.gap)
             word = self._answer(handover, cards[0])
@@ -286,9 +326,12 @@ class People:
                 handover.asks.append(ask)
 
     def _answer(self, handover: PlayedHandover, card: SandboxMessage) -> str:
-        """Reply under a card as the person who takes over, after a remark to colleagues; returns the reply's word."""
+        """Reply under a card as the person who takes over, after a remark to colleagues; return
+        the reply's word.
+        """
         number = len(handover.answers)
-        remark, word = f"{handover.word}m{number}", f"{handover.word}a{number}"
+        remark = f"{handover.word}m{number}"
+        word = f"{handover.word}a{number}"
         for text in (f"Who knows this person, {remark}?", f"reply: We look after it, {word}."):
             self._workspace.post(identity.ESCALATIONS, identity.DEVELOPER, text, thread_ts=card.ts)
         handover.remarks.append(remark)
@@ -297,20 +340,26 @@ class People:
 
     async def _is_relayed(self, handover: PlayedHandover, word: str) -> bool:
         async for _ in poll(_ANSWER_PATIENCE, every=0.2):
-            if any(each.answers.get(word) for each in self.relayed() if each.thread == handover.thread):
+            if any(
+                each.answers.get(word) for each in self.relayed() if each.thread == handover.thread
+            ):
                 return True
         return False
 
     def _cards(self, thread: Thread) -> list[SandboxMessage]:
         keyed = ((post, key_of(post)) for post in self._stack.bot_posts())
-        return [post for post, key in keyed if key.startswith(f"handover:{thread.key}:") and key.endswith(":card")]
+        return [
+            post
+            for post, key in keyed
+            if key.startswith(f"handover:{thread.key}:") and key.endswith(":card")
+        ]
 
     def _new_user(self, name: str) -> str:
-        """Create a user of this run: the guards remember for a minute how much a person has asked."""
+        """Create a user of this run: the guards remember a person's rate for a minute."""
         user = f"U{self._run}{name}"
         return self._workspace.add_user(SandboxUser(user, user.lower(), f"Person {user[-2:]}")).id
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps
 
     async def _play_steps(self, thread: PlayedThread, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -330,7 +379,9 @@ class People:
                 user = thread.colleague if colleague else thread.author
                 self._say_words(thread, step, user, _CONVERSATION_TEXTS[step.action], BURST)
 
-    def _say_words(self, thread: PlayedThread, step: Step, user: str, text: str, burst: int) -> None:
+    def _say_words(
+        self, thread: PlayedThread, step: Step, user: str, text: str, burst: int
+    ) -> None:
         many = [f"{step.word}{number}" for number in range(burst)]
         for word in many if step.action is Action.BURSTS else [step.word]:
             self._say(thread, user, text.format(word))
@@ -351,23 +402,35 @@ class People:
             thread.last = message if user == thread.author else thread.last
         return message
 
-    def _post(self, thread: PlayedThread, user: str, text: str, files: Sequence[str] = ()) -> SandboxMessage:
-        return self._workspace.post(thread.root.channel, user, text, thread_ts=thread.root.ts, files=files)
+    def _post(
+        self, thread: PlayedThread, user: str, text: str, files: Sequence[str] = ()
+    ) -> SandboxMessage:
+        return self._workspace.post(
+            thread.root.channel, user, text, thread_ts=thread.root.ts, files=files
+        )
 
     def _order(self, word: str, about_rfp: bool) -> str:
-        return f"Please note {word} of {self.rfp}." if about_rfp else f"Please add {word} to {self.project}."
+        return (
+            f"Please note {word} of {self.rfp}."
+            if about_rfp
+            else f"Please add {word} to {self.project}."
+        )
 
     def _attach(self, thread: PlayedThread, step: Step) -> None:
         content = f"What I saw, {step.word}.".encode()
         file = self._workspace.add_file(f"{step.word}.txt", thread.author, content)
         self.attached[file.id] = True
-        self._say(thread, thread.author, _CASE_TEXTS[step.action].format(step.word), files=[file.id])
+        self._say(
+            thread, thread.author, _CASE_TEXTS[step.action].format(step.word), files=[file.id]
+        )
 
     def _meddle(self, thread: PlayedThread, step: Step) -> None:
         self._post(thread, identity.BYSTANDER, _CASE_TEXTS[step.action].format(step.word))
 
     def _stop(self, thread: PlayedThread) -> None:
-        """Stop the bot, which is called where a colleague takes part: without that, such a word may be for people."""
+        """Stop the bot, with a mention in threads where a colleague takes part: without it, such a
+        word may be meant for people.
+        """
         call = f"{CALL} " if thread.is_shared else ""
         self._say(thread, thread.author, f"{call}stop, please", MessageKind.STOP)
 
@@ -375,13 +438,19 @@ class People:
         said = thread.last
         if said and thread.author not in said.reactions.get(_STOP_SIGN, ()):
             moment = self._workspace.react(said.channel, said.ts, thread.author, _STOP_SIGN)
-            self.stop_signs.add(stop_id(identity.TEAM, said.channel, said.ts, thread.author, moment))
+            self.stop_signs.add(
+                stop_id(identity.TEAM, said.channel, said.ts, thread.author, moment)
+            )
 
     def _repeat(self, thread: PlayedThread) -> None:
-        """Repeat the last message, and leave both unchanged from then on: the guards must refuse one of the two."""
+        """Repeat the last message, and never change either again: the guards must refuse one of
+        the two.
+        """
         if said := thread.last:
             repeated = self._say(thread, thread.author, said.text)
-            thread.editable = [each for each in thread.editable if each is not said and each is not repeated]
+            thread.editable = [
+                each for each in thread.editable if each is not said and each is not repeated
+            ]
             thread.last = None
 
     def _edit(self, thread: PlayedThread, step: Step) -> None:
@@ -389,26 +458,34 @@ class People:
             text = f"{original.text} (that is, {step.word})"
             edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
             id_ = edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
-            event, first, stored = (
-                (edited.channel, edited.edited_ts),
-                self.written[id_of(edited)],
-                _stored(thread, text),
+            event = (edited.channel, edited.edited_ts)
+            first = self.written[id_of(edited)]
+            stored = _stored(thread, text)
+            self.written[id_] = Written(
+                id_, MessageKind.EDIT, thread.place, stored, event, first.id
             )
-            self.written[id_] = Written(id_, MessageKind.EDIT, thread.place, stored, event, first.id)
             self.written[first.id] = replace(first, text=stored)
 
     def _delete(self, thread: PlayedThread, step: Step) -> None:
-        """Delete a message, but never the report: under a deleted report there is nothing to do."""
-        if gone := self._choose(thread, step, [each for each in thread.editable if each is not thread.root]):
+        """Delete a message, but never the report: a deleted report leaves no work to do."""
+        if gone := self._choose(
+            thread, step, [each for each in thread.editable if each is not thread.root]
+        ):
             thread.editable.remove(gone)
             self.attached |= dict.fromkeys((file.id for file in gone.files), False)
             self._workspace.delete(gone.channel, gone.ts, by=gone.user)
-            for each in [each for each in self.written.values() if id_of(gone) in (each.id, each.original)]:
+            for each in [
+                each for each in self.written.values() if id_of(gone) in (each.id, each.original)
+            ]:
                 self.written[each.id] = replace(each, text="", gone=True)
             id_ = deletion_id(identity.TEAM, gone.channel, gone.ts)
-            self.written[id_] = Written(id_, MessageKind.DELETION, thread.place, "", original=id_of(gone))
+            self.written[id_] = Written(
+                id_, MessageKind.DELETION, thread.place, "", original=id_of(gone)
+            )
 
-    def _choose(self, thread: PlayedThread, step: Step, among: Sequence[SandboxMessage]) -> SandboxMessage | None:
+    def _choose(
+        self, thread: PlayedThread, step: Step, among: Sequence[SandboxMessage]
+    ) -> SandboxMessage | None:
         if not among:
             return None
         chosen = seeded_random(f"{self._plan.seed}:{step.word}").choice(among)
@@ -421,9 +498,11 @@ class People:
             if summary := self._summary_of(thread):
                 break
         else:
-            return  # nothing was found yet: there is no thread to answer in
+            return  # there are no findings yet, and so no thread to answer in
         text = _CASE_TEXTS[step.action].format(step.word)
-        message = self._workspace.post(identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts)
+        message = self._workspace.post(
+            identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts
+        )
         self._keep(thread, message, MessageKind.MESSAGE)
         thread.editable.append(message)
 
@@ -436,10 +515,13 @@ class People:
     def _summary_of(self, case: PlayedThread) -> SandboxMessage | None:
         bug_id = self.bug_id(case)
         posts = self._workspace.channel(identity.SUMMARIES).messages.values()
-        return next((post for post in posts if bug_id and key_of(post) == f"{bug_id}:summary"), None)
+        return next(
+            (post for post in posts if bug_id and key_of(post) == f"{bug_id}:summary"), None
+        )
 
     def _keep(self, thread: PlayedThread, message: SandboxMessage, kind: str) -> None:
-        event, text = (message.channel, message.ts), _stored(thread, message.text)
+        event = (message.channel, message.ts)
+        text = _stored(thread, message.text)
         self.written[id_of(message)] = Written(id_of(message), kind, thread.place, text, event)
 
 
@@ -448,6 +530,8 @@ def id_of(message: SandboxMessage) -> str:
 
 
 def _stored(thread: PlayedThread, text: str) -> str:
-    """Conversations store a message without the leading mention of the bot, cases as it reads."""
+    """Conversations store a message without the leading mention of the bot; cases store it
+    unchanged.
+    """
     read = text_of({"user": identity.REPORTER, "text": text})
     return read if thread.is_case else without_leading_mention(read, identity.BOT_USER, BOT_NAME)

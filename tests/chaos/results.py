@@ -1,4 +1,6 @@
-"""The record of each seed, kept in a file over all sessions, and the tables for docs/guarantees.md."""
+"""The record of each seed, kept in a file over all sessions, and the tables for
+docs/guarantees.md.
+"""
 
 import hashlib
 import itertools
@@ -34,9 +36,10 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class Record:
-    """One seed. `code` is the `code_digest` of what was run; `faults` are the oracle's sentences.
+    """One seed. `code` is the `code_digest` of the tested code; `faults` are the oracle's
+    sentences.
 
-    `missed`: kinds that were planned and hit nothing, as when there was no run to terminate.
+    `missed`: kinds that were planned and had no target, as when there was no run to terminate.
     """
 
     seed: int
@@ -56,10 +59,12 @@ class Record:
 
 
 def code_digest(*folders: Path) -> str:
-    """Return a digest that changes with the files in these folders, and with nothing else."""
+    """Return a digest that changes with the files in these folders, and with no others."""
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in _NO_CODE):
+        for path in sorted(
+            path for path in folder.rglob("*") if path.is_file() and path.suffix not in _NO_CODE
+        ):
             digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:10]
@@ -82,19 +87,25 @@ def record_of(outcome: Outcome, code: str) -> Record:
 
 
 def read() -> dict[int, Record]:
-    """Return the newest record of each seed. Ends the process if the file was written in another form."""
+    """Return the newest record of each seed. Ends the process if the file has another format."""
     if not FILE.exists():
         return {}
     tuples = ("kinds", "missed", "faults")
     try:
         lines = map(json.loads, FILE.read_text(encoding="utf-8").splitlines())
-        return {line["seed"]: Record(**line | {name: tuple(line[name]) for name in tuples}) for line in lines}
+        return {
+            line["seed"]: Record(**line | {name: tuple(line[name]) for name in tuples})
+            for line in lines
+        }
     except (ValueError, TypeError, KeyError) as error:
-        sys.exit(f"{FILE} has records of another form ({error}): delete it, and the seeds begin again at 0.")
+        sys.exit(
+            f"{FILE} has records of another form ({error}): delete it, and the seeds begin "
+            "again at 0."
+        )
 
 
 def add(record: Record) -> None:
-    """Keep a record in the place of an earlier one of the same seed."""
+    """Keep a record, in place of an earlier one of the same seed."""
     known = {**read(), record.seed: record}
     FILE.parent.mkdir(exist_ok=True)
     lines = (json.dumps(asdict(known[seed]), ensure_ascii=False) for seed in sorted(known))
@@ -102,7 +113,7 @@ def add(record: Record) -> None:
 
 
 def fresh_seeds(count: int) -> list[int]:
-    """Return the next seeds that were not run yet."""
+    """Return the next seeds that have not been run."""
     known = read()
     return list(itertools.islice((seed for seed in itertools.count() if seed not in known), count))
 
@@ -116,16 +127,33 @@ def tables(known: Mapping[int, Record]) -> str:
         "with the real Claude CLI": sum(record.agent == "claude" for record in records),
         "by signed HTTP": sum(record.transport == "http" for record in records),
         "with an outage of the model of conversations": sum(record.outage for record in records),
-        **{words: sum(record.counts[name] for record in records) for words, name in _COUNTS.items()},
+        **{
+            words: sum(record.counts[name] for record in records)
+            for words, name in _COUNTS.items()
+        },
     }
     codes = Counter(record.code for record in records).most_common()
     return "\n".join(
         [
-            *("## Chaos, by the figures", "", "The seeds that `make chaos` ran on this machine.", ""),
-            *("| | |", "|---|--:|", *(f"| {words} | {number:,} |" for words, number in total.items()), ""),
+            *(
+                "## Chaos, by the figures",
+                "",
+                "The seeds that `make chaos` ran on this machine.",
+                "",
+            ),
+            *(
+                "| | |",
+                "|---|--:|",
+                *(f"| {words} | {number:,} |" for words, number in total.items()),
+                "",
+            ),
             "By the digest of the product's and the harness's code: "
             f"{', '.join(f'{code}: {times} runs' for code, times in codes)}.",
-            *("", "A kind is counted where it hit: a worker that was killed in a post was in one.", ""),
+            *(
+                "",
+                "A kind is counted where it hit: a worker that was killed in a post was in one.",
+                "",
+            ),
             *("| what went wrong | runs | alone | clean |", "|---|--:|--:|--:|"),
             *(_row(kind, records) for kind in ALL_KINDS),
             "",
@@ -144,5 +172,8 @@ def _failures(records: Sequence[Record]) -> Iterator[str]:
     failed = [record for record in records if not record.clean]
     if failed:
         yield from ("Runs that were not clean:", "")
-        yield from (f"- seed {record.seed} ({record.code}): {'; '.join(record.faults[:3])}" for record in failed)
+        yield from (
+            f"- seed {record.seed} ({record.code}): {'; '.join(record.faults[:3])}"
+            for record in failed
+        )
         yield ""

@@ -1,4 +1,4 @@
-"""One run: people write, faults strike, everything comes to its end, and the oracle judges."""
+"""One run: people write, faults strike, every thread comes to its end, and the oracle judges."""
 
 import asyncio
 import time
@@ -21,33 +21,42 @@ from tests.chaos.oracle import Fault
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
+from threadline.conversations.model.handover import handover_workflow_id
 from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
-from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
+from threadline.threads.contract import (
+    CATCH_UP_ID,
+    CATCH_UP_REQUESTED,
+    CATCH_UP_WORKFLOW,
+    CatchUpState,
+)
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline_devstack.slack import identity
 
 LONGEST = 75.0
-"""Seconds within which one more thread must have come to its end, once people write no more and nothing goes wrong."""
+"""Seconds within which one more thread must end, once people have stopped writing and the faults
+are over.
+"""
 _HANDOVER = handover_workflow_id(Thread("", "", ""), 0).partition(":")[0]
 
 _UNSAID_ENDS = text("""
 SELECT count(*) FROM cases c
 WHERE status = 'resolved' AND c.channel || ':' || c.thread_ts = ANY(:places)
   AND NOT EXISTS (SELECT FROM posts p
-                  WHERE p.ts IS NOT NULL AND p.key = c.bug_id || ':closing:' || c.closings || ':' || c.channel)
+                  WHERE p.ts IS NOT NULL
+                    AND p.key = c.bug_id || ':closing:' || c.closings || ':' || c.channel)
 """)
 _UNTOLD_FAULTS = text("""
 SELECT count(*) FROM installation_faults
 WHERE (resolved_at IS NULL AND NOT told_open) OR (resolved_at IS NOT NULL AND NOT told_over)
 """)
-"""The admin is told that a fault is over once that has settled."""
+"""The admin gets the notice that a fault is over once its end has settled."""
 _UNFINISHED_CONVERSATIONS = text("""
 SELECT count(*) FROM conversations c WHERE c.channel || ':' || c.thread_ts = ANY(:places) AND (
     EXISTS (SELECT FROM conversation_messages m
-            WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
+            WHERE m.conversation_id = c.id AND m.wants_turn
+              AND (m.turn IS NULL OR m.turn > c.turn))
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''))
 """)
@@ -55,7 +64,7 @@ SELECT count(*) FROM conversations c WHERE c.channel || ':' || c.thread_ts = ANY
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     plan: Plan
     evidence: Evidence
@@ -63,21 +72,28 @@ class Outcome:
     seconds: float
     faults: tuple[Fault, ...]
     missed: tuple[str, ...] = ()
-    """Kinds of faults that were planned and hit nothing."""
+    """Kinds of faults that were planned and had no target."""
     timeline: str = ""
-    """Of the threads that are at fault."""
+    """The timeline of the faulty threads."""
 
     @property
     def report(self) -> str:
-        """A failed run in words: its seed, its faults and the timeline."""
+        """A report of a failed run: its seed, its faults and the timeline."""
         faults = "\n".join(f"  {fault}" for fault in self.faults)
         again = f"make chaos SEED={self.plan.seed}"
-        return f"seed {self.plan.seed} ({', '.join(self.plan.kinds)}); again with: {again}\n{faults}\n{self.timeline}"
+        return (
+            f"seed {self.plan.seed} ({', '.join(self.plan.kinds)}); again with: "
+            f"{again}\n{faults}\n{self.timeline}"
+        )
 
 
 async def play(stack: ChaosStack, plan: Plan, longest: float = LONGEST) -> Outcome:
-    """Run a plan on a stack where nothing else runs. All is stuck when nothing ends for `longest` seconds."""
-    since, began, restarts = datetime.now(UTC) - timedelta(seconds=1), time.monotonic(), stack.restarts
+    """Run a plan on a stack that runs nothing else. The run is stuck if nothing ends for `longest`
+    seconds.
+    """
+    since = datetime.now(UTC) - timedelta(seconds=1)
+    began = time.monotonic()
+    restarts = stack.restarts
     stack.log.clear()
     await stack.use(real=plan.real, http=plan.http)
     people = People(plan, stack)
@@ -107,21 +123,25 @@ async def play(stack: ChaosStack, plan: Plan, longest: float = LONGEST) -> Outco
         },
         seconds=round(time.monotonic() - began, 1),
         faults=tuple(found),
-        missed=tuple(kind for kind in plan.kinds if kind not in LASTING and kind not in faults.struck),
+        missed=tuple(
+            kind for kind in plan.kinds if kind not in LASTING and kind not in faults.struck
+        ),
         timeline=await timeline.timeline_of(stack, evidence, runs, found) if found else "",
     )
 
 
 @dataclass
 class Patience:
-    """Waits as long as fewer and fewer things are left: a busy machine takes its time, and nothing waits for ever."""
+    """Waits as long as the number of unfinished things falls: a busy machine gets time, and no
+    wait is endless.
+    """
 
     seconds: float
     _fewest: float = float("inf")
     _until: float = 0.0
 
     def is_over(self, left: int, now: float) -> bool:
-        """Return whether no fewer things than before have been left for so many seconds."""
+        """Return whether the number of unfinished things has not fallen for `seconds`."""
         if left < self._fewest:
             self._fewest = left
             self._until = now + self.seconds
@@ -129,28 +149,39 @@ class Patience:
 
 
 class _Settling:
-    """Waits for the end of all threads, and resolves as an operator what silence never resolves."""
+    """Waits for the end of all threads, and resolves, as an operator, cases that silence never
+    resolves.
+    """
 
     def __init__(self, stack: ChaosStack, people: People) -> None:
-        self._stack, self._people = stack, people
+        self._stack = stack
+        self._people = people
         self._dispatcher = EventRouter(RoutingConfig(), stack.client, ThreadLookup(stack.database))
         self.written: dict[str, Written] = {}
-        """What operators said, which is stored like everything else."""
+        """Messages of operators, which are stored like all others."""
 
     async def wait(self, longest: float) -> list[Fault]:
-        """Return nothing as soon as all is at its end, and what is stuck once nothing ends for `longest` seconds."""
+        """Return nothing as soon as everything has ended, or the unfinished things once nothing
+        ends for `longest` seconds.
+        """
         patience = Patience(longest)
         catch_up = asyncio.create_task(self._catch_up())
         try:
             while True:
-                pending = sum(delivery.outcome == "pending" for delivery in self._stack.slack.deliveries.log)
+                pending = sum(
+                    delivery.outcome == "pending" for delivery in self._stack.slack.deliveries.log
+                )
                 caught_up = catch_up.done()
                 running = await self._running()
                 unfinished = await self._unfinished()
                 if caught_up and not (pending or running or unfinished):
                     catch_up.result()
                     return []
-                at_rest = caught_up and not pending and all(each.startswith(_HANDOVER) for each in running)
+                at_rest = (
+                    caught_up
+                    and not pending
+                    and all(each.startswith(_HANDOVER) for each in running)
+                )
                 if at_rest and not self._people.answer_late_cards():
                     await self._people.close_handovers()
                 left = pending + len(running) + unfinished + int(not caught_up)
@@ -162,16 +193,21 @@ class _Settling:
             catch_up.cancel()
 
     async def _catch_up(self) -> None:
-        """Catch up twice: a deletion that Slack gave up delivering is believed when two passes have missed the message
-        between an older one and a newer one."""
+        """Catch up twice: a deletion that Slack gave up delivering is believed after two passes
+        have missed the message between an older and a newer one.
+        """
         for place in self._stack.slack.workspace.channels.values():
             if not place.is_archived and place.messages:
-                self._stack.slack.workspace.post(place.id, identity.BOT_USER, "Good evening", bot_id=identity.BOT_ID)
+                self._stack.slack.workspace.post(
+                    place.id, identity.BOT_USER, "Good evening", bot_id=identity.BOT_ID
+                )
         for _ in range(2):
             await self._deep_pass()
 
     async def _deep_pass(self) -> None:
-        """Run a deep catch-up, as a gateway does that was away for long, which finds edits in old threads as well."""
+        """Run a deep catch-up, as a gateway does after a long absence; it also finds edits in old
+        threads.
+        """
         run = await self._stack.client.start_workflow(
             CATCH_UP_WORKFLOW,
             CatchUpState(),
@@ -185,15 +221,18 @@ class _Settling:
         await run.result()
 
     async def _running(self) -> list[str]:
-        """Return the workflows that have not ended, but for the catch-up, which begins again and again."""
+        """Return the workflows that have not ended, except the catch-up, which begins again and
+        again.
+        """
         runs = self._stack.client.list_workflows("ExecutionStatus = 'Running'")
         return [run.id async for run in runs if not run.id.startswith(CATCH_UP_ID)]
 
     async def _unfinished(self) -> int:
-        """Count the threads in which something is due, and resolve the cases that are with people.
+        """Count the threads in which something is due, and resolve the cases that people have.
 
-        A case is open, not there yet, or its end is not told yet. In a conversation a message waits for its answer, or
-        an answer for being posted. Of a fault of the installation the admin is to be told.
+        Due are cases that are open, not stored yet, or whose end is not posted yet; conversations
+        with a message that waits for its answer, or an answer that waits for its post; and faults
+        of the installation without a notice to the admin.
         """
         cases = {"places": [each.place for each in self._people.cases]}
         conversations = {"places": [each.place for each in self._people.conversations]}
@@ -212,14 +251,22 @@ class _Settling:
     async def _resolve(self, bug_id: str, place: str) -> None:
         now = f"{time.time():.6f}"
         id_ = f"ops:{bug_id}:{now}"
-        close = IncomingMessage(id_, MessageKind.CLOSE, SenderType.ADMIN, "ops", "done", identity.REPORTS, now)
+        close = IncomingMessage(
+            id_, MessageKind.CLOSE, SenderType.ADMIN, "ops", "done", identity.REPORTS, now
+        )
         thread = Thread(identity.TEAM, identity.REPORTS, place.rpartition(":")[2])
         await self._dispatcher.deliver(Route(RouteTarget.CASE, thread, close))
         self.written[id_] = Written(id_, MessageKind.CLOSE, place, "done")
 
     async def _stuck(self, running: Sequence[str], pending: int) -> list[Fault]:
-        found = [Fault(self._thread_of(each), f"{each} has no end: {await self._details(each)}") for each in running]
-        return [*found, *([Fault("", f"{pending} events were never acknowledged")] if pending else [])]
+        found = [
+            Fault(self._thread_of(each), f"{each} has no end: {await self._details(each)}")
+            for each in running
+        ]
+        return [
+            *found,
+            *([Fault("", f"{pending} events were never acknowledged")] if pending else []),
+        ]
 
     def _thread_of(self, workflow_id: str) -> str:
         if workflow_id.startswith("conversation:"):
@@ -228,10 +275,12 @@ class _Settling:
         return next((self._people.bug_id(case) for case in cases), "")
 
     async def _details(self, workflow_id: str) -> str:
-        """Return what Temporal's UI shows of a workflow."""
+        """Return the details that Temporal's UI shows of a workflow."""
         handle = self._stack.client.get_workflow_handle(workflow_id)
         try:
-            answer = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+            answer = await handle.query(
+                "__temporal_workflow_metadata", result_type=WorkflowMetadata
+            )
         except RPCError as error:
             return f"(it does not say: {error.message})"
         return " ".join(str(answer.current_details).split())

@@ -1,4 +1,6 @@
-"""The scripted agent of cases and the scripted model of conversations, and the rates at which faults hit them."""
+"""The scripted agent of cases and the scripted model of conversations, and the rates at which
+faults hit them.
+"""
 
 import asyncio
 import errno
@@ -21,7 +23,6 @@ from tests.chaos.plan import seeded_random
 from tests.support.decision_forms import decision_form
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, TurnEnded
-from threadline.conversations.model.answers import NO_REPLY
 from threadline.db.agent_role import agent_database
 from threadline.db.engine import Database
 from threadline.errors import Transient
@@ -32,6 +33,7 @@ from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentStore, AttachedFile, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspaces, sweep_periodically
 from threadline.models.model import (
+    NO_REPLY,
     ChatModel,
     Completion,
     Message,
@@ -46,20 +48,27 @@ from threadline.settings import AgentSettings, ModelSettings, RepositorySettings
 from threadline.wiring import agent_worker
 
 ROLE = "tester"
-"""The role of the work items that are ordered."""
+"""The role of the ordered work items."""
 ASIDE = "Between us"
-"""How a message begins that is for people and not for the bot."""
+"""The beginning of a message that is for people and not for the bot."""
 CREATE_ITEMS = "estimates_createWbsItems"
 POST_SUMMARY = "slack_post_summary"
 POSTED = "posted into the thread now"
-"""The result of the call that ends an operator's turn contains this."""
+"""A substring of the result of the tool call that ends an operator's turn."""
 FULL_DISK = "full-disk"
-"""The folder on which a full file system is mounted while the disk is full."""
+"""The mount point of the full file system while the disk is full."""
 _AT_GIT = 0.7
 """Share of the turns on a full disk that get as far as git."""
 _READS_ON = 0.2
-"""Share of the agent's turns that read the next message as well, as the real agent does through its tool."""
-_ACTIONS = {Action.POST_FINDINGS: 60, Action.ASK_REPORTER: 20, Action.RESOLVED: 15, Action.ESCALATE: 5}
+"""Share of the agent's turns that read the next message as well, as the real agent does through
+its tool.
+"""
+_ACTIONS = {
+    Action.POST_FINDINGS: 60,
+    Action.ASK_REPORTER: 20,
+    Action.RESOLVED: 15,
+    Action.ESCALATE: 5,
+}
 _OWN_WORD = re.compile(r"\bt\d\d+[mr]\d*\b")
 _ORDER = re.compile(r"add (t\d\d[mr]\d*) to (chaos-\d+)")
 _NOTE = re.compile(r"note (t\d\d[mr]\d*) of (rfp_chaos\d+)")
@@ -78,12 +87,12 @@ class FaultRates:
     lost_after: float = 0.0
     disk_full: float = 0.0
     longest: float = 0.7
-    """Seconds that a turn of the agent or a call of the model takes at most."""
+    """The longest duration of an agent's turn or a model call, in seconds."""
     outage_from: float = 0.0
-    """When the model of conversations stops answering, in seconds since 1970."""
+    """The moment at which the model of conversations stops answering, in seconds since 1970."""
     outage_until: float = 0.0
     result_delay: float = 0.0
-    """Seconds by which the result of a core activity is late at most."""
+    """The longest delay of the result of a core activity, in seconds."""
     result_lost: float = 0.0
     """Share of the results of core activities that are lost after their commit."""
 
@@ -92,24 +101,30 @@ class FaultRates:
         return cls(**json.loads((home / "chaos.json").read_text()))
 
     def write(self, home: Path) -> None:
-        """Replace the file at once, so that no worker reads half of it."""
+        """Replace the file atomically, so that no worker reads half of it."""
         new = home / "chaos.json.new"
         new.write_text(json.dumps(asdict(self)))
         new.replace(home / "chaos.json")
 
 
 class ScriptedActivities(LiveAgentActivities):
-    """Runs a turn with the product's own claims, leases and heartbeats, and no model behind it.
+    """Runs a turn with the product's own claims, leases and heartbeats, but without a model.
 
-    The turn reports the messages it has seen, chooses its action at random, and fails at the given rates.
+    The turn reports the messages it has seen, chooses its action at random, and fails at the given
+    rates.
     """
 
-    def __init__(self, database: Database, workspaces: Workspaces, settings: RepositorySettings) -> None:
+    def __init__(
+        self, database: Database, workspaces: Workspaces, settings: RepositorySettings
+    ) -> None:
         super().__init__(database, workspaces, cast(Any, None))  # no agent is used
-        self._root, self._home = settings.workspace_root, settings.home
+        self._root = settings.workspace_root
+        self._home = settings.home
         self._repositories = remotes.repositories_by_name(settings.repo)
 
-    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
+    async def _work(
+        self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]
+    ) -> TurnEnded:
         rates = FaultRates.read(self._home)
         random = seeded_random(f"{rates.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}")
         if random.random() < rates.disk_full:
@@ -133,13 +148,17 @@ class ScriptedActivities(LiveAgentActivities):
         return TurnEnded(outcome.action)
 
     async def _meet_full_disk(self, claim: TurnClaim, random: Random) -> None:
-        """Fail as the product does: at the first file, or where git makes or clones a mirror on the full disk."""
+        """Fail as the product does: at the first file, or at the git step that creates or clones a
+        mirror on the full disk.
+        """
         if random.random() < _AT_GIT:
             folder = self._home / FULL_DISK / claim.bug_id
             mirrors = Mirrors(folder, self._repositories, Git())
             try:
                 for name in self._repositories:
-                    await mirrors.commit(name)  # works where the harness has no right to mount a full disk
+                    await mirrors.commit(
+                        name
+                    )  # works where the harness has no right to mount a full disk
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -154,19 +173,24 @@ class ScriptedActivities(LiveAgentActivities):
 async def scripted_activities(
     settings: AgentSettings, repository: RepositorySettings, *, alone: bool
 ) -> AsyncIterator[tuple[ScriptedActivities, Database]]:
-    """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
-    url, pool_size = settings.agent_database_url.get_secret_value(), 2 * settings.agent_slots + 2
+    """Replace `threadline.wiring.agent_worker.agent_activities`."""
+    url = settings.agent_database_url.get_secret_value()
+    pool_size = 2 * settings.agent_slots + 2
     async with agent_database(url, pool_size=pool_size) as database:
         workspaces = Workspaces(repository.workspace_root, repository.repo)
-        # Removes the workspace of a run that is terminated before its cleanup.
-        async with sweep_periodically(workspaces, AgentStore(database).open_cases, agent_worker.SWEEP):
+        # Removes the workspace of a run that was terminated before its cleanup.
+        async with sweep_periodically(
+            workspaces, AgentStore(database).open_cases, agent_worker.SWEEP
+        ):
             yield ScriptedActivities(database, workspaces, repository), database
 
 
 def _outcome(request: TurnRequest, claim: TurnClaim, random: Random) -> TurnOutcome:
     seen = [entry.seq for entry in claim.entries]
     (action,) = random.choices(list(_ACTIONS), list(_ACTIONS.values()))
-    if action is Action.ASK_REPORTER and (request.unanswered or claim.questions >= request.limits.max_questions):
+    if action is Action.ASK_REPORTER and (
+        request.unanswered or claim.questions >= request.limits.max_questions
+    ):
         action = Action.POST_FINDINGS
     read = [max(seen) + 1] if seen and random.random() < _READS_ON else []
     result = {
@@ -184,7 +208,7 @@ def _worker_lost() -> ApplicationError:
 
 
 class ScriptedChat(ChatModel):
-    """Answers by `reply_to` behind the product's own activities, and fails at the given rates."""
+    """Answers by `reply_to` in the product's own activities, and fails at the given rates."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -205,23 +229,32 @@ class ScriptedChat(ChatModel):
 
 @asynccontextmanager
 async def scripted_chat(settings: ModelSettings) -> AsyncIterator[ScriptedChat]:
-    """Take the place of `threadline.wiring.workers._model`."""
+    """Replace `threadline.wiring.conversations._model`."""
     yield ScriptedChat(Path(os.environ["THREADLINE_HOME"]))
 
 
 def reply_to(prompt: Prompt) -> ModelReply:
-    """Order what was not ordered yet, stay silent on what is for people, else name the messages that were read."""
+    """Make the orders that were not made yet, stay silent on messages for people, or else name the
+    messages that were read.
+    """
     if prompt.form:
         claims = "refund" in json.loads(prompt.messages[0].content)["query"]
-        decided = decision_form("ESCALATE", sensitivity="claims", escalation_reason="A claim.", query_complexity=0.8)
+        decided = decision_form(
+            "ESCALATE", sensitivity="claims", escalation_reason="A claim.", query_complexity=0.8
+        )
         return ModelReply(json.dumps(decided if claims else decision_form()))
-    said, tools = _unanswered(prompt.messages), {tool["name"] for tool in prompt.tools}
+    said = _unanswered(prompt.messages)
+    tools = {tool["name"] for tool in prompt.tools}
     may_call = prompt.tool_choice is ToolChoice.AUTO
     if may_call and POST_SUMMARY in tools and not _has_tried_to_post(prompt.messages):
         return ModelReply(calls=tuple(_operator_calls(prompt, said)))
     if may_call and CREATE_ITEMS in tools and (orders := _new_orders(_ORDER, prompt, said)):
         items = ((project, {"title": word, "role": ROLE, "days": 1}) for word, project in orders)
-        return ModelReply(calls=tuple(_call(CREATE_ITEMS, project_id=project, items=[item]) for project, item in items))
+        return ModelReply(
+            calls=tuple(
+                _call(CREATE_ITEMS, project_id=project, items=[item]) for project, item in items
+            )
+        )
     if may_call and said and all(ASIDE in each for each in said):
         return ModelReply(NO_REPLY)
     return ModelReply(names(said))
@@ -238,17 +271,26 @@ def names(said: Sequence[str]) -> str:
 
 
 def _operator_calls(prompt: Prompt, said: Sequence[str]) -> Iterator[ToolCall]:
-    """Load the RFP, change and journal what is to be noted, and speak, all in one reply."""
+    """Load the RFP, change and journal the notes, and post, all in one reply."""
     if scope := _SCOPE.search(prompt.instructions):
         yield _call("opportunity_load", rfp_id=scope[1])
     for word, rfp_id in _new_orders(_NOTE, prompt, said):
-        yield _call("opportunity_patch", rfp_id=rfp_id, patch=json.dumps({"noted": {word: True}}), version=None)
+        yield _call(
+            "opportunity_patch",
+            rfp_id=rfp_id,
+            patch=json.dumps({"noted": {word: True}}),
+            version=None,
+        )
         yield _call("journal_append", rfp_id=rfp_id, text=word, kind="note")
     yield _call(POST_SUMMARY, text=names(said), rfp_id=None)
 
 
-def _new_orders(pattern: re.Pattern[str], prompt: Prompt, said: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each order's word and target, but for those called for already. A correction is no new order."""
+def _new_orders(
+    pattern: re.Pattern[str], prompt: Prompt, said: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return each order's word and target, except for calls made already. A correction is no new
+    order.
+    """
     made = " ".join(call.arguments for message in prompt.messages for call in message.calls)
     found = (pattern.search(each) for each in said if not each.startswith("[Corrected]"))
     orders = dict.fromkeys((each[1], each[2]) for each in found if each)
@@ -260,15 +302,17 @@ def _call(name: str, **given: object) -> ToolCall:
 
 
 def _has_tried_to_post(dialogue: Sequence[Message]) -> bool:
-    """Tell whether the turn has tried to post and was refused: then it ends in words."""
+    """Return whether the turn has tried to post and was refused: then it ends in words."""
     tried = False
     for each in dialogue:
-        tried = (tried or any(call.name == POST_SUMMARY for call in each.calls)) and each.role is not Role.USER
+        tried = (
+            tried or any(call.name == POST_SUMMARY for call in each.calls)
+        ) and each.role is not Role.USER
     return tried
 
 
 def _unanswered(dialogue: Sequence[Message]) -> list[str]:
-    """Return what people said since the last answer. A reply that stays silent is no answer."""
+    """Return people's messages since the last answer. A silent reply is no answer."""
     said: list[str] = []
     for each in dialogue:
         if each.role is Role.USER:

@@ -1,6 +1,7 @@
 """The devstack's real processes, each of which may be killed, stopped and started again.
 
-The sandboxes of Slack and of the models run in the harness itself, so that the oracle sees what people see.
+The sandboxes of Slack and of the models run in the harness itself, so that the oracle sees the
+same as people.
 """
 
 import asyncio
@@ -26,7 +27,13 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
+from threadline_devstack.processes import (
+    HOST,
+    ChildCommand,
+    FreePorts,
+    ProcessGroup,
+    ready_on_event,
+)
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage
@@ -38,7 +45,7 @@ CORES = ("core-1", "core-2")
 RETRIES = (0.0, 0.3, 0.6, *(1.0,) * 120)
 """Seconds before each delivery of an event that was not acknowledged.
 
-Slack gives up after six minutes. Where it is to give up here, the sandbox drops the event at once.
+Slack gives up after six minutes. To give up here, the sandbox drops the event at once.
 """
 LIMITS = {
     "THREADLINE_REPORTER_TIMEOUT": "2s",
@@ -55,11 +62,14 @@ LIMITS = {
 
 
 SHORT_POLLS: Mapping[str, object] = {"matching.longPollExpirationInterval": '"4s"'}
-"""A worker that is there asks Temporal for work every 4 s, so that an absent one is noticed soon."""
+"""A running worker asks Temporal for work every 4 s, so that Temporal soon notices an absent one.
+"""
 
 
 class Clock:
-    """Slack's clock. When `coarse`, messages of different channels have equal timestamps to the microsecond."""
+    """Slack's clock. When `coarse`, messages of different channels have equal timestamps to the
+    microsecond.
+    """
 
     def __init__(self) -> None:
         self.coarse = False
@@ -71,7 +81,9 @@ class Clock:
 
 @dataclass
 class ChaosStack:
-    """All processes of the product and its servers. `log` keeps what was done to them, by the second since 1970."""
+    """All processes of the product and its servers. `log` records each intervention, by the second
+    since 1970.
+    """
 
     limits: ClassVar[dict[str, str]] = LIMITS
     model_class: ClassVar[type[ModelSandbox]] = ModelSandbox
@@ -105,7 +117,8 @@ class ChaosStack:
         home = StateFolder(folder)
         async with AsyncExitStack() as opened:
             opened.enter_context(home.locked())
-            family, ports = ProcessGroup(home.logs), FreePorts(usual=False)
+            family = ProcessGroup(home.logs)
+            ports = FreePorts(usual=False)
             opened.push_async_callback(family.stop_all, [["gateway", "agents", *CORES]])
             machine = environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
             clock = Clock()
@@ -118,11 +131,19 @@ class ChaosStack:
                 postgres.start(family, home.root, ports, machine),
             )
             make_sample_repository(home.repository)
-            settings = machine | model.settings | cls.limits | _settings(home, slack, server, databases) | given
+            settings = (
+                machine
+                | model.settings
+                | cls.limits
+                | _settings(home, slack, server, databases)
+                | given
+            )
             client = await Client.connect(server.address, data_converter=pydantic_data_converter)
             database = Database(databases.owner, pool_size=4, application="oracle")
             opened.push_async_callback(database.dispose)
-            stack = cls(home, family, clock, slack, model, settings, client, database, ports.take(0))
+            stack = cls(
+                home, family, clock, slack, model, settings, client, database, ports.take(0)
+            )
             stack.set_rates(FaultRates())
             await stack._set_up_postgres()
             await asyncio.gather(*(stack._start(name) for name in CORES))
@@ -131,11 +152,13 @@ class ChaosStack:
             yield stack
 
     async def use(self, *, real: bool, http: bool) -> None:
-        """Run the gateway and the agent worker that a plan asks for."""
+        """Run the gateway and the agent worker that a plan requires."""
         todo = []
         if http != self.http:
             self.http = http
-            self.slack.deliveries.request_url = f"http://{HOST}:{self.http_port}/slack/events" if http else ""
+            self.slack.deliveries.request_url = (
+                f"http://{HOST}:{self.http_port}/slack/events" if http else ""
+            )
             todo.append("gateway")
         if real != self.real:
             self.real = real
@@ -149,9 +172,13 @@ class ChaosStack:
         self.log.append((time.time(), words))
 
     def core_logs(self, since: datetime, *events: str) -> Iterator[dict[str, Any]]:
-        """Yield what the core workers have logged since then under one of these names."""
+        """Yield the core workers' log entries since then under one of these names."""
         for name in CORES:
-            for line in (self.home.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines():
+            for line in (
+                (self.home.logs / f"{name}.log")
+                .read_text(encoding="utf-8", errors="replace")
+                .splitlines()
+            ):
                 if any(f'"{event}"' in line for event in events):
                     entry = json.loads(line)
                     if datetime.fromisoformat(entry["timestamp"]) >= since:
@@ -159,24 +186,26 @@ class ChaosStack:
 
     def bot_posts(self) -> list[SandboxMessage]:
         places = self.slack.workspace.channels.values()
-        return [message for place in places for message in place.messages.values() if message.metadata]
+        return [
+            message for place in places for message in place.messages.values() if message.metadata
+        ]
 
     async def kill(self, name: str) -> None:
-        """Kill this process alone with SIGKILL, leave its children to themselves, and start it again."""
+        """Kill only this process with SIGKILL, leave its children alone, and start it again."""
         async with self._hold(name):
             self.note(f"kill -9 {name}")
             os.kill(self.family.pid(name), signal.SIGKILL)
             await self._restart(name)
 
     async def stop(self, name: str) -> None:
-        """Stop it as a deploy does, and start it again."""
+        """Stop the process as a deploy does, and start it again."""
         async with self._hold(name):
             self.note(f"stop {name}")
             await self.family.stop(name)
             await self._restart(name)
 
     async def send_away(self, name: str, seconds: float) -> None:
-        """Stop it, and start it again only after a while."""
+        """Stop the process, and start it again only after a while."""
         async with self._hold(name):
             self.note(f"{name} is away for {seconds:.0f} s")
             await self.family.stop(name)
@@ -188,12 +217,16 @@ class ChaosStack:
         return self.home.root / "workspaces"
 
     async def _set_up_postgres(self) -> None:
-        """Switch fsync off: the files of a killed process are safe without it."""
-        await self._execute("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off")
+        """Switch fsync off: without it, the files of a killed process are still safe."""
+        await self._execute(
+            "ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off"
+        )
         await self._execute("SELECT pg_reload_conf()")
 
     async def _execute(self, *statements: str) -> None:
-        async with await psycopg.AsyncConnection.connect(self.settings["DATABASE_URL"], autocommit=True) as owner:
+        async with await psycopg.AsyncConnection.connect(
+            self.settings["DATABASE_URL"], autocommit=True
+        ) as owner:
             for statement in statements:
                 await owner.execute(statement.encode())
 
@@ -212,7 +245,7 @@ class ChaosStack:
                 return
 
     async def _supervise(self) -> None:
-        """Start again what has ended by itself."""
+        """Restart each process that ends by itself."""
         while True:
             name = (await self.family.until_one_ends()).command.name
             if self._hold(name).locked():
@@ -236,18 +269,28 @@ class ChaosStack:
         ready = ready_on_event("gateway_ready" if gateway else "worker_ready")
         command = (sys.executable, "-m", *self._arguments(name))
         await self.family.start(
-            ChildCommand(name, command, self._environment(name), ready, self.ready_within, folder=ROOT)
+            ChildCommand(
+                name, command, self._environment(name), ready, self.ready_within, folder=ROOT
+            )
         )
 
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name == "gateway":
-            return ("threadline", "gateway", *(("--http", f"{HOST}:{self.http_port}") if self.http else ()))
-        part = "core" if name in CORES else "agents" if self.real else "scripted"
-        return ("tests.chaos.worker", part)
+            return (
+                "threadline",
+                "gateway",
+                *(("--http", f"{HOST}:{self.http_port}") if self.http else ()),
+            )
+        agent = "agents" if self.real else "scripted"
+        return ("tests.chaos.worker", "core" if name in CORES else agent)
 
     def _environment(self, name: str) -> dict[str, str]:
-        allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(name, environment.CORE)
-        chosen = environment.pick(self.settings, environment.MACHINE, allowed) | {"PYTHONUNBUFFERED": "1"}
+        allowed = {"gateway": environment.GATEWAY, "agents": environment.AGENTS}.get(
+            name, environment.CORE
+        )
+        chosen = environment.pick(self.settings, environment.MACHINE, allowed) | {
+            "PYTHONUNBUFFERED": "1"
+        }
         if name == "gateway" and self.http:
             chosen.pop("SLACK_APP_TOKEN")
         slots = "3" if self.real else "16"
@@ -255,12 +298,15 @@ class ChaosStack:
 
 
 def key_of(post: SandboxMessage) -> str:
-    """Return the key of a post of the bot; empty for what people wrote."""
+    """Return the key of a post of the bot; empty for messages of people."""
     return str(post.metadata["event_payload"]["key"]) if post.metadata else ""
 
 
 def _settings(
-    home: StateFolder, slack: FaultySlack, server: temporal.TemporalServer, databases: postgres.Databases
+    home: StateFolder,
+    slack: FaultySlack,
+    server: temporal.TemporalServer,
+    databases: postgres.Databases,
 ) -> dict[str, str]:
     return {
         "SLACK_API_URL": slack.api_url,

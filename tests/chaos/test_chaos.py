@@ -1,4 +1,6 @@
-"""A few seeds of the chaos; `make chaos RUNS=200` runs many, and docs/guarantees.md has their figures."""
+"""A few seeds of the chaos; `make chaos RUNS=200` runs many, and docs/guarantees.md has their
+figures.
+"""
 
 import pytest
 
@@ -8,9 +10,10 @@ from tests.chaos.stack import ChaosStack
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-CANCEL, TERMINATE = ("cancel", "cancel a conversation"), ("terminate", "terminate a conversation")
+CANCEL = ("cancel", "cancel a conversation")
+TERMINATE = ("terminate", "terminate a conversation")
 ALWAYS = {"reopened", "closed", "continued", "answered", "items", "relayed"}
-"""What happens in every run that is hard enough."""
+"""Events that occur in every run that is hard enough."""
 DUE = {
     "disk full": {"interrupted", "waits_for_mending", "installation_faults"},
     "slack gives up": {"caught_up"},
@@ -19,19 +22,31 @@ DUE = {
     "cancel a conversation": {"conversations_cancelled"},
     "terminate a conversation": {"conversations_terminated"},
 }
-"""What happens in a run with these faults besides."""
+"""Additional events in a run with these faults."""
 
 
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [
-        pytest.param(1, ("kill core in a post", "duplicates", "results late and lost", *TERMINATE), id="core"),
         pytest.param(
-            2, ("kill agents in a turn", "kill gateway", "slack gives up", "rate limits", *CANCEL), id="edges"
+            1,
+            ("kill core in a post", "duplicates", "results late and lost", *TERMINATE),
+            id="core",
         ),
-        pytest.param(3, ("kill postgres", "kill temporal", "late and out of order", "disk full"), id="servers"),
+        pytest.param(
+            2,
+            ("kill agents in a turn", "kill gateway", "slack gives up", "rate limits", *CANCEL),
+            id="edges",
+        ),
+        pytest.param(
+            3,
+            ("kill postgres", "kill temporal", "late and out of order", "disk full"),
+            id="servers",
+        ),
         pytest.param(4, ("slack forgets", "kill core", "duplicates"), id="memory"),
-        pytest.param(5, ("invalid auth", "agents away", "late and out of order"), id="installation"),
+        pytest.param(
+            5, ("invalid auth", "agents away", "late and out of order"), id="installation"
+        ),
     ],
 )
 async def test_nothing_is_lost_and_nothing_is_answered_twice(

@@ -1,4 +1,4 @@
-"""Faults of Slack by chance, from a seeded dice."""
+"""Random faults of Slack, from a seeded generator."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -8,18 +8,20 @@ from threadline_devstack.slack.faults import CallFault, CallFaultKind, DeliveryP
 REFUSED_TOKEN = ("invalid_auth", "token_revoked")
 """Slack refuses every call of the bot, and no call of the app."""
 REFUSED_POST = ("not_in_channel", "missing_scope")
-"""Slack refuses the bot's messages alone."""
+"""Slack refuses only the bot's messages."""
 REFUSALS = (*REFUSED_TOKEN, *REFUSED_POST)
-_POST, _OF_THE_APP, _SCOPE = "chat.postMessage", "apps.connections.open", "chat:write"
+_POST = "chat.postMessage"
+_OF_THE_APP = "apps.connections.open"
+_SCOPE = "chat:write"
 
 
 @dataclass
 class Weather:
-    """What happens by chance, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
+    """Random faults, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
 
-    `dice` throws the same again for the same seed. `seconds` is the longest delay of a delivery (which is also how
-    deliveries come out of order), `silence` the delay of an answer that is `slow`. `refused` is one of `REFUSALS`, or
-    empty.
+    `dice` gives the same numbers for the same seed. `seconds` is the longest delay of a delivery
+    (delays also change the order of deliveries), `silence` the delay of an answer that is `slow`.
+    `refused` is one of `REFUSALS`, or empty.
     """
 
     dice: Random
@@ -34,11 +36,13 @@ class Weather:
     silence: float = 4.0
     refused: str = ""
     methods: frozenset[str] = field(
-        default=frozenset({"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"})
+        default=frozenset(
+            {"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"}
+        )
     )
 
     def call(self, method: str) -> CallFault | None:
-        """What happens to one call."""
+        """Draw the fault of one call."""
         if self._is_refused(method):
             needed = _SCOPE if self.refused == "missing_scope" else ""
             return CallFault("refused", error=self.refused, needed=needed)
@@ -52,7 +56,9 @@ class Weather:
         return None
 
     def delivery(self) -> DeliveryPlan:
-        """What happens to one event; one that is `dropped` is never delivered, as when Slack has given up."""
+        """Draw the fault of one event; a `dropped` event is never delivered, as when Slack has
+        given up.
+        """
         if self.dice.random() < self.dropped:
             return DeliveryPlan(copies=0)
         copies = 2 if self.dice.random() < self.duplicated else 1

@@ -1,4 +1,6 @@
-"""Runs a command of `threadline` in the test's process, with only the environment that the test gives."""
+"""Runs a command of `threadline` in the test's process, with only the environment that the test
+provides.
+"""
 
 import contextlib
 import io
@@ -17,11 +19,16 @@ MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.env
 def run_command(
     arguments: tuple[str, ...], environment: Mapping[str, str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run it to its end, in a thread with an event loop of its own: the test may have one already."""
-    out, err = io.StringIO(), io.StringIO()
+    """Run the command to its end, in a thread with its own event loop: the test may already run
+    one.
+    """
+    out = io.StringIO()
+    err = io.StringIO()
     with (
         mock.patch.dict(os.environ, MACHINE | dict(environment), clear=True),
-        mock.patch.object(output.console, "_width", 200),  # made at import, with the width of that time
+        mock.patch.object(
+            output.console, "_width", 200
+        ),  # made at import, with the width of that time
         mock.patch.object(process, "_STOP_SIGNALS", ()),  # only the main thread gets signals
         contextlib.chdir(folder),
         contextlib.redirect_stdout(out),
@@ -36,7 +43,11 @@ class Command:
     """A subcommand that runs in `folder`, for the team T1."""
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
-        self._name, self._url, self.folder = name, url, folder
+        self._name = name
+        self._url = url
+        self.folder = folder
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return run_command((self._name, *arguments, "--team", "T1"), {"DATABASE_URL": self._url}, self.folder)
+        return run_command(
+            (self._name, *arguments, "--team", "T1"), {"DATABASE_URL": self._url}, self.folder
+        )

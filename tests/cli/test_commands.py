@@ -26,13 +26,17 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    """Of the product the commands alone: each imports what it uses when it runs."""
+    """Help imports only the product's commands: each command imports its dependencies when it
+    runs.
+    """
     source = (
-        "import sys; import threadline.cli.main; "
-        "print(*(name for name in sys.modules if name.partition('.')[0] in "
-        "('threadline', 'temporalio', 'sqlalchemy', 'slack_sdk', 'openai', 'pydantic', 'structlog')))"
+        "import sys; import threadline.cli.main; print(*(name for name in sys.modules if "
+        "name.partition('.')[0] in ('threadline', 'temporalio', 'sqlalchemy', 'slack_sdk', "
+        "'openai', 'pydantic', 'structlog')))"
     )
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     loaded = {name for name in done.stdout.split() if not name.startswith("threadline.cli")}
     assert loaded == {"threadline", "threadline.errors"}
 
@@ -51,7 +55,9 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         ("db restored", "DATABASE_URL"),
     ],
 )
-def test_missing_variable_is_named_in_one_sentence(command: str, variable: str, tmp_path: Path) -> None:
+def test_missing_variable_is_named_in_one_sentence(
+    command: str, variable: str, tmp_path: Path
+) -> None:
     done = run_command(tuple(command.split()), {}, tmp_path)
     assert done.returncode == 1
     [sentence] = done.stderr.splitlines()
@@ -61,7 +67,9 @@ def test_missing_variable_is_named_in_one_sentence(command: str, variable: str, 
 
 def test_failing_process_ends_with_one_sentence_and_code_1(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "threadline", "explain", "C1/1700000000.000100"]
-    done = subprocess.run(command, env=MACHINE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=MACHINE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert done.stderr.startswith("threadline: DATABASE_URL is not set")
 
@@ -95,7 +103,8 @@ def test_ctrl_c_while_up_starts_ends_it_cleanly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "secret", ["SLACK_BOT_TOKEN", "GITHUB_TOKEN", "DATABASE_URL", "OPENAI_API_KEY", "THREADLINE_SMTP_URL"]
+    "secret",
+    ["SLACK_BOT_TOKEN", "GITHUB_TOKEN", "DATABASE_URL", "OPENAI_API_KEY", "THREADLINE_SMTP_URL"],
 )
 def test_agents_worker_refuses_credentials_it_must_not_have(tmp_path: Path, secret: str) -> None:
     given = {

@@ -54,17 +54,24 @@ async def decided(
     outcome: DecisionOutcome = DecisionOutcome.ANSWERED,
     **more: Any,
 ) -> None:
-    """A turn of that confidence, with a thumb on its answer."""
+    """Store a turn with that confidence, and a thumb on its answer."""
     made = DecisionRound(
-        1, Decision(DecisionType.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more
+        1,
+        Decision(DecisionType.REASON_ONLY, f"It is thanks {turn}."),
+        Thresholds(),
+        "abc",
+        "v1",
+        **more,
     )
     async with talk.database.begin() as tx:
-        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
+        row = await ConversationStore(tx).lock(THREAD)
+        store = DecisionStore(tx)
         await store.add(row.id, turn, made)
         told = verdict or Judgement(NextStep.PROCEED, confidence)
         await store.add_judgement(row.id, turn, 1, surely(confidence), told)
         await store.close(row.id, turn, outcome, 0.01)
-        key, ts = f"conversation:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
+        key = f"conversation:{THREAD.key}:turn:{turn}"
+        ts = f"1700001000.{turn:06}"
         await PostStore(tx).claim(key, THREAD.channel, THREAD.ts)
         await PostStore(tx).record_posted(key, ts)
     if thumb:
@@ -74,18 +81,28 @@ async def decided(
         await talk.store(IncomingMessage(f"{about}:thumb", MessageKind.REACTION_ADDED, *put))
 
 
-async def test_without_decisions_report_and_tune_say_so(run: Command, database: Database) -> None:
+async def test_without_decisions_report_and_tune_report_none(
+    run: Command, database: Database
+) -> None:
     for command in ("report", "tune"):
         done = run(command)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("There are no decisions in this time")
 
 
-async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command, talk: StoredConversation) -> None:
+async def test_report_shows_counts_calibration_and_wrong_decisions(
+    run: Command, talk: StoredConversation
+) -> None:
     await decided(talk, 1, 0.9, "+1", variant="calm")
     await decided(talk, 2, 0.8, "-1", variant="bold")
     await decided(
-        talk, 3, 0.4, "-1", escalation(0.4, EscalationReason.LOW_CONFIDENCE), DecisionOutcome.ESCALATED, variant="bold"
+        talk,
+        3,
+        0.4,
+        "-1",
+        escalation(0.4, EscalationReason.LOW_CONFIDENCE),
+        DecisionOutcome.ESCALATED,
+        variant="bold",
     )
     done = run("report", "--since", "2")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,8 +110,14 @@ async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command,
     assert "33% of 3" in done.stdout
     # By hand: the squares 0.01, 0.64 and 0.36 through three, and the distances 0.1, 0.8 and 0.6.
     assert "3 judged, Brier 0.337, ECE 0.500" in done.stdout
-    assert f"Escalated without need: 1\n  {THREAD.key}:3: REASON_ONLY, 0.35, confidence_below_threshold." in done.stdout
-    assert f"should have been escalated: 1\n  {THREAD.key}:2: REASON_ONLY, 0.80. It is thanks 2." in done.stdout
+    assert (
+        f"Escalated without need: 1\n  {THREAD.key}:3: REASON_ONLY, 0.35, "
+        "confidence_below_threshold."
+    ) in done.stdout
+    assert (
+        f"should have been escalated: 1\n  {THREAD.key}:2: REASON_ONLY, 0.80. It is thanks 2."
+        in done.stdout
+    )
     assert "calm, prompt v1" in done.stdout
     assert "$0.0300" in done.stdout
 
@@ -116,7 +139,7 @@ def some() -> Calibration:
     return found
 
 
-def test_plot_without_its_library_names_what_to_install(
+def test_plot_without_its_library_names_the_package(
     some: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -137,13 +160,17 @@ async def test_tune_needs_30_judged_decisions(run: Command, talk: StoredConversa
     assert "no decisions of the variant bold" in run("tune", "--variant", "bold").stdout
 
 
-async def test_tune_shows_what_would_change_and_changes_nothing(run: Command, talk: StoredConversation) -> None:
+async def test_tune_shows_a_proposal_and_changes_nothing(
+    run: Command, talk: StoredConversation
+) -> None:
     for turn in range(1, 41):
         await decided(talk, turn, 0.92 if turn % 2 else 0.78, "+1" if turn % 2 else "-1")
     before = await talk.rows("SELECT * FROM decisions ORDER BY turn")
     done = run("tune")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Judged decisions by confidence: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
+    assert (
+        "Judged decisions by confidence: 40. Now: high 0.75, low 0.5 (cost 0.500)." in done.stdout
+    )
     assert "Of 40 decisions 20 would change:\n  20: proceed → " in done.stdout
     assert "Nothing was changed" in done.stdout
     assert await talk.rows("SELECT * FROM decisions ORDER BY turn") == before

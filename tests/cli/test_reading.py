@@ -1,4 +1,6 @@
-"""Commands that only read: they load no client of a service, take little CPU, and say when the database is away."""
+"""Commands that only read: they load no service client, take little CPU, and report an unavailable
+database.
+"""
 
 import json
 import socket
@@ -55,13 +57,17 @@ ARGUMENTS = {
     "knowledge list": ("--team", "T1"),  # without a team, the bot token's is asked for in Slack
     "messages list": ("--team", "T1"),
     "records list": ("--team", "T1"),
-    "records delete": ("rfp_abc123", "--team", "T1"),  # shows what would be deleted; --yes alone changes something
+    "records delete": (
+        "rfp_abc123",
+        "--team",
+        "T1",
+    ),  # shows what would be deleted; only --yes changes data
     "records forget-person": ("Ida", "--team", "T1"),
 }
 CLIENTS = ("temporalio", "openai", "claude_agent_sdk", "slack_sdk", "slack_bolt", "aiohttp")
-"""What none of these commands asks anything of."""
+"""Clients of services that none of these commands calls."""
 SLOW = ("structlog", "psycopg", "pydantic_settings", "rich.traceback", "rich.progress")
-"""What each takes a tenth of a second or more to load, and what they do not need."""
+"""Modules that take a tenth of a second or more to load, and that these commands do not need."""
 RECORDS = """
 [[project]]
 name = "Web shop"
@@ -88,7 +94,8 @@ def report(code):
     used = resource.getrusage(resource.RUSAGE_SELF)
     sys.stdout.flush()
     cpu = used.ru_utime + used.ru_stime
-    print("\\n" + json.dumps({"code": code, "cpu": cpu, "modules": sorted(sys.modules)}), flush=True)
+    modules = sorted(sys.modules)
+    print("\\n" + json.dumps({"code": code, "cpu": cpu, "modules": modules}), flush=True)
     os._exit(0)
 
 main.exit_now = report
@@ -96,19 +103,22 @@ main.main()
 """
 _LIBRARIES = """
 import asyncio, resource
-import asyncpg, rich.console, rich.markup, rich.table, sqlalchemy.dialects.postgresql, sqlalchemy.ext.asyncio, typer
+import asyncpg, rich.console, rich.markup, rich.table, typer
+import sqlalchemy.dialects.postgresql, sqlalchemy.ext.asyncio
 from pydantic import BaseModel, TypeAdapter
 
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
-MOST, MOST_OF = 1.3, {"explain": 1.8}
-"""How many times the CPU that its libraries take to be imported a command takes. `explain` redacts what it shows: it
-loads the rules for secrets."""
+MOST = 1.3
+MOST_OF = {"explain": 1.8}
+"""The largest allowed CPU time of a command, as a multiple of the CPU time that importing its
+libraries takes. `explain` redacts its output: it loads the rules for secrets.
+"""
 
 
 def reading_commands() -> list[str]:
-    """Each command of the program that is not named above."""
+    """Return each command of the program that is not listed above."""
     group = typer.main.get_command(main.app)
     assert isinstance(group, typer.core.TyperGroup)
     found = [
@@ -122,7 +132,7 @@ def reading_commands() -> list[str]:
 
 @dataclass(frozen=True)
 class Ran:
-    """`cpu`: seconds of the whole process, of the user and of the system."""
+    """`cpu`: seconds of the whole process, user and system time."""
 
     code: int
     cpu: float
@@ -146,15 +156,21 @@ def run(url: str, folder: Path, *arguments: str) -> Ran:
 
 
 def cpu_of_libraries() -> float:
-    """Seconds for a process that imports what every command needs, and does nothing."""
+    """CPU seconds of a process that imports what every command needs, and does nothing."""
     command = [sys.executable, "-c", _LIBRARIES]
-    done = subprocess.run(command, env=MACHINE, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        command, env=MACHINE, capture_output=True, text=True, timeout=100, check=True
+    )
     return float(done.stdout)
 
 
 @pytest.fixture
 async def commands(
-    talk: ConversationActivityScene, asked: IncomingMessage, scene: Scene, database_url: str, tmp_path: Path
+    talk: ConversationActivityScene,
+    asked: IncomingMessage,
+    scene: Scene,
+    database_url: str,
+    tmp_path: Path,
 ) -> dict[str, tuple[str, ...]]:
     """Every command that reads, with its arguments, on a database where each finds something."""
     await scene.flush(report())
@@ -164,7 +180,9 @@ async def commands(
     (tmp_path / "records.toml").write_text(RECORDS)
     (tmp_path / "leave.md").write_text("# Days off\n\nAsk the office for a day off.\n")
     for words in ("records load records.toml", "knowledge ingest leave.md"):
-        done = run_command((*words.split(), "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path)
+        done = run_command(
+            (*words.split(), "--team", "T1"), {"DATABASE_URL": database_url}, tmp_path
+        )
         assert done.returncode == 0, done.stderr
     arguments = ARGUMENTS | {"explain": (f"{GENERAL}/{answer_of(talk)}",)}
     return {name: (*name.split(), *arguments.get(name, ())) for name in reading_commands()}
@@ -183,11 +201,15 @@ async def test_command_that_reads_loads_no_client_of_another_service(
 async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
     commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
 ) -> None:
-    """A command that is over the limit is tried again beside its libraries, since the machine may be busy."""
+    """A command over the limit is measured again beside its libraries, since the machine may be
+    busy.
+    """
     late = dict.fromkeys(commands, 0.0)
     for _ in range(4):
         libraries = cpu_of_libraries()
-        ratios = {name: run(database_url, tmp_path, *commands[name]).cpu / libraries for name in late}
+        ratios = {
+            name: run(database_url, tmp_path, *commands[name]).cpu / libraries for name in late
+        }
         late = {name: ratio for name, ratio in ratios.items() if ratio > MOST_OF.get(name, MOST)}
     assert not late
 
@@ -197,7 +219,9 @@ async def test_command_that_reads_writes_nothing(
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         of_it = f'ALTER DATABASE "{connection.info.dbname}"'
-        connection.execute(f"{of_it} SET default_transaction_read_only = on")  # of sessions that begin from now on
+        connection.execute(
+            f"{of_it} SET default_transaction_read_only = on"
+        )  # for sessions that begin from now on
         try:
             given = {"DATABASE_URL": database_url}
             refused = run_command(("records", "lock", "Web shop", "--team", "T1"), given, tmp_path)
@@ -209,8 +233,10 @@ async def test_command_that_reads_writes_nothing(
             connection.execute(f"{of_it} RESET default_transaction_read_only")
 
 
-@pytest.mark.parametrize("variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"])
-def test_namespace_is_that_of_temporals_own_configuration(
+@pytest.mark.parametrize(
+    "variable", ["", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"]
+)
+def test_namespace_comes_from_temporals_own_configuration(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE", "XDG_CONFIG_HOME"):
@@ -220,14 +246,18 @@ def test_namespace_is_that_of_temporals_own_configuration(
     file.parent.mkdir()
     file.write_text('[profile.default]\nnamespace = "shop"\n')
     if variable:
-        values = {"TEMPORAL_NAMESPACE": "shop", "TEMPORAL_CONFIG_FILE": str(file), "XDG_CONFIG_HOME": str(tmp_path)}
+        values = {
+            "TEMPORAL_NAMESPACE": "shop",
+            "TEMPORAL_CONFIG_FILE": str(file),
+            "XDG_CONFIG_HOME": str(tmp_path),
+        }
         monkeypatch.setenv(variable, values[variable])
     assert temporal_namespace() == ("shop" if variable else "default")
 
 
 @pytest.fixture
 def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
-    """The address of a database for a role whose password is asked for, with a wrong one."""
+    """The database's address for a role that needs a password, with a wrong one."""
     address = database_url.replace("postgres:@", "stranger:wrong-password@")
     with psycopg.connect(database_url, autocommit=True) as connection:
         row = connection.execute("SHOW hba_file").fetchone()
@@ -237,7 +267,7 @@ def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
         file.write_text("local all stranger scram-sha-256\n" + rules)
         connection.execute("SELECT pg_reload_conf()")
         try:
-            for _ in range(200):  # it is read a moment later
+            for _ in range(200):  # the file is read a moment later
                 with pytest.raises(psycopg.OperationalError) as refused:
                     psycopg.connect(address)
                 if "password authentication failed" in str(refused.value):
@@ -250,10 +280,18 @@ def stranger(postgres: Postgres, database_url: str) -> Iterator[str]:
 
 
 def refusal(url: str, folder: Path, *arguments: str) -> str:
-    """The one sentence on standard error with which the command ends."""
+    """Run the command, and return the one sentence that it prints on standard error."""
     environment = MACHINE | ({"DATABASE_URL": url} if url else {})
     command = [sys.executable, "-m", "threadline", *(arguments or ("cases", "list"))]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
     assert "wrong-password" not in done.stderr
     return done.stderr
@@ -263,32 +301,65 @@ def refusal(url: str, folder: Path, *arguments: str) -> str:
     ("url", "told"),
     [
         ("", "DATABASE_URL is not set"),
-        ("postgresql://a:wrong-password@127.0.0.1:1/x", "Connect call failed ('127.0.0.1', 1). Start Postgres, or"),
-        ("postgresql://a:wrong-password@nowhere.invalid/x", "Start Postgres, or correct DATABASE_URL."),
-        ("postgresql:///x?host=/nowhere", "No such file or directory. Start Postgres, or correct DATABASE_URL."),
-        ("postgresql://a:wrong-password@host:port/x", "write it as postgresql://user:password@host:port/name"),
-        ("postgresql://a:wrong-password@127.0.0.1/x?sslmode=require", "argument 'sslmode'): write it as postgresql://"),
-        ("postgresql://a:wrong-password@127.0.0.1/x?connect_timeout=3", "argument 'connect_timeout'): write it as"),
-        ("postgresql://a:wrong-password@127.0.0.1:99999/x", "port must be 0-65535.): write it as postgresql://"),
+        (
+            "postgresql://a:wrong-password@127.0.0.1:1/x",
+            "Connect call failed ('127.0.0.1', 1). Start Postgres, or",
+        ),
+        (
+            "postgresql://a:wrong-password@nowhere.invalid/x",
+            "Start Postgres, or correct DATABASE_URL.",
+        ),
+        (
+            "postgresql:///x?host=/nowhere",
+            "No such file or directory. Start Postgres, or correct DATABASE_URL.",
+        ),
+        (
+            "postgresql://a:wrong-password@host:port/x",
+            "write it as postgresql://user:password@host:port/name",
+        ),
+        (
+            "postgresql://a:wrong-password@127.0.0.1/x?sslmode=require",
+            "argument 'sslmode'): write it as postgresql://",
+        ),
+        (
+            "postgresql://a:wrong-password@127.0.0.1/x?connect_timeout=3",
+            "argument 'connect_timeout'): write it as",
+        ),
+        (
+            "postgresql://a:wrong-password@127.0.0.1:99999/x",
+            "port must be 0-65535.): write it as postgresql://",
+        ),
         (
             "postgresql://a:wrong-password@127.0.0.1/x?ssl=no",
             "disable, allow, prefer, require, verify-ca, verify-full):",
         ),
-        ("postgresql://a:wrong-password@127.0.0.1/x?port=none", "port arguments: ('none',)): write it as"),
+        (
+            "postgresql://a:wrong-password@127.0.0.1/x?port=none",
+            "port arguments: ('none',)): write it as",
+        ),
     ],
 )
-def test_database_that_is_away_is_told_in_one_sentence(url: str, told: str, tmp_path: Path) -> None:
+def test_unavailable_database_is_reported_in_one_sentence(
+    url: str, told: str, tmp_path: Path
+) -> None:
     assert told in refusal(url, tmp_path)
 
 
-def test_refused_login_is_told_in_one_sentence(stranger: str, database_url: str, tmp_path: Path) -> None:
+def test_refused_login_is_reported_in_one_sentence(
+    stranger: str, database_url: str, tmp_path: Path
+) -> None:
     told = refusal(stranger, tmp_path)
-    assert 'password authentication failed for user "stranger"; correct the URL of the database' in told
+    assert (
+        'password authentication failed for user "stranger"; correct the URL of the database'
+        in told
+    )
     named = database_url.rpartition("/")[0] + "/nowhere?" + database_url.partition("?")[2]
     assert 'database "nowhere" does not exist; correct the URL' in refusal(named, tmp_path)
 
 
-def test_full_database_is_not_told_as_one_that_is_down(database_url: str, tmp_path: Path) -> None:
+def test_full_database_is_reported_as_full_and_not_as_down(
+    database_url: str, tmp_path: Path
+) -> None:
     role = f"full_{uuid4().hex}"
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
@@ -296,7 +367,10 @@ def test_full_database_is_not_told_as_one_that_is_down(database_url: str, tmp_pa
             told = refusal(database_url.replace("postgres:@", f"{role}@"), tmp_path)
         finally:
             connection.execute(f"DROP ROLE {role}")
-    assert told == f'threadline: the database is not available: too many connections for role "{role}"\n'
+    assert (
+        told
+        == f'threadline: the database is not available: too many connections for role "{role}"\n'
+    )
 
 
 def test_database_is_asked_before_slack(tmp_path: Path) -> None:
@@ -306,7 +380,7 @@ def test_database_is_asked_before_slack(tmp_path: Path) -> None:
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    """A port at which connections are accepted and nothing is ever said."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -314,10 +388,13 @@ def silent_server() -> Iterator[int]:
 def test_silent_host_is_given_up_within_the_connect_timeout(tmp_path: Path) -> None:
     with silent_server() as port:
         begun = time.monotonic()
-        done = run_command(("cases", "list"), {"DATABASE_URL": f"postgresql://a@127.0.0.1:{port}/x"}, tmp_path)
+        done = run_command(
+            ("cases", "list"), {"DATABASE_URL": f"postgresql://a@127.0.0.1:{port}/x"}, tmp_path
+        )
         took = time.monotonic() - begun
     assert done.returncode == 1
     assert done.stderr == (
-        "threadline: the database is not available: TimeoutError. Start Postgres, or correct DATABASE_URL.\n"
+        "threadline: the database is not available: TimeoutError. Start Postgres, or correct "
+        "DATABASE_URL.\n"
     )
     assert 4 < took < 20

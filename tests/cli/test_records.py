@@ -1,4 +1,6 @@
-"""`threadline records` on a real database: files are loaded, projects locked, RFPs and people deleted."""
+"""`threadline records` on a real database: files are loaded, projects locked, RFPs and people
+deleted.
+"""
 
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +18,7 @@ from threadline.estimates.store import EstimateStore
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.store import Memory, MemoryKind, MemoryStore
-from threadline.rfps.model import TeamMember
+from threadline.rfps.model import FileText, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.model import Author, Risk
 
@@ -53,7 +55,9 @@ skills = ["tenders", "law"]
 hours_per_week = 16
 """
 AUTHOR = Author("U1", "c")
-IDA = TeamMember("U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16)
+IDA = TeamMember(
+    "U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16
+)
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def write(run: Command, text: str) -> None:
     (run.folder / "records.toml").write_text(text, encoding="utf-8")
 
 
-async def test_loaded_again_a_project_gets_the_new_rates(run: Command, database: Database) -> None:
+async def test_reloaded_project_gets_the_new_rates(run: Command, database: Database) -> None:
     write(run, FILE)
     loaded = run("load", "records.toml")
     assert (loaded.returncode, loaded.stderr) == (0, "")
@@ -76,7 +80,10 @@ async def test_loaded_again_a_project_gets_the_new_rates(run: Command, database:
     assert run("load", "records.toml").returncode == 0
     async with database.begin() as tx:
         roles = await EstimateStore(tx).roles("T1", "PRJ-1")
-        assert {role.name: role.day_rate for role in roles} == {"designer": Decimal(810), "developer": Decimal("900.5")}
+        assert {role.name: role.day_rate for role in roles} == {
+            "designer": Decimal(810),
+            "developer": Decimal("900.5"),
+        }
         assert await EstimateStore(tx).projects("T2") == []
 
 
@@ -94,15 +101,20 @@ def test_locked_project_keeps_its_rates_until_it_is_unlocked(run: Command) -> No
     assert run("load", "records.toml").returncode == 0
 
 
-async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command, database: Database) -> None:
+async def test_reloaded_rfps_stay_unchanged_and_people_change(
+    run: Command, database: Database
+) -> None:
     write(run, PROPOSALS)
     loaded = run("load", "records.toml")
     assert (loaded.returncode, loaded.stderr) == (0, "")
-    assert "RFPs: 2 new, 0 there before" in loaded.stdout
+    assert "RFPs: 2 new, 0 existing" in loaded.stdout
     async with database.begin() as tx:
         first, crane = await RfpStore(tx).listed("T1")
         state = await RfpStore(tx).ensure_state_exists("T1", first.rfp_id)
-        assert (state.document["status"], state.document["due_date"]) == ("proposal_submitted", "2026-03-31")
+        assert (state.document["status"], state.document["due_date"]) == (
+            "proposal_submitted",
+            "2026-03-31",
+        )
         assert await RfpStore(tx).listed("T2") == []
     listed = [
         "rfp_abc123: Website relaunch, Acme, proposal submitted, due 2026-03-31, Ida",
@@ -110,7 +122,7 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
         "Ida (U7): Bid writer, 16 hours a week, can tenders, law",
     ]
     assert run("list").stdout.splitlines() == listed
-    assert "RFPs: 0 new, 2 there before" in run("load", "records.toml").stdout
+    assert "RFPs: 0 new, 2 existing" in run("load", "records.toml").stdout
     assert run("list").stdout.splitlines() == listed
     async with database.begin() as tx:
         await RfpStore(tx).patch_state(change(), "rfp_abc123", {"status": "won"})
@@ -150,7 +162,9 @@ async def test_file_with_a_fault_is_not_loaded_at_all(
         assert await TeamMemberStore(tx).listed("T1") == []
 
 
-async def test_rfp_is_loaded_though_another_team_has_its_id(run: Command, database: Database) -> None:
+async def test_rfp_is_loaded_though_another_team_has_its_id(
+    run: Command, database: Database
+) -> None:
     theirs = await create(database, team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
     write(run, PROPOSALS)
     loaded = run("load", "records.toml")
@@ -170,12 +184,14 @@ async def test_deleted_rfp_cannot_be_loaded_by_its_id(run: Command, database: Da
 
 
 def test_unknown_project_or_file_is_named(run: Command) -> None:
-    assert "There is nothing yet" in run("list").stdout
+    assert "There are no records yet" in run("list").stdout
     assert "there is no project 'Atlantis'" in run("lock", "Atlantis").stderr
     assert "nowhere.toml cannot be read" in run("load", "nowhere.toml").stderr
 
 
-async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Command, database: Database) -> None:
+async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(
+    run: Command, database: Database
+) -> None:
     rfp = (await create_from(database, "c1")).rfp
     async with database.begin() as tx:
         await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, "A decision")
@@ -194,24 +210,33 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 6)
-    parts = [rfp.rfp_id, "version 1", "brief.pdf", "turns about it (1)", "journal (1)", "events (1)"]
+    parts = [
+        rfp.rfp_id,
+        "version 1",
+        "brief.pdf",
+        "turns about it (1)",
+        "journal (1)",
+        "events (1)",
+    ]
     for part in (*parts, f"{THREAD.channel}/{THREAD.ts}", "JOB-1", "ACT-1"):
         assert part in preview.stdout
     assert f"`threadline records delete {rfp.rfp_id} --yes`" in hint
     async with database.begin() as tx:
-        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 7) == ("A crane", 24)
+        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 7) == FileText("A crane", 24)
         assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 1
     done = run("delete", rfp.rfp_id, "--yes")
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, told)
-    assert "There is nothing yet" in run("list").stdout
+    assert "There are no records yet" in run("list").stdout
     async with database.begin() as tx:
         assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 0
     for arguments in ((), ("--yes",)):
         again = run("delete", rfp.rfp_id, *arguments)
-        assert (again.returncode, f"{rfp.rfp_id} is gone already" in again.stdout) == (0, True)
+        assert (again.returncode, f"{rfp.rfp_id} was already deleted" in again.stdout) == (0, True)
 
 
-async def test_unknown_rfp_is_not_deleted_and_the_nearest_id_is_named(run: Command, database: Database) -> None:
+async def test_unknown_rfp_is_not_deleted_and_the_nearest_id_is_named(
+    run: Command, database: Database
+) -> None:
     rfp = (await create_from(database, "c1")).rfp
     unlike = run("delete", "rfp_abc123", "--yes")
     assert (unlike.returncode, unlike.stdout, "rfp_abc123" in unlike.stderr) == (1, "", True)
@@ -227,7 +252,11 @@ async def test_person_is_forgotten_only_with_yes(run: Command, database: Databas
     preview = run("forget-person", "ida")
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 3)
-    for part in ("Ida (U7): Bid writer, 16 hours a week", "ida@example.com", "THREADLINE_MEMORY_DAYS"):
+    for part in (
+        "Ida (U7): Bid writer, 16 hours a week",
+        "ida@example.com",
+        "THREADLINE_MEMORY_DAYS",
+    ):
         assert part in preview.stdout
     assert "`threadline records forget-person U7 --yes`" in hint
     done = run("forget-person", "U7", "--yes")
@@ -239,7 +268,7 @@ async def test_person_is_forgotten_only_with_yes(run: Command, database: Databas
     assert "no team member is called 'U7'" in again.stderr
 
 
-async def test_ambiguous_name_forgets_nobody(run: Command, database: Database) -> None:
+async def test_ambiguous_name_forgets_no_person(run: Command, database: Database) -> None:
     async with database.begin() as tx:
         for each in (IDA, TeamMember("U8", "Bo Olsen"), TeamMember("U9", "bo olsen")):
             await TeamMemberStore(tx).save("T1", each)

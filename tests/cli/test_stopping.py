@@ -1,4 +1,4 @@
-"""A service ends when it is asked to."""
+"""A service ends when a signal asks it to."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ process.run_service(service)
 
 
 def ended(then: str) -> tuple[int, str]:
-    """The exit code and stderr of a service that was asked to stop."""
+    """Return the exit code and stderr of a service that was asked to stop."""
     with subprocess.Popen(
         [sys.executable, "-c", SERVICE.format(then=then)],
         env=environment.pick(os.environ, environment.MACHINE),
@@ -42,7 +42,7 @@ def test_service_that_is_asked_to_stop_ends() -> None:
     assert ended("pass") == (0, "")
 
 
-def test_service_that_does_not_end_is_left_with_code_1() -> None:
+def test_service_that_does_not_end_exits_with_code_1() -> None:
     code, said = ended("await asyncio.Event().wait()")
     assert code == 1
     assert "did not stop within" in said

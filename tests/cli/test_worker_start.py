@@ -1,4 +1,6 @@
-"""Workers and the gateway check what they connect to, and stop while they wait for it."""
+"""Workers and the gateway check their servers at the start, and can be stopped while they wait for
+them.
+"""
 
 import asyncio
 import os
@@ -13,6 +15,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.cli.command import MACHINE, run_command
+from tests.support.patience import patient
 from tests.support.temporal import connect
 from threadline.errors import Permanent
 from threadline.wiring import temporal as wired
@@ -31,9 +34,13 @@ AGENTS = {"THREADLINE_AGENT_DATABASE_URL": NEVER, "ANTHROPIC_API_KEY": "sk-none"
 
 
 def refusal(client: Client, folder: Path, **given: str) -> str:
-    """What a core worker says that refuses to start on this Temporal."""
+    """Return the error of a core worker that refuses to start on this Temporal."""
     address = client.service_client.config.target_host
-    at = {"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": client.namespace, "THREADLINE_REPO": str(folder)}
+    at = {
+        "TEMPORAL_ADDRESS": address,
+        "TEMPORAL_NAMESPACE": client.namespace,
+        "THREADLINE_REPO": str(folder),
+    }
     done = run_command(("worker", "--queue", "core"), CORE | at | given, folder)
     assert done.returncode == 1, done.stderr
     return done.stderr
@@ -49,7 +56,9 @@ async def test_worker_without_search_attributes_names_the_command_for_them(
 
 
 async def test_worker_on_another_schema_names_the_upgrade(empty_url: str, tmp_path: Path) -> None:
-    assert "run `threadline db upgrade`" in refusal(await connect(), tmp_path, DATABASE_URL=empty_url)
+    assert "run `threadline db upgrade`" in refusal(
+        await connect(), tmp_path, DATABASE_URL=empty_url
+    )
 
 
 Process = Callable[[asyncio.Event], Awaitable[None]]
@@ -75,12 +84,16 @@ async def test_process_that_waits_for_temporal_can_be_stopped(
             await sought.wait()
             stop.set()
             with pytest.raises(Permanent, match=r"Stopped before Temporal answered\."):
-                async with asyncio.timeout(10):  # the tries themselves go on for 40 s
+                async with asyncio.timeout(
+                    10
+                ):  # the connection attempts alone would go on for 40 s
                     await running
 
 
 @pytest.mark.slow
-async def test_process_that_waits_for_temporal_ends_on_sigterm(unused_tcp_port: int, tmp_path: Path) -> None:
+async def test_process_that_waits_for_temporal_ends_on_sigterm(
+    unused_tcp_port: int, tmp_path: Path
+) -> None:
     at = {"THREADLINE_REPO": str(tmp_path), "TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}
     async with silent(unused_tcp_port) as sought:
         process = await asyncio.create_subprocess_exec(
@@ -91,15 +104,18 @@ async def test_process_that_waits_for_temporal_ends_on_sigterm(unused_tcp_port: 
         )
         await sought.wait()
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             _, told = await process.communicate()
     assert told.decode().splitlines()[-1] == "threadline: Stopped before Temporal answered."
 
 
 @asynccontextmanager
 async def silent(port: int) -> AsyncIterator[asyncio.Event]:
-    """A server that takes connections and never answers; the event is set when one has come."""
-    sought, writers = asyncio.Event(), list[asyncio.StreamWriter]()
+    """A server that accepts connections and never answers; the event is set at the first
+    connection.
+    """
+    sought = asyncio.Event()
+    writers = list[asyncio.StreamWriter]()
 
     def come(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)

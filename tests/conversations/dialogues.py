@@ -1,4 +1,4 @@
-"""Transcripts for the tests of the copilot: tools that do nothing, and dialogues of any shape."""
+"""Transcripts for the assistant's tests: tools that do nothing, and dialogues of any shape."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,12 @@ REGISTRY = ToolRegistry([search, close_one, book])
 
 
 def brief(turn: int, **given: Any) -> TurnNote:
-    plain: dict[str, Any] = {"at": 1_772_000_000.0, "user_id": "U1", "actor": "Ann", "request_id": "T1:C1:1"}
+    plain: dict[str, Any] = {
+        "at": 1_772_000_000.0,
+        "user_id": "U1",
+        "actor": "Ann",
+        "request_id": "T1:C1:1",
+    }
     return TurnNote(turn, **(plain | given))
 
 
@@ -48,7 +53,9 @@ def bot(text: str, *calls: ToolCall, provider_data: str = "") -> Message:
     return Message(Role.ASSISTANT, text, calls, provider_data=provider_data)
 
 
-def call(identity: str, name: str = "tickets.search", arguments: str = '{"words": "x"}') -> ToolCall:
+def call(
+    identity: str, name: str = "tickets.search", arguments: str = '{"words": "x"}'
+) -> ToolCall:
     return ToolCall(identity, name, arguments, kind=ToolKind.READ)
 
 
@@ -57,7 +64,7 @@ def result(identity: str, data: object = None, **more: object) -> Message:
 
 
 def placed(messages: Sequence[Message], first: int = 1) -> tuple[TranscriptEntry, ...]:
-    """Entries of a transcript, each under a key of its own; a note under that of its turn."""
+    """Entries of a transcript, each under a key of its own; a note has the key of its turn."""
     notes = [parse_note(each) for each in messages]
     keys = [f"c:{note.turn}" if note else f"m:{number}" for number, note in enumerate(notes)]
     return tuple(
@@ -67,7 +74,7 @@ def placed(messages: Sequence[Message], first: int = 1) -> tuple[TranscriptEntry
 
 
 def past(messages: Sequence[Message] = (), summary: str = "", first: int = 1) -> Transcript:
-    """What lies before a turn."""
+    """The transcript before a turn."""
     return Transcript(summary, first - 1, placed(messages, first))
 
 
@@ -76,10 +83,15 @@ _WORDS = st.text(max_size=400) | st.text(min_size=1, max_size=20).map(lambda tex
 
 @st.composite
 def transcripts(draw: st.DrawFn, least: int = 21) -> list[Message]:
-    """People, the bot and its tools in any order, with texts of any length; every call has its result."""
-    ids, messages = count(), list[Message]()
+    """People, the bot and its tools in any order, with texts of any length; every call has its
+    result.
+    """
+    ids = count()
+    messages = list[Message]()
     while len(messages) < least:
-        for shape in draw(st.lists(st.sampled_from(["user", "assistant", "tools"]), min_size=1, max_size=20)):
+        for shape in draw(
+            st.lists(st.sampled_from(["user", "assistant", "tools"]), min_size=1, max_size=20)
+        ):
             if shape == "tools":
                 calls = tuple(call(str(next(ids))) for _ in range(draw(st.integers(1, 4))))
                 messages += [bot("", *calls), *(result(each.id, draw(_WORDS)) for each in calls)]

@@ -5,17 +5,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.conversations.model.conversation import Execution
 from threadline.models.model import ToolKind
 from threadline.slack.text import is_blank
+from threadline.tools.model import ToolStatus
 
-CREATED = Execution("1", "estimates.createWbsItems", ExecutionStatus.OK, "Created 3 items.")
-LOOKED = Execution("2", "estimates.listRoles", ExecutionStatus.CACHED, kind=ToolKind.READ)
-LOCKED = Execution("3", "estimates.updateQuoteTotals", ExecutionStatus.BLOCKED, "The project is locked.")
-BROKEN = Execution("4", "jira.search", ExecutionStatus.ERROR, "Jira did not answer.", kind=ToolKind.READ)
-LOST = Execution("5", "jira.comment", ExecutionStatus.UNKNOWN)
+CREATED = Execution("1", "estimates.createWbsItems", ToolStatus.OK, "Created 3 items.")
+LOOKED = Execution("2", "estimates.listRoles", ToolStatus.CACHED, kind=ToolKind.READ)
+LOCKED = Execution(
+    "3", "estimates.updateQuoteTotals", ToolStatus.BLOCKED, "The project is locked."
+)
+BROKEN = Execution(
+    "4", "jira.search", ToolStatus.ERROR, "Jira did not answer.", kind=ToolKind.READ
+)
+LOST = Execution("5", "jira.comment", ToolStatus.UNKNOWN)
 EXECUTIONS = st.lists(
-    st.builds(Execution, st.text(), st.text(), st.sampled_from(ExecutionStatus), st.text(), st.sampled_from(ToolKind)),
+    st.builds(
+        Execution,
+        st.text(),
+        st.text(),
+        st.sampled_from(ToolStatus),
+        st.text(),
+        st.sampled_from(ToolKind),
+    ),
     max_size=60,
 )
 
@@ -101,7 +113,7 @@ def test_code_block_is_closed_where_an_answer_is_cut() -> None:
     assert len(part) <= answers.LIMIT
 
 
-def test_answer_with_trailing_spaces_is_not_said_to_be_cut() -> None:
+def test_answer_with_trailing_spaces_does_not_claim_to_be_cut() -> None:
     assert answers.split_answer("All is well." + " " * 3_000) == ["All is well."]
 
 
@@ -126,7 +138,10 @@ def test_summary_names_each_call_with_its_status_and_note() -> None:
         "`estimates.createWbsItems`: done. Created 3 items.",
         "`estimates.updateQuoteTotals`: this was not allowed. The project is locked.",
         "`jira.search`: this did not work. Jira did not answer.",
-        "`jira.comment`: I do not know whether this was done, so please check before you ask for it again",
+        (
+            "`jira.comment`: I do not know whether this was done, so please check before you ask "
+            "for it again"
+        ),
     ]
 
 
@@ -138,7 +153,8 @@ def test_summary_of_failures_does_not_claim_that_anything_was_done() -> None:
 
 def test_read_only_call_with_unknown_outcome_needs_no_check() -> None:
     text = answers.failure_text(
-        "The database is away.", [Execution("1", "ci.runs", ExecutionStatus.UNKNOWN, kind=ToolKind.READ)]
+        "The database is away.",
+        [Execution("1", "ci.runs", ToolStatus.UNKNOWN, kind=ToolKind.READ)],
     )
     assert text.startswith("The database is away.")
     assert text.endswith("- `ci.runs`: this was interrupted")
@@ -152,12 +168,14 @@ def test_summary_of_many_calls_says_how_many_are_left_out() -> None:
 
 
 def test_tool_name_and_note_cannot_break_the_list() -> None:
-    text = answers.summary_text([Execution("1", "a`\n# b", ExecutionStatus.OK, "one\n\n# two")])
+    text = answers.summary_text([Execution("1", "a`\n# b", ToolStatus.OK, "one\n\n# two")])
     assert text.splitlines()[2:] == ["- `a' # b`: done. one # two"]
 
 
 @given(st.text(), EXECUTIONS)
-def test_account_of_any_calls_is_visible_and_short(failure: str, executions: list[Execution]) -> None:
+def test_account_of_any_calls_is_visible_and_short(
+    failure: str, executions: list[Execution]
+) -> None:
     for text in (
         answers.summary_text(executions),
         answers.stopped_text(executions),
@@ -170,7 +188,7 @@ def test_account_of_any_calls_is_visible_and_short(failure: str, executions: lis
 
 
 def test_longest_account_is_within_the_limit() -> None:
-    long = [Execution("1", "tool" * 100, ExecutionStatus.UNKNOWN, "note " * 500)] * 50
+    long = [Execution("1", "tool" * 100, ToolStatus.UNKNOWN, "note " * 500)] * 50
     stopped = answers.stopped_text(long, by_admin=True)
     for text in (
         answers.summary_text(long),
@@ -196,9 +214,11 @@ def test_stop_names_who_stopped_and_what_was_done() -> None:
 
 
 def test_failed_changes_are_named_and_reads_are_not() -> None:
-    patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.", ToolKind.PATCH)
+    patch = Execution(
+        "1", "opportunity_patch", ToolStatus.ERROR, "There is no such field.", ToolKind.PATCH
+    )
     first, line = answers.failed_changes_text([LOOKED, patch]).split("\n\n")
-    assert first.startswith("No change")
+    assert first.startswith("I cannot confirm that any change")
     assert line == "- `opportunity_patch`: this did not work. There is no such field."
     assert answers.failed_changes_text([]) != answers.failed_changes_text([], proposed=True)
 

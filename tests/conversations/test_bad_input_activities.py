@@ -4,11 +4,17 @@ import asyncio
 
 import pytest
 
-from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
+from tests.support.conversation_activities import (
+    RAN,
+    ConversationActivityScene,
+    Make,
+    list_lamps,
+    make_talk,
+    talk,
+)
 from threadline.conversations.model.conversation import (
     ConversationOutcome,
     ConversationSnapshot,
-    ExecutionStatus,
     OutcomeKind,
 )
 from threadline.conversations.store.transcript import TranscriptStore
@@ -17,6 +23,7 @@ from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.text import is_blank
 from threadline.tools.context import ToolContext
+from threadline.tools.model import ToolStatus
 from threadline.tools.output import STEP_LIMIT, STORE_LIMIT
 from threadline.tools.registry import ToolRegistry, tool
 from threadline_devstack.models.script import ScriptTurn
@@ -45,11 +52,15 @@ async def snapshot_of(talk: ConversationActivityScene) -> ConversationSnapshot:
     "text",
     [
         pytest.param("", id="an empty mention"),
-        pytest.param("bell \x07, escape \x1b[31m, a zero width \u200b space", id="control characters"),
+        pytest.param(
+            "bell \x07, escape \x1b[31m, a zero width \u200b space", id="control characters"
+        ),
         pytest.param("x" * 40_000, id="40,000 characters of one word"),
     ],
 )
-async def test_any_message_gets_one_visible_answer(talk: ConversationActivityScene, text: str) -> None:
+async def test_any_message_gets_one_visible_answer(
+    talk: ConversationActivityScene, text: str
+) -> None:
     await talk.said(text)
     await talk.answer()
     [posted] = talk.posted()
@@ -61,24 +72,30 @@ async def test_any_message_gets_one_visible_answer(talk: ConversationActivitySce
     assert (snapshot.turn, snapshot.turn_due, snapshot.unposted_turns) == (1, False, ())
 
 
-async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: ConversationActivityScene) -> None:
+async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("any news there")
     talk.slack.workspace.leave(GENERAL, BOT_USER)
+    await talk.answer()
     with pytest.raises(Permanent, match="/invite"):
-        await talk.answer()
+        await talk.post()
     assert talk.posted() == []
     assert (await snapshot_of(talk)).unposted_turns == (1,)
     talk.slack.workspace.join(GENERAL, BOT_USER)
     assert (await talk.post()).unposted_turns == ()
     assert len(talk.posted()) == 1
-    assert len(talk.model.log) == 1, "it is not thought about again"
+    assert len(talk.model.log) == 1, "the model is not called again"
 
 
-async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: ConversationActivityScene) -> None:
+async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("any news there")
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
+    await talk.answer()
     with pytest.raises(Permanent, match="somebody deleted its first message"):
-        await talk.answer()
+        await talk.post()
     snapshot = await snapshot_of(talk)
     assert (snapshot.turn, snapshot.turn_due, snapshot.unposted_turns) == (1, False, (1,))
     async with talk.database.begin() as tx:
@@ -88,7 +105,9 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
     assert settled.answer
 
 
-async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(talk: ConversationActivityScene) -> None:
+async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("any news there")
     await talk.answer()
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
@@ -97,7 +116,9 @@ async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(ta
     assert [each.thread_ts for each in talk.posted()] == [talk.thread.ts] * 2
 
 
-async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: ConversationActivityScene) -> None:
+async def test_arguments_that_are_not_json_are_refused_and_the_model_reads_why(
+    talk: ConversationActivityScene,
+) -> None:
     async def mends(turn: ScriptTurn) -> None:
         await turn.call("lamps_list")
         refused = await turn.call("lamps_create", title="Milk")
@@ -107,15 +128,17 @@ async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: 
     await talk.said('Create a lamp "Milk".')
     [looked] = (await talk.think()).reply.calls
     await talk.act(looked)
-    unreadable = Message(Role.ASSISTANT, calls=(ToolCall("call_2", "lamps.create", '{title: "Milk"'),))
+    unreadable = Message(
+        Role.ASSISTANT, calls=(ToolCall("call_2", "lamps.create", '{title: "Milk"'),)
+    )
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).append(talk.thread, 1, 2, [("a:1:2", unreadable)])
     [call] = (await talk.think(step=2)).reply.calls
     done = await talk.act(call, step=2)
-    assert done.status is ExecutionStatus.ERROR
+    assert done.status is ToolStatus.ERROR
     assert RAN == ["list"]
     assert "INVALID_ARGUMENTS" in (await talk.think(step=3)).reply.text
-    assert not talk.model.refused, "the wire takes what the model has written"
+    assert not talk.model.refused, "the API accepts the model's own arguments"
     await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 3))
     await talk.post()
     assert talk.posted()[0].text.startswith("I could not create it.")
@@ -131,7 +154,10 @@ async def test_tool_that_hangs_is_given_up_and_the_turn_goes_on(make_talk: Make)
     talk.model.script(waits)
     await talk.said("wait for the lamps, then list them")
     outcome = await talk.answer()
-    assert [each.status for each in outcome.executions] == [ExecutionStatus.ERROR, ExecutionStatus.OK]
+    assert [each.status for each in outcome.executions] == [
+        ToolStatus.ERROR,
+        ToolStatus.OK,
+    ]
     assert RAN == ["list"]
     [posted] = talk.posted()
     assert "TOOL_TIMEOUT" in posted.text
@@ -146,21 +172,29 @@ async def test_huge_output_is_stored_and_shown_in_part(make_talk: Make) -> None:
     talk.model.script(floods)
     await talk.said("dump it all")
     outcome = await talk.answer()
-    assert [each.status for each in outcome.executions] == [ExecutionStatus.OK]
-    [row] = await talk.rows("SELECT octet_length(result::text) AS bytes FROM agent_tool_executions")
+    assert [each.status for each in outcome.executions] == [ToolStatus.OK]
+    [row] = await talk.rows(
+        "SELECT octet_length(result::text) AS bytes FROM agent_tool_executions"
+    )
     assert STORE_LIMIT // 2 < row["bytes"] < 2 * STORE_LIMIT
     [posted] = talk.posted()
     assert posted.text == "It was cut."
 
 
-async def test_results_of_one_reply_share_the_limit_of_a_step(talk: ConversationActivityScene) -> None:
+async def test_results_of_one_reply_share_the_limit_of_a_step(
+    talk: ConversationActivityScene,
+) -> None:
     async def many(turn: ScriptTurn) -> None:
         await turn.call_together(*[("lamps_dump", {})] * 6)
 
     talk.model.script(many)
     await talk.said("dump it all")
     await talk.answer()
-    results = [str(each["output"]).encode() for each in talk.sent() if each.get("type") == "function_call_output"]
+    results = [
+        str(each["output"]).encode()
+        for each in talk.sent()
+        if each.get("type") == "function_call_output"
+    ]
     assert len(results) == 6
     assert STEP_LIMIT // 2 < sum(map(len, results)) <= STEP_LIMIT
 

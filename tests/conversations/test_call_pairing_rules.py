@@ -1,4 +1,4 @@
-"""Tool calls of a transcript are paired with their results before the model is sent them."""
+"""Tool calls of a transcript are paired with their results before the model gets them."""
 
 from collections.abc import Sequence
 
@@ -30,10 +30,14 @@ def asks(*ids: str, text: str = "", provider_data: str = "") -> Message:
 
 
 def is_paired(messages: Sequence[Message]) -> bool:
-    """Whether the results of each message's calls, and no others, directly follow it in their order."""
+    """Whether each message's calls are directly followed by their results, in order, and by no
+    others.
+    """
     due: list[str] = []
     for message in messages:
-        if (message.call_id if message.role is Role.TOOL else None) != (due.pop(0) if due else None):
+        if (message.call_id if message.role is Role.TOOL else None) != (
+            due.pop(0) if due else None
+        ):
             return False
         due = due or [call.id for call in message.calls]
     return not due
@@ -41,7 +45,15 @@ def is_paired(messages: Sequence[Message]) -> bool:
 
 def test_paired_dialogue_is_unchanged() -> None:
     note = Message(Role.SYSTEM, "[Side Effect] done")
-    messages = [person("q"), asks("1", "2", provider_data="[]"), result("1"), result("2"), note, bot("a"), person("r")]
+    messages = [
+        person("q"),
+        asks("1", "2", provider_data="[]"),
+        result("1"),
+        result("2"),
+        note,
+        bot("a"),
+        person("r"),
+    ]
     assert pair_tool_results(messages) == messages
     assert pair_tool_results([]) == []
 
@@ -49,7 +61,9 @@ def test_paired_dialogue_is_unchanged() -> None:
 def test_message_sent_while_tools_ran_comes_after_their_results() -> None:
     late = person("and the total?")
     ordered = [person("q"), asks("1", "2"), result("1"), result("2"), late]
-    assert pair_tool_results([person("q"), asks("1", "2"), late, result("2"), result("1")]) == ordered
+    assert (
+        pair_tool_results([person("q"), asks("1", "2"), late, result("2"), result("1")]) == ordered
+    )
 
 
 def test_result_without_its_call_is_left_out() -> None:
@@ -64,19 +78,41 @@ def test_call_without_its_result_is_left_out_and_its_text_stays() -> None:
         asks("3"),
         asks("4", text="And."),
     ]
-    assert pair_tool_results(given) == [person("q"), asks("2", text="Looking."), result("2"), bot("And.")]
+    assert pair_tool_results(given) == [
+        person("q"),
+        asks("2", text="Looking."),
+        result("2"),
+        bot("And."),
+    ]
 
 
 def test_id_belongs_to_the_first_call_that_has_it() -> None:
-    given = [person("q"), asks("1", "1"), result("1", "first"), result("1", "second"), asks("1", "2"), result("2")]
-    assert pair_tool_results(given) == [person("q"), asks("1"), result("1", "first"), asks("2"), result("2")]
+    given = [
+        person("q"),
+        asks("1", "1"),
+        result("1", "first"),
+        result("1", "second"),
+        asks("1", "2"),
+        result("2"),
+    ]
+    assert pair_tool_results(given) == [
+        person("q"),
+        asks("1"),
+        result("1", "first"),
+        asks("2"),
+        result("2"),
+    ]
 
 
 @given(ANYTHING)
-def test_any_dialogue_is_paired_and_keeps_all_that_was_said(messages: list[Message]) -> None:
+def test_any_dialogue_is_paired_and_keeps_all_words(messages: list[Message]) -> None:
     def spoken(dialogue: Sequence[Message]) -> list[tuple[Role, str]]:
         said = [each for each in dialogue if each.role is not Role.TOOL]
-        return [(each.role, each.content) for each in said if each.role is not Role.ASSISTANT or each.content.strip()]
+        return [
+            (each.role, each.content)
+            for each in said
+            if each.role is not Role.ASSISTANT or each.content.strip()
+        ]
 
     sent = pair_tool_results(messages)
     assert is_paired(sent)

@@ -1,4 +1,4 @@
-"""Which conversation of a channel is at work."""
+"""The conversations of a channel that are at work."""
 
 from sqlalchemy import text
 
@@ -15,9 +15,11 @@ INSERT INTO conversations (team, channel, thread_ts, stored, turn, last_at)
 VALUES (:team, :channel, :ts, 1, :turn, now() - make_interval(hours => :hours)) RETURNING id
 """
 _SAY = """
-INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
+INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id,
+                                   message_type, message_text,
                                    channel, slack_ts, said_at, wants_turn, turn)
-VALUES (:conversation_id, 1, :id, 'unknown', 'U1', 'message', 'hi', :channel, '1.0', 1, :wants_turn, :used)
+VALUES (:conversation_id, 1, :id, 'unknown', 'U1', 'message', 'hi', :channel, '1.0', 1,
+        :wants_turn, :used)
 """
 
 
@@ -32,11 +34,17 @@ async def talk(
     wants_turn: bool = True,
     hours: int = 0,
 ) -> Thread:
-    """A conversation with one message, which the turn `used` has taken up; `turn` is the last settled one."""
+    """A conversation with one message, which the turn `used` has read; `turn` is the last settled
+    turn.
+    """
     async with database.begin() as tx:
         opening = {"team": team, "channel": channel, "ts": ts, "turn": turn, "hours": hours}
         conversation_id = (await tx.execute(text(_OPEN), opening)).scalar_one()
-        said = {"conversation_id": conversation_id, "id": f"{team}:{channel}:{ts}", "channel": channel}
+        said = {
+            "conversation_id": conversation_id,
+            "id": f"{team}:{channel}:{ts}",
+            "channel": channel,
+        }
         await tx.execute(text(_SAY), said | {"wants_turn": wants_turn, "used": used})
     return Thread(team, channel, ts)
 
@@ -81,7 +89,9 @@ async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Dat
     assert [answer for answer, _ in found] == ["second"]
 
 
-async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(database: Database) -> None:
+async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(
+    database: Database,
+) -> None:
     people = StoredConversation(database)
     await people.hear(mention(0, "what is due?"))
     await people.turn(1, "A crane.")

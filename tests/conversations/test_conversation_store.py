@@ -1,4 +1,4 @@
-"""Conversations: what opens them, what is stored, which messages are for the bot, and what is deleted."""
+"""Conversations: the messages that open them, are stored, are for the bot, and are deleted."""
 
 import asyncio
 from dataclasses import replace
@@ -22,9 +22,14 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot, Refusal
+from threadline.conversations.model.conversation import (
+    ConversationNotFound,
+    ConversationSnapshot,
+    Refusal,
+)
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
@@ -32,19 +37,29 @@ from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, 
 from threadline.threads.store import PostStore, Quarantine, ThreadBindingStore, ThreadStore
 
 
-async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:
+async def test_unaddressed_thread_stores_nothing(talk: StoredConversation) -> None:
     addressed_stop = says(4, "stop", kind=MessageKind.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
-    assert (stored.snapshot, stored.unjudged, stored.quarantined) == (ConversationSnapshot(), (), ())
+    assert (stored.snapshot, stored.unjudged, stored.quarantined) == (
+        ConversationSnapshot(),
+        (),
+        (),
+    )
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
     async with talk.database.begin() as tx:
         assert await ThreadStore(tx).owner(THREAD) is None
 
 
-async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
+async def test_first_addressed_message_opens_and_its_batch_is_stored(
+    talk: StoredConversation,
+) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
-    assert (stored.snapshot.exists, stored.snapshot.message_count, stored.snapshot.turn_due) == (True, 2, False)
+    assert (stored.snapshot.exists, stored.snapshot.message_count, stored.snapshot.turn_due) == (
+        True,
+        2,
+        False,
+    )
     unjudged = [(each.message_id, each.user_id, each.ts) for each in stored.unjudged]
     assert unjudged == [(identity(1), REPORTER, ts(1)), (identity(2), REPORTER, ts(2))]
     assert stored.unjudged[0].said_at == float(ts(1))
@@ -62,7 +77,9 @@ async def test_conversation_takes_over_a_thread_that_was_a_cases(talk: StoredCon
     await talk.store(mention(1, "hi"))
     async with talk.database.begin() as tx:
         await ThreadStore(tx).register(case, THREAD.channel, THREAD.ts)
-        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"conversation:{THREAD.key}", "conversation")
+        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(
+            f"conversation:{THREAD.key}", "conversation"
+        )
 
 
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
@@ -76,9 +93,15 @@ async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> Non
 
 async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> None:
     await talk.store(mention(1), says(2), says(3))
-    first = {identity(1): None, identity(2): Refusal.DUPLICATE, identity(3): Refusal.THROTTLED_FIRST}
+    first = {
+        identity(1): None,
+        identity(2): Refusal.DUPLICATE,
+        identity(3): Refusal.THROTTLED_FIRST,
+    }
     await talk.judge(first)
-    snapshot = await talk.judge(dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None})
+    snapshot = await talk.judge(
+        dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None}
+    )
     assert flags(snapshot) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
     assert texts(await talk.take_up(1)) == ["any news"]
@@ -91,20 +114,33 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     ]
 
 
-async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: StoredConversation) -> None:
+async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(
+    talk: StoredConversation,
+) -> None:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
     assert again.snapshot.message_count == 2
     await talk.judge({identity(1): None})
-    assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
+    assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [
+        identity(2),
+        identity(3),
+    ]
 
 
 async def test_batch_stored_fifty_times_at_once_is_stored_once(
     talk: StoredConversation, other: StoredConversation
 ) -> None:
-    batch = (mention(1), *(says(at, str(at)) for at in range(2, 12)), edit(2, "better", 5), deletion(3), stop(20))
-    stored = await asyncio.gather(*(each.store(*batch) for _ in range(25) for each in (talk, other)))
+    batch = (
+        mention(1),
+        *(says(at, str(at)) for at in range(2, 12)),
+        edit(2, "better", 5),
+        deletion(3),
+        stop(20),
+    )
+    stored = await asyncio.gather(
+        *(each.store_with_retries(*batch) for _ in range(25) for each in (talk, other))
+    )
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
     assert [row["seq"] for row in rows] == list(range(1, 15))
     assert {row["message_id"] for row in rows} == {each.id for each in batch}
@@ -120,7 +156,10 @@ async def test_two_workers_with_different_verdicts_leave_one(
     ids = [identity(at) for at in range(1, 10)]
     verdicts: tuple[Refusal | None, ...] = (None, Refusal.DUPLICATE)
     await asyncio.gather(
-        *(one.judge(dict.fromkeys(ids, verdict)) for one, verdict in zip((talk, other), verdicts, strict=True))
+        *(
+            one.judge(dict.fromkeys(ids, verdict))
+            for one, verdict in zip((talk, other), verdicts, strict=True)
+        )
     )
     [row] = await talk.rows("SELECT DISTINCT verdict, wants_turn FROM conversation_messages")
     assert row["wants_turn"] == (row["verdict"] == "ok")
@@ -131,30 +170,57 @@ async def test_messages_of_a_single_person_are_for_the_bot(talk: StoredConversat
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "and the second one?"))) == (True, True, False)
     await talk.turn(2)
-    assert flags(await talk.hear(says(3, "what do you think?", sender_id=STRANGER))) == (True, False, False)
+    assert flags(await talk.hear(says(3, "what do you think?", sender_id=STRANGER))) == (
+        True,
+        False,
+        False,
+    )
     assert flags(await talk.hear(mention(4, sender_id=STRANGER))) == (True, True, False)
     await talk.turn(3)
     assert flags(await talk.hear(says(5))) == (True, False, False)
 
 
-async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(talk: StoredConversation) -> None:
+async def test_unaddressed_message_is_for_the_bot_unless_another_person_is_meant(
+    talk: StoredConversation,
+) -> None:
     await talk.hear(mention(1, root_author_id=REPORTER))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
-    assert flags(await talk.hear(says(3, "and the second one?", root_author_id=REPORTER))) == (True, True, False)
+    assert flags(await talk.hear(says(3, "and the second one?", root_author_id=REPORTER))) == (
+        True,
+        True,
+        False,
+    )
     await talk.turn(2)
     assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
     await talk.turn(3)
-    assert flags(await talk.hear(says(5, "thanks, I will try that", root_author_id=STRANGER))) == (True, False, False)
+    assert flags(await talk.hear(says(5, "thanks, I will try that", root_author_id=STRANGER))) == (
+        True,
+        False,
+        False,
+    )
 
 
-async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
+async def test_root_author_and_called_people_decide_whether_a_message_is_overheard(
+    talk: StoredConversation,
+) -> None:
     async def overheard(*batch: IncomingMessage) -> set[str]:
-        return {each.message_id for each in (await talk.store(*batch)).messages if each.not_addressed}
+        return {
+            each.message_id for each in (await talk.store(*batch)).messages if each.not_addressed
+        }
 
-    words = (mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    words = (
+        mention(1, root_author_id=REPORTER),
+        says(2),
+        says(3, "<@U9> have a look"),
+        mention(4, "ask <@U9>"),
+    )
     assert await overheard(*words) == {identity(3)}
-    assert await overheard(*words, says(5, root_author_id=STRANGER)) == {identity(2), identity(3), identity(5)}
+    assert await overheard(*words, says(5, root_author_id=STRANGER)) == {
+        identity(2),
+        identity(3),
+        identity(5),
+    }
 
 
 @pytest.mark.parametrize(
@@ -167,7 +233,9 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
         (says(2, "??"), True),
     ],
 )
-async def test_empty_message_wakes_nobody(talk: StoredConversation, message: IncomingMessage, wants_turn: bool) -> None:
+async def test_empty_message_starts_no_turn(
+    talk: StoredConversation, message: IncomingMessage, wants_turn: bool
+) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(message)
@@ -190,7 +258,11 @@ async def test_message_that_postgres_refuses_is_quarantined(
 ) -> None:
     batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
-    assert (stored.snapshot.message_count, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
+    assert (stored.snapshot.message_count, len(stored.quarantined), len(stored.unjudged)) == (
+        2,
+        1,
+        2,
+    )
     again = await talk.store(*batch)
     assert (again.snapshot.message_count, again.quarantined) == (2, ())
     async with talk.database.begin() as tx:
@@ -216,8 +288,15 @@ async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
             await ConversationStore(tx).add_usage(THREAD, 1, step, purpose, usage, 1_234)
     assert (await talk.snapshot()).cost_usd == 0.75
     rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
-    assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
-    kept = {name: rows[0][name] for name in ("model", "input_tokens", "cached_tokens", "output_tokens", "milliseconds")}
+    assert [(row["step"], row["purpose"]) for row in rows] == [
+        (1, "think"),
+        (1, "summarise"),
+        (2, "think"),
+    ]
+    kept = {
+        name: rows[0][name]
+        for name in ("model", "input_tokens", "cached_tokens", "output_tokens", "milliseconds")
+    }
     assert kept == {
         "model": "gpt-x",
         "input_tokens": 100,
@@ -225,6 +304,18 @@ async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
         "output_tokens": 20,
         "milliseconds": 1_234,
     }
+
+
+async def test_unknown_cost_of_a_call_leaves_the_cost_of_its_turn_unknown(
+    talk: StoredConversation,
+) -> None:
+    await talk.hear(mention(1))
+    for usage in (Usage("gpt-x", 100, 0, 20, 0, 0.25), Usage("local", 100, 0, 20, 0, None)):
+        async with talk.database.begin() as tx:
+            await ConversationStore(tx).add_usage(THREAD, 1, 1, "think", usage, 1_234)
+            spent = await TurnStore(tx).usage(THREAD, 1)
+    assert (spent.cost_usd, spent.tokens) == (None, 240)
+    assert (await talk.snapshot()).cost_usd is None
 
 
 async def test_changes_without_a_conversation_are_refused(talk: StoredConversation) -> None:
@@ -263,10 +354,15 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         async with database.begin() as tx:
             await ConversationStore(tx).add_usage(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
             await TranscriptStore(tx).replace_with_summary(talk.thread, "secret", 1)
-        await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
+        await talk.do(
+            "UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number
+        )
         async with database.begin() as tx:
             await ThreadBindingStore(tx).bind(talk.thread, "project", "PRJ-1", "U1")
-            for key in (f"conversation:{talk.thread.key}:turn:1", f"conversation:{talk.thread.key}5:turn:1"):
+            for key in (
+                f"conversation:{talk.thread.key}:turn:1",
+                f"conversation:{talk.thread.key}5:turn:1",
+            ):
                 post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
                 await tx.execute(text(_POST), post)
     async with database.begin() as tx:
@@ -282,11 +378,19 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
     posts = {row["key"] for row in await talks[0].rows("SELECT key FROM posts")}
-    assert [f"conversation:{talk.thread.key}:turn:1" in posts for talk in talks] == [False, False, False, True, True]
-    assert len(posts) == 2 + 5, "whatever else is in those threads"
+    assert [f"conversation:{talk.thread.key}:turn:1" in posts for talk in talks] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert len(posts) == 2 + 5, "with every other message of those threads"
 
 
-async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: StoredConversation) -> None:
+async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(
+    talk: StoredConversation,
+) -> None:
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")
     before = await talk.snapshot()
@@ -296,7 +400,12 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     assert await talk.snapshot() == ConversationSnapshot()
     assert (await talk.store(says(2, "not to the bot"))).snapshot == ConversationSnapshot()
     snapshot = await talk.hear(mention(3, "after"))
-    assert (snapshot.exists, snapshot.message_count, snapshot.turn, snapshot.open_question) == (True, 1, 1, "")
+    assert (snapshot.exists, snapshot.message_count, snapshot.turn, snapshot.open_question) == (
+        True,
+        1,
+        1,
+        "",
+    )
     assert snapshot.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
     assert [each.position for each in (await talk.read()).messages] == [1]

@@ -1,4 +1,4 @@
-"""Corrections: the model reads the newest wording, and nothing that its author has deleted."""
+"""Corrections: the model reads the newest wording, and no text that its author has deleted."""
 
 import itertools
 
@@ -29,11 +29,17 @@ async def test_corrections_need_no_turn(talk: StoredConversation) -> None:
     assert flags(stored.snapshot) == (False, False, False)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(("original", "first edit", "second edit"))))
+@pytest.mark.parametrize(
+    "order", list(itertools.permutations(("original", "first edit", "second edit")))
+)
 async def test_newest_edit_is_taken_up_in_any_order_of_arrival(
     talk: StoredConversation, order: tuple[str, ...]
 ) -> None:
-    which = {"original": says(2, "v0"), "first edit": edit(2, "v1", 5), "second edit": edit(2, "v2", 50)}
+    which = {
+        "original": says(2, "v0"),
+        "first edit": edit(2, "v1", 5),
+        "second edit": edit(2, "v2", 50),
+    }
     await talk.hear(mention(1, "hi"))
     for name in order:
         await talk.hear(which[name])
@@ -54,11 +60,15 @@ async def test_forwarded_words_go_with_their_message(talk: StoredConversation) -
 
 async def test_edit_replaces_files_where_it_has_some(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "hi", files=(FileRef("F1"),)), edit(1, "hi!", 5))
-    await talk.hear(says(2, "look", files=(FileRef("F1"),)), edit(2, "look here", 5, files=(FileRef("F2"),)))
+    await talk.hear(
+        says(2, "look", files=(FileRef("F1"),)), edit(2, "look here", 5, files=(FileRef("F2"),))
+    )
     assert [each.files for each in await talk.take_up(1)] == [(FileRef("F1"),), (FileRef("F2"),)]
 
 
-async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: StoredConversation) -> None:
+async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(
+    talk: StoredConversation,
+) -> None:
     await talk.hear(mention(1, "three days"))
     await talk.take_up(1)
     snapshot = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
@@ -76,22 +86,34 @@ async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Sto
 async def test_message_deleted_before_its_turn_is_gone_in_any_order_of_arrival(
     talk: StoredConversation, order: tuple[str, ...]
 ) -> None:
-    which = {"original": says(2, "secret"), "edit": edit(2, "still secret", 5), "deletion": deletion(2)}
+    which = {
+        "original": says(2, "secret"),
+        "edit": edit(2, "still secret", 5),
+        "deletion": deletion(2),
+    }
     await talk.hear(mention(1, "hi"))
     await talk.turn(1)
     for name in order:
         snapshot = await talk.hear(which[name])
     assert flags(snapshot) == (False, False, False)
     assert await talk.take_up(2) == []
-    assert await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'") == []
+    assert (
+        await talk.rows("SELECT 1 FROM conversation_messages WHERE message_text LIKE '%secret%'")
+        == []
+    )
 
 
 async def test_deletion_removes_file_names(talk: StoredConversation) -> None:
     await talk.hear(mention(1, "", files=(FileRef("F1", "secret.txt"),)), deletion(1))
-    assert await talk.rows("SELECT 1 FROM conversation_messages WHERE files::text LIKE '%secret%'") == []
+    assert (
+        await talk.rows("SELECT 1 FROM conversation_messages WHERE files::text LIKE '%secret%'")
+        == []
+    )
 
 
-async def test_deletion_before_the_verdict_leaves_nothing_to_judge(talk: StoredConversation) -> None:
+async def test_deletion_before_the_verdict_leaves_nothing_to_judge(
+    talk: StoredConversation,
+) -> None:
     await talk.store(mention(1))
     assert (await talk.store(deletion(1))).unjudged == ()
     assert not (await talk.judge({identity(1): None})).turn_due
@@ -111,7 +133,10 @@ async def test_message_deleted_during_its_turn_is_redacted(talk: StoredConversat
     ]
     assert [each.message.author for each in read] == [REPORTER] * 3
     assert texts(await talk.take_up(1)) == ["(deleted by its author)", "and more"]
-    for table, column in (("transcript_entries", "body"), ("conversation_messages", "message_text")):
+    for table, column in (
+        ("transcript_entries", "body"),
+        ("conversation_messages", "message_text"),
+    ):
         assert await talk.rows(f"SELECT 1 FROM {table} WHERE {column} LIKE '%secret%'") == []  # noqa: S608 - from above
 
 

@@ -1,4 +1,6 @@
-"""The decision before the agent is asked: the turn goes on, asks back, or is handed over to a person."""
+"""The decision before the agent runs: the turn goes on, asks back, or is handed over to a
+person.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -10,13 +12,18 @@ from tests.support.conversation_scene import BEN, HANDOVERS, ConversationScene, 
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, NoticeReason, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationLimits,
+    NoticeReason,
+    OutcomeKind,
+)
+from threadline.conversations.model.turn_route import Agent
 from threadline.db.engine import Database
-from threadline.decisions.model import EscalationReason, Retrieval
+from threadline.decisions.model import EscalationReason
 from threadline.errors import Mendable, Permanent, Transient
+from threadline.knowledge.model import Retrieval
 from threadline.models.errors import MODEL_FAULT
 from threadline.models.model import ModelReply
-from threadline.operator.model.routing import Agent
 from threadline.tools.context import ToolContext
 
 RETRIEVE = {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": "plans"}
@@ -29,13 +36,15 @@ def steps(scene: ConversationScene) -> list[str]:
 
 
 async def escalated(scene: ConversationScene) -> list[tuple[int, str]]:
-    """The turns that end with a person, and why."""
-    rows = await scene.rows("SELECT turn, reason FROM decisions WHERE next_step = 'escalate' ORDER BY turn, round")
+    """The turns that end with a handover, each with its reason."""
+    rows = await scene.rows(
+        "SELECT turn, reason FROM decisions WHERE next_step = 'escalate' ORDER BY turn, round"
+    )
     return [(each.turn, each.reason) for each in rows]
 
 
 async def handed_over(scene: ConversationScene) -> None:
-    """Wait until people are shown that turn 1 waits for one of them."""
+    """Wait until the handover of turn 1 is posted."""
     await scene.until(lambda: scene.posted(HANDOVERS), "a person is asked")
     assert await scene.handovers() == [(1, "")]
 
@@ -43,8 +52,10 @@ async def handed_over(scene: ConversationScene) -> None:
 async def test_documents_are_looked_up_and_weighed_before_the_answer(database: Database) -> None:
     async with conversation(database, ModelReply("It is 990 a month [1]."), decides=True) as scene:
         scene.model.decisions[1, 1] = RETRIEVE
-        assert (await scene.ask("what does the Enterprise plan cost?")).startswith("It is 990 a month")
-        assert (steps(scene), scene.documents.asked) == ([], ["plans"]), "begin_turn has decided"
+        assert (await scene.ask("what does the Enterprise plan cost?")).startswith(
+            "It is 990 a month"
+        )
+        assert (steps(scene), scene.documents.asked) == (["decide"], ["plans"])
 
 
 @pytest.mark.records("decided_after_looking_twice")
@@ -54,7 +65,7 @@ async def test_more_is_looked_up_once_and_no_more_than_once(database: Database) 
         scene.model.decisions[1, 1] = scene.model.decisions[1, 2] = RETRIEVE
         await scene.ask("compare your plans with theirs")
         assert (await scene.until_settled(1)).kind is OutcomeKind.CLARIFIED
-        assert (steps(scene), len(scene.documents.asked), scene.asked) == ([], 2, [])
+        assert (steps(scene), len(scene.documents.asked), scene.asked) == (["decide"], 2, [])
 
 
 @pytest.mark.records("decided_asks_back")
@@ -87,16 +98,20 @@ UNCLEAR = (
     "The bid is withdrawn. Please write that down.",
     "*Log* that the client called about the RFP",
 )
-"""Requests that may be about an RFP and name none: docs/operator.md's branch B."""
+"""Requests that may be about an RFP and name none: branch B of docs/operator.md."""
 ENDS = {
     "asks back": CLARIFY,
-    "names a tool of the operator": {"decision": "USE_TOOL", "tools_needed": ["opportunity_patch"]},
+    "names a tool of the operator": {
+        "decision": "USE_TOOL",
+        "tools_needed": ["opportunity_patch"],
+    },
     "is unsure": {"query_complexity": 1.0, "intent_clear": False},
 }
 
 
 @pytest.mark.parametrize(
-    ("says", "decision"), [*((each, ESCALATE) for each in UNCLEAR), *((UNCLEAR[0], each) for each in ENDS.values())]
+    ("says", "decision"),
+    [*((each, ESCALATE) for each in UNCLEAR), *((UNCLEAR[0], each) for each in ENDS.values())],
 )
 async def test_operator_answers_an_unclear_request_that_the_decision_would_end(
     database: Database, says: str, decision: dict[str, Any]
@@ -106,7 +121,9 @@ async def test_operator_answers_an_unclear_request_that_the_decision_would_end(
         assert await scene.ask(says) == "From the operator."
         assert [each.agent for each in scene.asked] == [Agent.OPERATOR]
         assert await scene.handovers() == []
-        assert await scene.rows("SELECT next_step, outcome FROM decisions") == [("operator", "answered")]
+        assert await scene.rows("SELECT next_step, outcome FROM decisions") == [
+            ("operator", "answered")
+        ]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +146,9 @@ async def test_operator_takes_no_handover_that_is_for_a_person(
         assert scene.asked == []
 
 
-async def test_request_that_the_operator_cannot_answer_either_ends_with_a_person(database: Database) -> None:
+async def test_request_that_the_operator_cannot_answer_either_ends_with_a_person(
+    database: Database,
+) -> None:
     async with conversation(database, *[ModelReply("")] * 4, decides=True) as scene:
         scene.model.decisions[1, 1] = CLARIFY
         await scene.say(UNCLEAR[0])
@@ -139,16 +158,20 @@ async def test_request_that_the_operator_cannot_answer_either_ends_with_a_person
 
 
 async def test_turn_goes_on_without_a_decision_that_cannot_be_made(database: Database) -> None:
-    async with conversation(database, ModelReply("Still here."), decides=True, server=skipping_time) as scene:
+    async with conversation(
+        database, ModelReply("Still here."), decides=True, server=skipping_time
+    ) as scene:
         scene.model.decisions[1, 1] = Transient("The model cannot be reached.")
         await scene.say("any news?")
         await scene.later(minutes=1)
         assert await scene.until_said(1) == "Still here."
-        assert steps(scene) == [*["decide"] * 3, "decide_without_model"], "behind the try of begin_turn"
+        assert steps(scene) == [*["decide"] * 3, "decide_without_model"]
 
 
 @pytest.mark.records("undecided")
-async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_made(database: Database) -> None:
+async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_made(
+    database: Database,
+) -> None:
     async with conversation(database, ModelReply("never"), decides=True) as scene:
         scene.model.decisions[1, 1] = Permanent("The key is wrong.")
         await scene.say("I want a refund")
@@ -158,13 +181,17 @@ async def test_a_sensitive_word_ends_with_a_person_where_the_decision_cannot_be_
 
 
 @pytest.mark.parametrize("says", ["I want a refund", "any news?"], ids=["sensitive", "plain"])
-@pytest.mark.parametrize("decided", [False, True], ids=["the decision is refused", "the answer is refused"])
-async def test_refused_key_is_told_plainly_and_calls_nobody(database: Database, says: str, *, decided: bool) -> None:
+@pytest.mark.parametrize(
+    "decided", [False, True], ids=["the decision is refused", "the answer is refused"]
+)
+async def test_refused_key_is_reported_plainly_without_a_handover(
+    database: Database, says: str, *, decided: bool
+) -> None:
     refused = Mendable("Check OPENAI_API_KEY.", kind=MODEL_FAULT, subject="key")
     async with conversation(database, refused, decides=True) as scene:
         scene.model.decisions[1, 1] = {"sensitivity": "asks"} if decided else refused
         await scene.say(says)
-        assert "The admin has been told" in await scene.until_said(1)
+        assert "I have told the admin" in await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
         assert await scene.handovers() == []
         assert await escalated(scene) == []
@@ -175,7 +202,9 @@ async def test_refused_key_is_told_plainly_and_calls_nobody(database: Database, 
 @pytest.mark.records("answer_given_up")
 async def test_an_answer_that_cannot_be_made_ends_with_a_person(database: Database) -> None:
     limits = ConversationLimits(model_patience=600)
-    async with conversation(database, *[AWAY] * 6, limits=limits, decides=True, server=skipping_time) as scene:
+    async with conversation(
+        database, *[AWAY] * 6, limits=limits, decides=True, server=skipping_time
+    ) as scene:
         await scene.say("what is our SLA?")
         await scene.until_known("waiting for the model")
         await scene.later(minutes=11)
@@ -201,28 +230,44 @@ async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_an
             return "booked"
         raise RuntimeError("The calendar is away.")
 
-    script = calls("calendar.book:1"), calls("calendar.book:2"), ModelReply("That is how it ended.")
-    async with conversation(database, *script, tools={"calendar.book": book}, decides=True) as scene:
-        assert (await scene.ask("book a meeting with me tomorrow at ten")).startswith("That is how it ended.")
-        assert await escalated(scene) == ([] if ends_well else [(1, EscalationReason.TOOL_FAILURE)])
+    script = (
+        calls("calendar.book:1"),
+        calls("calendar.book:2"),
+        ModelReply("That is how it ended."),
+    )
+    async with conversation(
+        database, *script, tools={"calendar.book": book}, decides=True
+    ) as scene:
+        assert (await scene.ask("book a meeting with me tomorrow at ten")).startswith(
+            "That is how it ended."
+        )
+        assert await escalated(scene) == (
+            [] if ends_well else [(1, EscalationReason.TOOL_FAILURE)]
+        )
         if not ends_well:
             await handed_over(scene)
 
 
-async def test_success_in_the_same_reply_does_not_undo_a_critical_failure(database: Database) -> None:
+async def test_success_in_the_same_reply_does_not_undo_a_critical_failure(
+    database: Database,
+) -> None:
     async def update(context: ToolContext) -> str:
         if context.call_id == "crm.update:1":
             raise RuntimeError("The record is away.")
         return "updated"
 
     script = calls("crm.update:1", "crm.update:2"), ModelReply("The second one is done.")
-    async with conversation(database, *script, tools={"crm.update": update}, decides=True) as scene:
+    async with conversation(
+        database, *script, tools={"crm.update": update}, decides=True
+    ) as scene:
         await scene.ask("put both on record")
         assert await escalated(scene) == [(1, EscalationReason.TOOL_FAILURE)]
 
 
 async def test_only_questions_to_the_bot_are_decided(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello."), SILENT, ModelReply("Done."), decides=True) as scene:
+    async with conversation(
+        database, ModelReply("Hello."), SILENT, ModelReply("Done."), decides=True
+    ) as scene:
         rfp_id = await scene.rfp()
         scene.model.decisions[2, 1] = scene.model.decisions[3, 1] = ESCALATE
         assert await scene.ask("any news") == "Hello."
@@ -235,8 +280,10 @@ async def test_only_questions_to_the_bot_are_decided(database: Database) -> None
         assert (await scene.handovers(), scene.posted(HANDOVERS)) == ([], [])
 
 
-@pytest.mark.parametrize("bound", [False, True], ids=["conversational agent", "operator"])
-async def test_help_is_given_without_any_call_of_the_model(database: Database, bound: bool) -> None:
+@pytest.mark.parametrize("bound", [False, True], ids=["assistant", "operator"])
+async def test_help_is_given_without_any_call_of_the_model(
+    database: Database, bound: bool
+) -> None:
     async with conversation(database, decides=True) as scene:
         if bound:
             rfp_id = await scene.rfp()
@@ -257,14 +304,17 @@ async def test_stop_while_deciding_ends_the_turn(database: Database) -> None:
         assert scene.asked == []
 
 
-# -- what a person who has the thread, or may take it, is shown -------------------------------------------------------
+# -- messages shown to the person who has the thread, or may take it
 
 
 @asynccontextmanager
 async def with_handover(
-    database: Database, *replies: Reply, taken: bool = False, tools: Mapping[str, Use] | None = None
+    database: Database,
+    *replies: Reply,
+    taken: bool = False,
+    tools: Mapping[str, Use] | None = None,
 ) -> AsyncIterator[ConversationScene]:
-    """A thread whose first turn waits for a person, or is theirs."""
+    """A thread whose first turn waits for a person, or was taken by one."""
     async with conversation(database, ModelReply("Hello."), *replies, tools=tools) as scene:
         await scene.ask("any news")
         await (scene.take_over() if taken else scene.hand_over())
@@ -281,11 +331,18 @@ async def test_message_that_slack_refuses_for_now_is_shown_to_the_person_once_it
         scene.slack.workspace.archive(HANDOVERS)
         await scene.say("to which account?")
         await scene.until_settled(2)
-        await scene.until(lambda: len(scene.requests("relay_until_mended")) > 1, "it is tried again")
+        await scene.until(
+            lambda: len(scene.requests("relay_until_mended")) > 1, "it is tried again"
+        )
+        await scene.until(
+            lambda: taken or 2 in scene.said, "the agent answers unless a person has the thread"
+        )
         assert scene.words == [(NoticeReason.FORWARDED_LATER, "2")] * taken
         assert (2 in scene.said) is not taken
         scene.slack.workspace.channel(HANDOVERS).is_archived = False
-        await scene.until(lambda: any("which account" in each for each in scene.posted(HANDOVERS)), "it is shown")
+        await scene.until(
+            lambda: any("which account" in each for each in scene.posted(HANDOVERS)), "it is shown"
+        )
         await scene.until_idle()
         assert scene.words == [(NoticeReason.FORWARDED_LATER, "2")] * taken
 
@@ -306,12 +363,16 @@ async def test_messages_that_slack_refuses_for_now_are_shown_in_their_order(
         await scene.until(refused_again, "it is tried again, and refused")
         channel.is_archived = False
         await scene.say("no, wait")
-        await scene.until(lambda: any("no, wait" in each for each in scene.posted(HANDOVERS)), "it is shown")
+        await scene.until(
+            lambda: any("no, wait" in each for each in scene.posted(HANDOVERS)), "it is shown"
+        )
         shown = " ".join(scene.posted(HANDOVERS))
         assert 0 < shown.index("yes, do it") < shown.index("no, wait")
 
 
-async def test_author_is_told_when_nobody_can_be_shown_the_message(database: Database) -> None:
+async def test_author_gets_a_notice_when_no_person_can_be_shown_the_message(
+    database: Database,
+) -> None:
     async with with_handover(database, ModelReply("Here is how."), taken=True) as scene:
         scene.slack.faults.refuse("chat.postMessage", "invalid_arguments")
         await scene.say("to which account?")
@@ -320,7 +381,7 @@ async def test_author_is_told_when_nobody_can_be_shown_the_message(database: Dat
         assert scene.words == [(NoticeReason.NOT_FORWARDED, "2")]
 
 
-async def test_author_is_told_when_the_person_closes_while_slack_refuses_the_message(
+async def test_author_gets_a_notice_when_the_person_closes_while_slack_refuses_the_message(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.threads.activity.mending_delay", lambda attempt: 0.3)
@@ -330,10 +391,15 @@ async def test_author_is_told_when_the_person_closes_while_slack_refuses_the_mes
         await scene.until_settled(2)
         await scene.close_handover()
         await scene.until(lambda: len(scene.words) == 2, "its author is told")
-        assert scene.words == [(NoticeReason.FORWARDED_LATER, "2"), (NoticeReason.NOT_FORWARDED, "2")]
+        assert scene.words == [
+            (NoticeReason.FORWARDED_LATER, "2"),
+            (NoticeReason.NOT_FORWARDED, "2"),
+        ]
 
 
-async def test_author_is_told_when_a_person_takes_and_closes_during_the_turn(database: Database) -> None:
+async def test_author_gets_a_notice_when_a_person_takes_and_closes_during_the_turn(
+    database: Database,
+) -> None:
     async def taken(_: ThinkRequest) -> ModelReply:
         await scene.take_over()
         await scene.say("and when?")
@@ -355,7 +421,9 @@ async def test_messages_read_during_a_turn_are_relayed_too(database: Database) -
         await scene.until_stored(3)
         return "looked"
 
-    async with with_handover(database, calls("look"), ModelReply("Here is how."), tools={"look": look}) as scene:
+    async with with_handover(
+        database, calls("look"), ModelReply("Here is how."), tools={"look": look}
+    ) as scene:
         await scene.ask("how do I export?")
         await scene.until_idle()
         await scene.take_over()
@@ -363,5 +431,7 @@ async def test_messages_read_during_a_turn_are_relayed_too(database: Database) -
         assert (await scene.until_settled(3)).kind is OutcomeKind.SILENT
         assert [each.turn for each in scene.requests("relay_to_person")] == [2, 2, 3]
         shown = [text for text in scene.posted(HANDOVERS) if "?" in text]
-        for words, text in zip(("how do I export?", "and when?", "to which account?"), shown[-3:], strict=True):
+        for words, text in zip(
+            ("how do I export?", "and when?", "to which account?"), shown[-3:], strict=True
+        ):
             assert words in text

@@ -1,4 +1,4 @@
-"""Somebody deletes a message while a tool reads the thread: what was read is not kept."""
+"""Somebody deletes a message while a tool reads the thread: the tool's result is not kept."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -8,7 +8,7 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.role_fakes import with_roles
 from threadline.conversations.contract import ActRequest
-from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.conversations.model.conversation import Execution
 from threadline.conversations.prompt import TurnNote
 from threadline.conversations.store.transcript import REMOVED, TranscriptStore
 from threadline.conversations.thread_tool import TOOLS, ThreadPart, ThreadReader
@@ -16,6 +16,7 @@ from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.client import SlackMessage
 from threadline.slack.model import Thread
 from threadline.tools.context import Services
+from threadline.tools.model import ToolStatus
 from threadline.tools.registry import ToolRegistry
 from threadline_devstack.slack.identity import REPORTER
 
@@ -27,7 +28,7 @@ Happening = Callable[[], Awaitable[None]]
 
 
 class Reader(ThreadReader):
-    """Slack shows what was said; `meanwhile` happens before it is with who has asked."""
+    """Slack returns the messages; `meanwhile` happens before the caller gets them."""
 
     def __init__(self) -> None:
         self.said = SECRET
@@ -47,7 +48,7 @@ def reader() -> Reader:
 
 @pytest.fixture
 async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
-    """A turn whose model has asked for the thread."""
+    """A turn whose model has called the tool that reads the thread."""
     made = make_talk(
         with_model=False,
         registry=ToolRegistry(TOOLS),
@@ -69,18 +70,24 @@ async def read(talk: ConversationActivityScene) -> Execution:
 
 
 async def kept(talk: ConversationActivityScene) -> tuple[str, str | None]:
-    """What is kept of the call: in the transcript, and on record, which never has the text."""
+    """The content of the call in the transcript, and its data on record, which never include the
+    text.
+    """
     (row,) = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions")
-    return next(message.content for key, message in await talk.transcript() if key.startswith("t:")), row["data"]
+    return next(
+        message.content for key, message in await talk.transcript() if key.startswith("t:")
+    ), row["data"]
 
 
-async def test_result_read_during_a_deletion_is_stored_nowhere(talk: ConversationActivityScene, reader: Reader) -> None:
+async def test_result_read_during_a_deletion_is_stored_nowhere(
+    talk: ConversationActivityScene, reader: Reader
+) -> None:
     async def delete() -> None:
         await talk.said(talk.deletion(talk.message("")))
 
     reader.meanwhile = [delete]
-    for _ in range(2):  # the result was lost, and is asked for again
-        assert (await read(talk)).status is ExecutionStatus.OK
+    for _ in range(2):  # the result was lost, so the call is repeated
+        assert (await read(talk)).status is ToolStatus.OK
         assert await kept(talk) == (REMOVED, None)
 
 
@@ -92,7 +99,9 @@ async def test_earlier_deletion_removes_nothing(talk: ConversationActivityScene)
     assert on_record is None
 
 
-async def test_call_that_is_made_again_shows_what_is_left(talk: ConversationActivityScene, reader: Reader) -> None:
+async def test_repeated_call_shows_the_remaining_messages(
+    talk: ConversationActivityScene, reader: Reader
+) -> None:
     """As if the transcript had been lost, and the deletion came before the next attempt."""
     await read(talk)
     async with talk.database.begin() as tx:

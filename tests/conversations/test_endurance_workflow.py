@@ -1,4 +1,6 @@
-"""What a conversation survives without losing a message: lost workers and results, storms, continue-as-new."""
+"""A conversation survives lost workers, lost results, storms and continue-as-new without losing a
+message.
+"""
 
 import asyncio
 from collections import Counter
@@ -22,12 +24,14 @@ from threadline.tools.model import Risk, ToolResult
 
 
 async def _lost() -> None:
-    """What was written stays, and nobody hears of it."""
+    """The activity's writes stay, and its result is lost."""
     raise ApplicationError("The answer was lost.")
 
 
 @pytest.mark.parametrize("name", ["store_messages", "begin_turn", "think", "act", "finish_turn"])
-async def test_activity_whose_result_was_lost_does_nothing_twice(database: Database, name: str) -> None:
+async def test_activity_whose_result_was_lost_does_nothing_twice(
+    database: Database, name: str
+) -> None:
     script = calls("create:1"), ModelReply("It is there.")
     async with conversation(database, *script, server=skipping_time) as scene:
         scene.steps.after[name] = [_lost]
@@ -42,7 +46,9 @@ async def test_activity_whose_result_was_lost_does_nothing_twice(database: Datab
 
 
 @pytest.mark.records("talk_proposes")
-async def test_what_a_turn_has_proposed_is_waited_for_once_its_result_is_lost(database: Database) -> None:
+async def test_proposal_of_a_turn_is_waited_for_after_its_result_was_lost(
+    database: Database,
+) -> None:
     async def propose(context: ToolContext) -> str:
         action = NewAction({"tool": "jira.create", "arguments": {}}, Risk.MEDIUM)
         async with database.begin() as tx:
@@ -50,7 +56,9 @@ async def test_what_a_turn_has_proposed_is_waited_for_once_its_result_is_lost(da
         return "proposed"
 
     script = calls("create:1"), ModelReply("I propose it.")
-    async with conversation(database, *script, tools={"create": propose}, server=skipping_time) as scene:
+    async with conversation(
+        database, *script, tools={"create": propose}, server=skipping_time
+    ) as scene:
         scene.steps.after["finish_turn"] = [_lost]
         await scene.say("create one")
         await scene.later(seconds=10)
@@ -67,9 +75,13 @@ async def test_what_a_turn_has_proposed_is_waited_for_once_its_result_is_lost(da
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "times"), [("look:1", 2), ("update:1", 1)], ids=["reads", "changes"])
+@pytest.mark.parametrize(
+    ("name", "times"), [("look:1", 2), ("update:1", 1)], ids=["reads", "changes"]
+)
 async def test_turn_goes_on_with_another_worker(database: Database, name: str, times: int) -> None:
-    """A call that may have changed something is not made again: its result is that nobody knows."""
+    """A call that may have changed something is not repeated: its result says that the outcome is
+    unknown.
+    """
 
     async def second(_: ToolContext) -> str:
         if not lost.is_set():
@@ -77,7 +89,8 @@ async def test_turn_goes_on_with_another_worker(database: Database, name: str, t
             await scene.forever()
         return "done"
 
-    acting, lost = asyncio.Event(), asyncio.Event()
+    acting = asyncio.Event()
+    lost = asyncio.Event()
     script = calls("create:1"), calls(name), ModelReply("Both are done.")
     tools = {"look": second, "update": second}
     async with conversation(database, *script, tools=tools, working=False) as scene:
@@ -92,7 +105,9 @@ async def test_turn_goes_on_with_another_worker(database: Database, name: str, t
 
 
 async def test_turn_of_a_terminated_run_goes_on_with_the_next_message(database: Database) -> None:
-    async with conversation(database, calls("create:1"), calls("look:1"), ModelReply("All is done.")) as scene:
+    async with conversation(
+        database, calls("create:1"), calls("look:1"), ModelReply("All is done.")
+    ) as scene:
         scene.tools["look"] = scene.hang
         await scene.say("create one")
         await scene.hanging.wait()
@@ -105,7 +120,9 @@ async def test_turn_of_a_terminated_run_goes_on_with_the_next_message(database: 
 
 
 @pytest.mark.records("talk_left_unsaid")
-async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first(database: Database) -> None:
+async def test_an_answer_that_a_terminated_run_did_not_post_is_posted_first(
+    database: Database,
+) -> None:
     async with conversation(database, ModelReply("First."), ModelReply("Second.")) as scene:
         await scene.settled_unposted("one", 1)
         await scene.handle.terminate("by hand")
@@ -123,7 +140,9 @@ async def _continued(scene: ConversationScene) -> bool:
 
 
 @pytest.mark.slow
-async def test_storm_of_messages_over_several_runs_is_answered_once_each(database: Database) -> None:
+async def test_storm_of_messages_over_several_runs_is_answered_once_each(
+    database: Database,
+) -> None:
     async def slow(_: ThinkRequest) -> ModelReply:
         await asyncio.sleep(0.05)
         return calls("look:1") if len(scene.asked) % 3 == 1 else ModelReply("Yes.")
@@ -144,7 +163,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         assert await _prompted(scene) == Counter(message.text for message in said)
         assert sorted(scene.said) == list(range(1, (await scene.snapshot()).turn + 1))
         replies = await scene.rows("SELECT 1 FROM transcript_entries WHERE key LIKE 'a:%'")
-        assert len(scene.asked) == len(replies), "no reply was paid twice"
+        assert len(scene.asked) == len(replies), "no reply was paid for twice"
         assert await _continued(scene), "it went through several runs"
 
 
@@ -156,7 +175,9 @@ async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) 
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
         for message in many:
             await scene.send(message)
-        await scene.until(lambda: not scene.steps.before["post_thread_notice"], "the message is on its way")
+        await scene.until(
+            lambda: not scene.steps.before["post_thread_notice"], "the message is on its way"
+        )
         for number in range(6):
             before = len(scene.said)
             await scene.say(f"and this {number}?")
@@ -169,7 +190,10 @@ async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) 
 @pytest.mark.slow
 async def test_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
     async def read() -> bool:
-        return len(await scene.prompts()) == number + 1 and not (await scene.snapshot()).unposted_turns
+        return (
+            len(await scene.prompts()) == number + 1
+            and not (await scene.snapshot()).unposted_turns
+        )
 
     async with conversation(database, limits=ConversationLimits(idle_timeout=0)) as scene:
         runs = set()
@@ -185,7 +209,9 @@ async def test_message_that_comes_while_a_run_completes_is_answered(database: Da
         assert len(runs) > 1, "some came too late for their run"
 
 
-async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(database: Database) -> None:
+async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(
+    database: Database,
+) -> None:
     async def much(_: ToolContext) -> ToolResult:
         return ToolResult(data="x" * 1024 * 1024)
 
@@ -212,7 +238,10 @@ async def test_fault_in_a_step_fails_the_task_and_never_the_run(database: Databa
         raise ApplicationError("nobody foresaw this", non_retryable=True)
 
     async def suspended() -> bool:
-        failures = [each.workflow_task_failed_event_attributes.failure.message for each in await scene.events()]
+        failures = [
+            each.workflow_task_failed_event_attributes.failure.message
+            for each in await scene.events()
+        ]
         return any("does not handle" in message for message in failures)
 
     async with conversation(database, ModelReply(), ModelReply()) as scene:

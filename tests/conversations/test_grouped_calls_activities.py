@@ -1,4 +1,4 @@
-"""The read-only calls of one reply in one activity: each is made once, and each fails for itself."""
+"""The read-only calls of one reply run in one activity: each runs once, and each fails alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,19 +10,20 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.temporal import until
 from threadline.conversations import act
 from threadline.conversations.contract import ActRequest
-from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.conversations.model.conversation import Execution
 from threadline.errors import Transient
 from threadline.models.model import ToolCall
 from threadline.tools.context import ToolContext
+from threadline.tools.model import ToolStatus
 from threadline.tools.registry import ToolRegistry, tool
 from threadline_devstack.models.script import ScriptTurn
 
 __all__ = ["make_talk"]
 
 READ: list[str] = []
-"""What the tools below have read, across a test."""
+"""The titles that the tools below have read, across a test."""
 BEFORE_LOSS: list[Callable[[], Awaitable[None]]] = []
-"""What is waited for before the worker is lost."""
+"""Awaited before the worker is lost."""
 
 
 @tool("papers.fine", "Read a paper.", remote=True)
@@ -58,8 +59,10 @@ async def dies(context: ToolContext) -> str:
 REGISTRY = ToolRegistry([fine, away, stuck, dies])
 
 
-async def asked(make_talk: Make, *wanted: tuple[str, dict[str, str]]) -> tuple[ConversationActivityScene, ActRequest]:
-    """A turn whose model has asked for these at once."""
+async def asked(
+    make_talk: Make, *wanted: tuple[str, dict[str, str]]
+) -> tuple[ConversationActivityScene, ActRequest]:
+    """A turn whose model has asked for these calls at once."""
     READ.clear()
     talk = make_talk(registry=REGISTRY)
 
@@ -73,19 +76,25 @@ async def asked(make_talk: Make, *wanted: tuple[str, dict[str, str]]) -> tuple[C
     return talk, ActRequest(talk.thread, 1, 1, calls)
 
 
-async def run(talk: ConversationActivityScene, request: ActRequest, attempt: int = 1) -> list[Execution]:
+async def run(
+    talk: ConversationActivityScene, request: ActRequest, attempt: int = 1
+) -> list[Execution]:
     return await talk.run(talk.activities.act, request, attempt=attempt)
 
 
 async def results(talk: ConversationActivityScene) -> list[str]:
-    return sorted(message.call_id for key, message in await talk.transcript() if key.startswith("t:"))
+    return sorted(
+        message.call_id for key, message in await talk.transcript() if key.startswith("t:")
+    )
 
 
-async def test_calls_are_told_in_their_order_and_kept_each_under_its_id(make_talk: Make) -> None:
-    talk, request = await asked(make_talk, *(("papers_fine", {"title": f"{number}"}) for number in range(10)))
+async def test_calls_are_reported_in_order_and_each_is_kept_under_its_id(make_talk: Make) -> None:
+    talk, request = await asked(
+        make_talk, *(("papers_fine", {"title": f"{number}"}) for number in range(10))
+    )
     done = await run(talk, request)
     assert [each.call_id for each in done] == [each.id for each in request.calls]
-    assert {each.status for each in done} == {ExecutionStatus.OK}
+    assert {each.status for each in done} == {ToolStatus.OK}
     assert await results(talk) == sorted(each.id for each in request.calls)
     assert sorted(READ) == [f"{number}" for number in range(10)]
 
@@ -94,7 +103,7 @@ async def test_second_attempt_makes_only_the_call_that_failed(make_talk: Make) -
     talk, request = await asked(make_talk, ("papers_fine", {"title": "a"}), ("papers_away", {}))
     with pytest.raises(Transient):
         await run(talk, request)
-    assert [each.status for each in await run(talk, request, 2)] == [ExecutionStatus.OK] * 2
+    assert [each.status for each in await run(talk, request, 2)] == [ToolStatus.OK] * 2
     assert READ == ["a", "away", "away"]
     assert len(await results(talk)) == 2
 
@@ -108,26 +117,30 @@ async def test_calls_made_before_the_worker_was_lost_are_not_made_again(make_tal
     BEFORE_LOSS.append(partial(until, kept, "the other call's result is kept"))
     with pytest.raises(asyncio.CancelledError):
         await run(talk, request)
-    assert [each.status for each in await run(talk, request, 2)] == [ExecutionStatus.OK] * 2
+    assert [each.status for each in await run(talk, request, 2)] == [ToolStatus.OK] * 2
     assert (sorted(READ[:2]), READ[2:]) == (["a", "dies"], ["dies"])
     [recorded] = await talk.rows("SELECT count(*) AS number FROM agent_tool_executions")
     assert recorded["number"] == len(await results(talk)) == 2
 
 
-async def test_call_that_hangs_fails_alone(make_talk: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_that_hangs_fails_alone(
+    make_talk: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(act, "ACT_CALL", 1.0)
     talk, request = await asked(make_talk, ("papers_stuck", {}), ("papers_fine", {"title": "a"}))
     done = await run(talk, request)
-    assert [each.status for each in done] == [ExecutionStatus.ERROR, ExecutionStatus.OK]
+    assert [each.status for each in done] == [ToolStatus.ERROR, ToolStatus.OK]
     assert done[0].note == "It was interrupted before it reported a result."
     assert READ.count("stuck") == 1
     assert await results(talk) == [request.calls[1].id]
 
 
 async def test_call_that_is_not_in_the_reply_is_refused_alone(make_talk: Make) -> None:
-    talk, request = await asked(make_talk, ("papers_fine", {"title": "a"}), ("papers_fine", {"title": "b"}))
+    talk, request = await asked(
+        make_talk, ("papers_fine", {"title": "a"}), ("papers_fine", {"title": "b"})
+    )
     first, second = request.calls
     foreign = ToolCall("another", second.name, kind=second.kind)
     done = await run(talk, ActRequest(talk.thread, 1, 1, (first, foreign)))
-    assert [each.status for each in done] == [ExecutionStatus.OK, ExecutionStatus.ERROR]
+    assert [each.status for each in done] == [ToolStatus.OK, ToolStatus.ERROR]
     assert READ == ["a"]

@@ -1,4 +1,6 @@
-"""A turn of somebody without a role is told nothing of what earlier turns have read for people with it."""
+"""In a turn for a person without a role, the model reads no result that earlier turns have fetched
+for people with it.
+"""
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.role_fakes import directory
@@ -12,7 +14,9 @@ from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 
 __all__ = ["make_talk"]
 
-SALES = Roles({"sales": Group(users=frozenset({REPORTER}))}, see={RecordKind.RFPS: frozenset({"sales"})})
+SALES = Roles(
+    {"sales": Group(users=frozenset({REPORTER}))}, see={RecordKind.RFPS: frozenset({"sales"})}
+)
 
 
 @tool("tenders.list", "List the tenders.", records=(RecordKind.RFPS,))
@@ -35,7 +39,9 @@ def told(talk: ConversationActivityScene) -> str:
     return str(talk.sent())
 
 
-async def test_neither_results_nor_their_ids_are_told_to_people_without_the_role(make_talk: Make) -> None:
+async def test_people_without_the_role_get_neither_results_nor_their_ids(
+    make_talk: Make,
+) -> None:
     services = unheld(Services().with_service(RoleDirectory, directory(SALES)))
     talk = make_talk(registry=ToolRegistry([list_tenders]), services=services)
     talk.model.script(list_once)
@@ -48,7 +54,7 @@ async def test_neither_results_nor_their_ids_are_told_to_people_without_the_role
     assert "rfp_abc123" not in told(talk)
     await talk.said(talk.message("and the smallest?"))
     await talk.answer(3)
-    assert "rfp_abc123" in told(talk), "the person with the role is told of it again"
+    assert "rfp_abc123" in told(talk), "the person with the role reads it again"
 
 
 async def look_at_lamps(turn: ScriptTurn) -> None:
@@ -59,7 +65,9 @@ async def look_at_lamps(turn: ScriptTurn) -> None:
     await turn.text_only("Here you are.")
 
 
-async def test_every_step_of_a_turn_is_told_only_what_all_its_askers_may_see(make_talk: Make) -> None:
+async def test_every_step_of_a_turn_reads_only_records_that_all_its_askers_may_see(
+    make_talk: Make,
+) -> None:
     services = unheld(Services().with_service(RoleDirectory, directory(SALES)))
     talk = make_talk(registry=ToolRegistry([list_tenders, list_lamps]), services=services)
     talk.model.script(look_at_lamps)

@@ -10,29 +10,35 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationLimits,
     Execution,
-    ExecutionStatus,
     NoticeReason,
     OutcomeKind,
 )
-from threadline.conversations.workflow import MODEL_AWAY as GIVEN_UP
+from threadline.conversations.turn import MODEL_AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ModelReply
+from threadline.tools.model import ToolStatus
 
-CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
+CREATED = Execution("create:1", "create", ToolStatus.OK, "done")
 LOST = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)
 PATIENCE = ConversationLimits(model_patience=600)
 
 
 @pytest.mark.records("talk_model_comes_back")
-async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once(database: Database) -> None:
-    async with conversation(database, *[AWAY] * 8, ModelReply("There I am."), server=skipping_time) as scene:
+async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_gets_one_notice(
+    database: Database,
+) -> None:
+    async with conversation(
+        database, *[AWAY] * 8, ModelReply("There I am."), server=skipping_time
+    ) as scene:
         await scene.say("any news")
         await scene.until(lambda: scene.words, "the person is told")
         await scene.later(minutes=50)
         assert await scene.until_said(1) == "There I am."
         assert scene.words == [(NoticeReason.MODEL_AWAY, "1")]
-        assert [(request.turn, request.step) for request in scene.asked] == [(1, step) for step in range(1, 10)]
+        assert [(request.turn, request.step) for request in scene.asked] == [
+            (1, step) for step in range(1, 10)
+        ]
         assert (scene.settlement(1).answer_step, scene.settlement(1).model_calls) == (9, 1)
         timers = [
             event.timer_started_event_attributes.start_to_fire_timeout.ToSeconds()
@@ -43,8 +49,10 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
 
 
 @pytest.mark.records("talk_model_stays_away")
-async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_message(database: Database) -> None:
-    """Messages that came meanwhile are given up with the rest, and nobody is told again."""
+async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_message(
+    database: Database,
+) -> None:
+    """Messages that came meanwhile are given up as well, without a second notice."""
     script: list[Reply] = [calls("create:1"), *[AWAY] * 6, ModelReply("Now.")]
     async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
         await scene.say("create one")
@@ -55,14 +63,14 @@ async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_
         await scene.until_said(1)
         assert await scene.answers() == {1: answers.failure_text(GIVEN_UP, [CREATED])}
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
-        assert len(scene.asked) == 7, "the last try is when the patience ends"
+        assert len(scene.asked) == 7, "the last attempt comes when the patience ends"
         await scene.until_idle()
         assert await scene.prompts() == [(1, "create one"), (1, "and one more")]
         assert (list(scene.said), scene.words) == ([1], [(NoticeReason.MODEL_AWAY, "1")])
         assert await scene.ask("and now?") == "Now."
 
 
-async def test_each_absence_of_the_model_is_waited_for_anew(database: Database) -> None:
+async def test_each_absence_of_the_model_gets_its_own_wait(database: Database) -> None:
     script: list[Reply] = [*[AWAY] * 4, calls("create:1"), *[AWAY] * 4, ModelReply("There.")]
     async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
         await scene.say("create one")
@@ -71,8 +79,8 @@ async def test_each_absence_of_the_model_is_waited_for_anew(database: Database) 
         assert scene.words == [(NoticeReason.MODEL_AWAY, "1")], "one message is enough"
 
 
-async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) -> None:
-    """The activity's own attempts get over it."""
+async def test_short_fault_of_the_model_causes_no_notice(database: Database) -> None:
+    """The activity's own retries cover it."""
     script = Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")
     async with conversation(database, *script, server=skipping_time) as scene:
         await scene.say("any news")
@@ -109,7 +117,9 @@ async def test_model_call_that_loses_every_worker_is_given_up(database: Database
         assert len(scene.asked) == 3
 
 
-async def test_reply_whose_call_was_lost_is_used_and_the_model_not_asked_again(database: Database) -> None:
+async def test_reply_whose_call_was_lost_is_used_and_the_model_not_asked_again(
+    database: Database,
+) -> None:
     async def lost() -> None:
         raise LOST
 
@@ -139,7 +149,9 @@ async def test_terminated_run_goes_on_after_the_steps_without_a_model(database: 
 
 
 async def test_long_transcript_is_summarised_before_the_turn(database: Database) -> None:
-    async with conversation(database, ModelReply("First."), ModelReply("Second."), ModelReply("Third.")) as scene:
+    async with conversation(
+        database, ModelReply("First."), ModelReply("Second."), ModelReply("Third.")
+    ) as scene:
         for text, turn in (("one", 1), ("two", 2)):
             await scene.say(text)
             await scene.until_said(turn)
@@ -151,7 +163,9 @@ async def test_long_transcript_is_summarised_before_the_turn(database: Database)
 
 
 async def test_failed_summary_does_not_prevent_the_answer(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello."), ModelReply("There."), server=skipping_time) as scene:
+    async with conversation(
+        database, ModelReply("Hello."), ModelReply("There."), server=skipping_time
+    ) as scene:
         await scene.ask("any news")
         await scene.crowd()
         scene.model.summaries = [Transient("The model is overloaded.")] * 5

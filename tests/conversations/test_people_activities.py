@@ -1,4 +1,6 @@
-"""Several people in a thread: who is answered, who is judged, and whom a tool acts for."""
+"""Several people in a thread: the people who get an answer, are judged, or lend a tool their
+rights.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ import pytest
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
 from threadline.conversations import act, blocks
 from threadline.conversations.activities import RECEIVED_REACTION, REFUSAL_REACTIONS
+from threadline.conversations.contract import FinishRequest
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.models.model import Role
@@ -33,7 +36,9 @@ def aside(talk: ConversationActivityScene, text: str) -> IncomingMessage:
 
 
 @pytest.mark.parametrize("text", [":tada:", "help"])
-async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: ConversationActivityScene, text: str) -> None:
+async def test_help_is_not_given_to_people_who_talk_to_each_other(
+    talk: ConversationActivityScene, text: str
+) -> None:
     await talk.said("any news there")
     await talk.answer()
     await talk.said(aside(talk, text))
@@ -52,18 +57,25 @@ async def test_thumb_emoji_answers_an_open_question(talk: ConversationActivitySc
 
 
 @pytest.mark.parametrize("direct", [False, True])
-async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivityScene, direct: bool) -> None:
+async def test_emoji_that_answers_no_question_is_left_to_the_model(
+    talk: ConversationActivityScene, direct: bool
+) -> None:
     if direct:
         talk.thread = replace(talk.thread, channel="D0REPORTER")
     await talk.said("any news there")
     await talk.think()
-    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 1))
+    await talk.run(
+        talk.activities.finish_turn,
+        FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1),
+    )
     await talk.said(talk.message("🎉", addressed=direct))
     await talk.think(2)
     assert len(talk.model.log) == 2
 
 
-async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: ConversationActivityScene) -> None:
+async def test_deletion_is_announced_only_for_messages_to_the_bot(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("any news there")
     await talk.answer()
     for text, addressed in (("between us", False), ("for you", True)):
@@ -91,7 +103,8 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
     assert stored.snapshot.turn_due
     await talk.said(*talked)
     assert talk.reacted == {asked.ts: RECEIVED_REACTION}
-    once, again = talk.message("any news there"), talk.message("any news there")
+    once = talk.message("any news there")
+    again = talk.message("any news there")
     stored = await talk.said(once, again)
     assert Refusal.DUPLICATE in [each.why for each in stored.refused]
     assert {once.ts, again.ts} <= set(talk.reacted)
@@ -100,7 +113,9 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
 async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that is lost right behind the end of a turn leaves nothing undone that only it knew of."""
+    """A worker that is lost right after the end of a turn leaves no step undone that only it knew
+    of.
+    """
 
     async def lost(_: str) -> None:
         raise asyncio.CancelledError
@@ -109,21 +124,29 @@ async def test_words_of_a_stopped_turn_are_in_the_transcript_by_its_end(
     await talk.begin()
     monkeypatch.setattr(talk.activities.deps.users, "get_known", lost)
     await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=0))
-    told = [(message.role, message.content, message.author) for _, message in await talk.transcript()]
-    assert set(told[:2]) == {(Role.USER, "any news there", REPORTER), (Role.USER, "and here", BYSTANDER)}
+    told = [
+        (message.role, message.content, message.author) for _, message in await talk.transcript()
+    ]
+    assert set(told[:2]) == {
+        (Role.USER, "any news there", REPORTER),
+        (Role.USER, "and here", BYSTANDER),
+    }
     assert [role for role, *_ in told[2:]] == [Role.ASSISTANT]
 
 
-async def test_unaddressed_messages_of_a_single_person_are_judged(talk: ConversationActivityScene) -> None:
+async def test_unaddressed_messages_of_a_single_person_are_judged(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("any news there")
-    once, again = talk.message("more", addressed=False), talk.message("more", addressed=False)
+    once = talk.message("more", addressed=False)
+    again = talk.message("more", addressed=False)
     stored = await talk.said(once, again)
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     assert talk.reacted[once.ts] == RECEIVED_REACTION
     assert talk.reacted[again.ts] == REFUSAL_REACTIONS[Refusal.DUPLICATE]
 
 
-async def test_tool_acts_for_the_last_who_asked_before_its_step(
+async def test_tool_acts_for_the_last_asker_before_its_step(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def three(turn: ScriptTurn) -> None:
@@ -140,7 +163,10 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
     monkeypatch.setattr(act, "ToolContext", noting)
     talk.model.script(three)
     await talk.said("Create a lamp.")
-    joins = [talk.message("Me too!", sender_id=BYSTANDER), talk.message("nice", sender_id="U0NOBODY", addressed=False)]
+    joins = [
+        talk.message("Me too!", sender_id=BYSTANDER),
+        talk.message("nice", sender_id="U0NOBODY", addressed=False),
+    ]
     for step in (1, 2, 3):
         [call] = (await talk.think(step=step)).reply.calls
         await talk.said(*joins[step - 1 : step])
@@ -150,10 +176,16 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
         ("bystander", {REPORTER: f"reporter ({REPORTER})"}),
         ("bystander", {"U0NOBODY": "U0NOBODY", REPORTER: f"reporter ({REPORTER})"}),
     ]
-    assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [REPORTER, BYSTANDER, BYSTANDER]
+    assert [each.split(" for ")[1].split(" at ")[0] for each in RAN] == [
+        REPORTER,
+        BYSTANDER,
+        BYSTANDER,
+    ]
 
 
-async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: ConversationActivityScene) -> None:
+async def test_person_who_joins_during_a_turn_is_named_with_the_id(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("List the lamps.")
     [call] = (await talk.think()).reply.calls
     await talk.act(call)
@@ -162,8 +194,12 @@ async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: Convers
     assert talk.sent()[-1]["content"] == f"bystander ({BYSTANDER}): book me one, too"
 
 
-async def test_model_is_told_ids_and_local_times_of_the_authors(talk: ConversationActivityScene) -> None:
-    talk.slack.workspace.add_user(SandboxUser("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
+async def test_model_reads_ids_and_local_times_of_the_authors(
+    talk: ConversationActivityScene,
+) -> None:
+    talk.slack.workspace.add_user(
+        SandboxUser("U0WEST", "west", "west", time_zone="America/Los_Angeles")
+    )
     await talk.said("book me a slot", talk.message("me too, tomorrow at 10", sender_id="U0WEST"))
     await talk.think()
     local = datetime.now(ZoneInfo("America/Los_Angeles"))
@@ -172,7 +208,9 @@ async def test_model_is_told_ids_and_local_times_of_the_authors(talk: Conversati
     assert "(America/Los_Angeles)" in note(talk)
 
 
-async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: ConversationActivityScene) -> None:
+async def test_prompt_says_that_earlier_messages_are_missing(
+    talk: ConversationActivityScene,
+) -> None:
     late = "before you were called is not shown to you"
     await talk.said("and what do you say to this?")
     await talk.answer()
@@ -182,7 +220,9 @@ async def test_model_is_told_that_it_does_not_know_earlier_messages(talk: Conver
     assert late in note(talk)
 
 
-async def test_model_that_knows_the_first_message_is_not_told_so(talk: ConversationActivityScene) -> None:
+async def test_prompt_with_the_first_message_mentions_no_missing_ones(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said(talk.message("what do you say?", ts=talk.thread.ts, id=talk.thread.key))
     await talk.answer()
     await talk.said("more of it, please")

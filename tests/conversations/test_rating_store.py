@@ -4,8 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.conversation_store import REPORTER, STRANGER, THREAD, StoredConversation, identity, mention
+from tests.support.conversation_store import (
+    REPORTER,
+    STRANGER,
+    THREAD,
+    StoredConversation,
+    identity,
+    mention,
+)
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.judged_decisions import judged_since
 from threadline.db.engine import Database
 from threadline.decisions.model import (
     Decision,
@@ -19,16 +27,27 @@ from threadline.decisions.model import (
 )
 from threadline.decisions.reports import JudgedDecision, Label
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.store import judged_since
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, reaction_id
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    message_id,
+    reaction_id,
+)
 from threadline.threads.store import PostStore
 
 DECIDED = Decision(DecisionType.RETRIEVE, "It asks for a price.", query="Starter price")
-ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"
+ANSWER = "1700000900.000100"
+SECOND_PART = "1700000900.000200"
+WORD = "1700000900.000300"
 
 
 def thumb(
-    at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER, kind: MessageKind = MessageKind.REACTION_ADDED
+    at: float,
+    name: str = "+1",
+    by: str = REPORTER,
+    on: str = ANSWER,
+    kind: MessageKind = MessageKind.REACTION_ADDED,
 ) -> IncomingMessage:
     moment = f"{1_700_001_000 + at:.6f}"
     return IncomingMessage(
@@ -66,14 +85,17 @@ async def votes(talk: StoredConversation) -> tuple[int, int]:
 async def decide(talk: StoredConversation, turn: int = 1, round_: int = 1) -> None:
     made = DecisionRound(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
     async with talk.database.begin() as tx:
-        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
+        row = await ConversationStore(tx).lock(THREAD)
+        store = DecisionStore(tx)
         await store.add(row.id, turn, made)
-        await store.add_judgement(row.id, turn, round_, Factors(0.95, 0.1, 0.8), Judgement(NextStep.PROCEED, 0.905))
+        await store.add_judgement(
+            row.id, turn, round_, Factors(0.95, 0.1, 0.8), Judgement(NextStep.PROCEED, 0.905)
+        )
 
 
 @pytest.fixture
 async def talk(database: Database) -> StoredConversation:
-    """A turn that was answered in two messages, beside a word of the bot's that answers nothing."""
+    """A turn with an answer of two messages; another message of the bot's answers no turn."""
     talk = StoredConversation(database)
     await talk.hear(mention(0, "What does Starter cost?"))
     await talk.take_up(1)
@@ -90,8 +112,18 @@ async def test_decision_is_read_with_its_result_and_ratings(talk: StoredConversa
     await talk.store(thumb(1))
     (found,) = await outcomes(talk)
     made = found.made
-    assert (found.thread, found.turn, made.round, made.variant, made.prompt_version) == (THREAD, 1, 1, "calm", "v1")
-    assert (made.decision, made.thresholds, made.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
+    assert (found.thread, found.turn, made.round, made.variant, made.prompt_version) == (
+        THREAD,
+        1,
+        1,
+        "calm",
+        "v1",
+    )
+    assert (made.decision, made.thresholds, made.factors) == (
+        DECIDED,
+        Thresholds(0.8, 0.4),
+        Factors(0.95, 0.1, 0.8),
+    )
     assert (found.judgement, found.outcome, found.cost_usd) == (
         Judgement(NextStep.PROCEED, 0.905),
         DecisionOutcome.ANSWERED,
@@ -123,7 +155,9 @@ async def test_later_of_two_thumbs_of_a_person_counts(talk: StoredConversation) 
     assert await votes(talk) == (1, 0)
 
 
-async def test_thumb_of_each_person_counts_until_it_is_taken_away(talk: StoredConversation) -> None:
+async def test_thumb_of_each_person_counts_until_it_is_taken_away(
+    talk: StoredConversation,
+) -> None:
     await talk.store(thumb(1), thumb(2, by=STRANGER), thumb(3, "-1", by="U9"))
     assert await votes(talk) == (2, 1)
     await talk.store(taken(4))

@@ -1,12 +1,13 @@
-"""How a model's reply is kept, passed to the workflow, and read for silence and questions."""
+"""A model's reply is kept, passed to the workflow, and checked for silence and questions."""
 
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversations.dialogues import REGISTRY
+from tests.support.examples import examples
 from threadline.conversations.replies import (
     CUT_OFF_NOTICE,
     clean_reply,
@@ -28,8 +29,13 @@ def told(text: str, *calls: ToolCall) -> ModelReply:
 
 
 def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
-    wire = [ToolCall("1", "tickets_search", '{"words": "a"}'), ToolCall("2", REGISTRY.all()[1].wire_name, "{}")]
-    kept = reply_to_message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), provider_data="o"), REGISTRY)
+    wire = [
+        ToolCall("1", "tickets_search", '{"words": "a"}'),
+        ToolCall("2", REGISTRY.all()[1].wire_name, "{}"),
+    ]
+    kept = reply_to_message(
+        ModelReply("I look.", (*wire, ToolCall("3", "made_up")), provider_data="o"), REGISTRY
+    )
     assert (kept.role, kept.content, kept.provider_data) == (Role.ASSISTANT, "I look.", "o")
     assert [(each.name, each.read_only) for each in kept.calls] == [
         ("tickets.search", True),
@@ -48,14 +54,16 @@ def test_call_that_may_bind_the_thread_is_passed_on_as_one() -> None:
 
 
 def test_workflow_gets_the_beginning_of_a_reply_and_no_arguments() -> None:
-    reply = told("z" * 100_000, *(ToolCall(str(number), "x" * 5_000, "y" * 100_000) for number in range(50)))
+    reply = told(
+        "z" * 100_000, *(ToolCall(str(number), "x" * 5_000, "y" * 100_000) for number in range(50))
+    )
     assert (len(reply.text), len(reply.calls)) == (300, 20)
     assert {(len(each.name), each.arguments) for each in reply.calls} == {(100, "")}
     assert len(json.dumps(reply, default=vars)) < 6_000
     assert told(" \u200b" * 400 + "Here it is.").text == "Here it is."
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(st.text(st.characters(), max_size=800), st.text(st.characters(), max_size=20))
 def test_reply_is_valid_json_and_blank_only_when_the_whole_is(text: str, name: str) -> None:
     reply = told(text, ToolCall(name, name, name))
@@ -155,7 +163,12 @@ def test_answer_that_was_cut_off_says_so() -> None:
 
 
 def test_answer_that_ends_with_a_question_mark_is_a_question() -> None:
-    for text in ("Which one?", "I found two.\n\n**Which one do you mean?**", "Gehst du? :smile:", "何？"):
+    for text in (
+        "Which one?",
+        "I found two.\n\n**Which one do you mean?**",
+        "Gehst du? :smile:",
+        "何？",
+    ):
         assert closing_question(text) == " ".join(text.split())
     for text in ("", "Done.", "Why? Because.", "See https://a.example/?q=1", "?!."):
         assert closing_question(text) == ""

@@ -29,10 +29,14 @@ async def _shown(talk: ConversationActivityScene) -> bool:
 async def think(talk: ConversationActivityScene, words: str = "thinking") -> None:
     await talk.said("How many lamps are there?")
     await talk.begin()
-    await talk.run(talk.activities.think, ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, status=words))
+    await talk.run(
+        talk.activities.think, ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, status=words)
+    )
 
 
-async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(talk: ConversationActivityScene) -> None:
+async def test_status_is_shown_while_the_model_thinks_and_cleared_by_the_answer(
+    talk: ConversationActivityScene,
+) -> None:
     seen: list[str] = []
 
     async def script(turn: ScriptTurn) -> None:
@@ -43,12 +47,17 @@ async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(tal
     talk.model.script(script)
     await think(talk)
     assert seen == ["thinking"]
-    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1))
+    await talk.run(
+        talk.activities.finish_turn,
+        FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1),
+    )
     await talk.post()
     assert status(talk) == ""
 
 
-async def test_no_status_is_shown_for_a_step_that_ends_at_once_or_has_none(talk: ConversationActivityScene) -> None:
+async def test_no_status_is_shown_for_a_step_that_ends_at_once_or_has_none(
+    talk: ConversationActivityScene,
+) -> None:
     async with showing_status(talk.client, talk.thread, "thinking"):
         pass
     before = asyncio.all_tasks()
@@ -96,7 +105,9 @@ async def test_cancelled_step_does_not_wait_for_slack(talk: ConversationActivity
     assert done
 
 
-async def test_status_that_slack_takes_late_delays_nothing_and_is_taken_away(talk: ConversationActivityScene) -> None:
+async def test_status_that_slack_takes_late_delays_nothing_and_is_taken_away(
+    talk: ConversationActivityScene,
+) -> None:
     talk.slack.faults.slow("assistant.threads.setStatus", 1.5)
 
     async def cleared() -> bool:
@@ -110,7 +121,9 @@ async def test_status_that_slack_takes_late_delays_nothing_and_is_taken_away(tal
     await until(cleared, "it is taken away, since an answer may have come before it")
 
 
-async def test_status_that_comes_late_leaves_the_next_one_alone(talk: ConversationActivityScene) -> None:
+async def test_status_that_comes_late_leaves_the_next_one_alone(
+    talk: ConversationActivityScene,
+) -> None:
     talk.slack.faults.slow("assistant.threads.setStatus", 1.0)
     async with showing_status(talk.client, talk.thread, "thinking"):
         await until(lambda: _shown(talk), "Slack has it, and has not answered")

@@ -1,9 +1,8 @@
-"""A turn that ends early: somebody says to stop, or an operator cancels the workflow."""
+"""A turn ends early: somebody says to stop, or the admin cancels the workflow."""
 
 import asyncio
 
 import pytest
-from temporalio import activity
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.conversation_scene import BEN, conversation
@@ -12,13 +11,14 @@ from tests.support.temporal import skipping_time
 from threadline.conversations.activities import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits, Execution, ExecutionStatus, OutcomeKind
+from threadline.conversations.model.conversation import ConversationLimits, Execution, OutcomeKind
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind
+from threadline.tools.model import ToolStatus
 
 NOTHING_DONE = answers.stopped_text([])
-CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
+CREATED = Execution("create:1", "create", ToolStatus.OK, "done")
 ONE_DONE = answers.stopped_text([CREATED])
 
 
@@ -43,12 +43,16 @@ async def test_stop_while_the_model_thinks_runs_none_of_its_calls(database: Data
 
 
 @pytest.mark.records("talk_stopped_between_calls")
-async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account(database: Database) -> None:
+async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account(
+    database: Database,
+) -> None:
     async def create(_: object) -> str:
         await scene.stop_heard()
         return "done"
 
-    async with conversation(database, calls("create:1", "create:2"), tools={"create": create}) as scene:
+    async with conversation(
+        database, calls("create:1", "create:2"), tools={"create": create}
+    ) as scene:
         await scene.ask("create two")
         assert await scene.answers() == {1: ONE_DONE}
         assert scene.ran == ["create:1"], "the second was not begun"
@@ -65,14 +69,18 @@ async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, beg
         await scene.send(scene.message("stop", kind=MessageKind.STOP, addressed=False))
         stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
-        await scene.until(lambda: NOTHING_TO_STOP_REACTION in scene.marked, "the stop gets a reaction")
+        await scene.until(
+            lambda: NOTHING_TO_STOP_REACTION in scene.marked, "the stop gets a reaction"
+        )
         assert scene.marked[NOTHING_TO_STOP_REACTION] == [stop.ts]
         assert list(scene.said) == ([1] if begun else [])
 
 
 @pytest.mark.records("talk_stopped_while_thinking")
 @pytest.mark.slow
-async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(database: Database) -> None:
+async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(
+    database: Database,
+) -> None:
     async def nothing() -> None: ...
 
     async with conversation(database, calls("create:1"), server=skipping_time) as scene:
@@ -81,7 +89,9 @@ async def test_a_model_that_does_not_answer_gets_half_a_minute_after_a_stop(data
         await scene.hanging.wait()
         await scene.stop_heard()
         assert 1 not in scene.said
-        for _ in range(2):  # the server skips no time while an activity runs, and a call ends after half a minute
+        for _ in range(
+            2
+        ):  # the server skips no time while an activity runs, and a call ends after half a minute
             await scene.later(seconds=16)
         await scene.until_said(1)
         assert await scene.answers() == {1: ONE_DONE}
@@ -117,7 +127,9 @@ async def test_no_model_is_asked_after_a_stop_during_the_summary(database: Datab
 
 
 @pytest.mark.records("talk_cancelled")
-async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(database: Database) -> None:
+async def test_a_cancelled_run_stores_its_messages_says_that_it_stops_and_ends(
+    database: Database,
+) -> None:
     async with conversation(database, calls("create:1")) as scene:
         scene.model.replies += [scene.hang, ModelReply("Here I am.")]
         await scene.say("create one")
@@ -129,16 +141,15 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
             1: answers.stopped_text([CREATED], by_admin=True),
             2: answers.stopped_text([], by_admin=True),
         }
-        assert await scene.answers() == cancelled, "who was not heard yet is told, too"
+        assert await scene.answers() == cancelled, "authors of unread messages are told as well"
         assert list(scene.said) == [1, 2]
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.COMPLETED
         assert await scene.ask("are you there?") == "Here I am."
 
 
-async def test_a_cancelled_run_tells_what_a_tool_has_done_until_then(database: Database) -> None:
+async def test_a_cancelled_run_reports_the_tool_calls_made_by_then(database: Database) -> None:
     async def create(_: object) -> str:
         await scene.handle.cancel()
-        await activity.wait_for_cancelled()
         return "done"
 
     async with conversation(database, calls("create:1"), tools={"create": create}) as scene:
@@ -149,7 +160,9 @@ async def test_a_cancelled_run_tells_what_a_tool_has_done_until_then(database: D
 
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])
 @pytest.mark.usefixtures("activation_order")
-async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Database, history_events: int) -> None:
+async def test_message_after_the_end_of_a_cancelled_run_is_answered(
+    database: Database, history_events: int
+) -> None:
     async def nothing() -> None: ...
 
     async def late() -> None:
@@ -170,8 +183,10 @@ async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Da
         await scene.until_idle()
 
 
-async def test_message_in_the_inbox_of_a_cancelled_run_is_answered_by_the_next(database: Database) -> None:
-    """Nothing that the run has stored wants a turn by then."""
+async def test_message_in_the_inbox_of_a_cancelled_run_is_answered_by_the_next(
+    database: Database,
+) -> None:
+    """By then no stored message of the run needs a turn."""
 
     async def nothing() -> None: ...
 

@@ -1,4 +1,4 @@
-"""The summary of old messages: made before a turn, in pieces, and never of deleted messages."""
+"""The summary of old messages is made before a turn, in pieces, and never of deleted messages."""
 
 import asyncio
 
@@ -16,11 +16,14 @@ __all__ = ["make_talk", "talk"]
 
 
 async def long_ago(talk: ConversationActivityScene, count: int, each: int = 10) -> IncomingMessage:
-    """A first turn with `count` entries of `each` bytes behind what it began with, which is returned."""
+    """Store `count` entries of `each` bytes after a first message, which is returned."""
     first = talk.message("it all began with a secret")
     await talk.said(first)
     await talk.answer()
-    entries = [(f"t:1:9:{number}", Message(Role.USER, f"{'x' * each} {number}.")) for number in range(count)]
+    entries = [
+        (f"t:1:9:{number}", Message(Role.USER, f"{'x' * each} {number}."))
+        for number in range(count)
+    ]
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).append(talk.thread, 1, 9, entries)
     return first
@@ -32,12 +35,12 @@ async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None
 
 
 def summaries(talk: ConversationActivityScene) -> list[str]:
-    """What was asked for each."""
+    """The prompt of each summary."""
     return [each.conversation.prompt for each in talk.model.log if not each.conversation.tools]
 
 
 async def summarised(talk: ConversationActivityScene) -> int:
-    """The place up to which the summary tells the transcript."""
+    """The place in the transcript up to which the summary reaches."""
     [row] = await talk.rows("SELECT summary, summary_until FROM conversations")
     assert bool(row["summary"]) == bool(row["summary_until"])
     return int(row["summary_until"])
@@ -79,7 +82,9 @@ async def test_started_turn_makes_no_summary(talk: ConversationActivityScene) ->
     assert summaries(talk) == []
 
 
-async def test_deletion_has_the_summary_made_again_in_pieces(talk: ConversationActivityScene) -> None:
+async def test_deletion_causes_a_new_summary_in_pieces(
+    talk: ConversationActivityScene,
+) -> None:
     first = await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
     await talk.answer(2)
@@ -95,29 +100,36 @@ async def test_deletion_has_the_summary_made_again_in_pieces(talk: ConversationA
     assert len(asked) > 2
     assert all(len(each) < 60_000 for each in asked)
     together = "".join(asked)
-    assert all(f"x {number}." in together for number in range(70)), "each is told whole"
+    assert all(f"x {number}." in together for number in range(70)), "each is summarised whole"
     assert "Person: (deleted by its author)" in asked[0]
 
 
-async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: ConversationActivityScene) -> None:
+async def test_summary_of_a_piece_is_kept_when_the_next_fails(
+    talk: ConversationActivityScene,
+) -> None:
     async def mute(turn: ScriptTurn) -> None:
         await turn.error(500)
 
-    talk.model.script(mute, when=lambda asked: not asked.tools and not asked.prompt.startswith("Summary so far: none"))
+    talk.model.script(
+        mute,
+        when=lambda asked: not asked.tools and not asked.prompt.startswith("Summary so far: none"),
+    )
     await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
     with pytest.raises(Transient):
         await talk.think(2)
     kept = await summarised(talk)
     assert 0 < kept < 80
-    assert (await talk.think(2, attempt=2)).reply.text, "the second attempt answers without the rest"
+    assert (await talk.think(2, attempt=2)).reply.text, (
+        "the second attempt answers without the rest"
+    )
     assert await summarised(talk) == kept
 
 
 async def test_turn_cancelled_between_its_summary_and_its_call_goes_on_with_both(
     talk: ConversationActivityScene,
 ) -> None:
-    """The attempt that is broken off has kept its summary; the next one makes none, and asks once."""
+    """The cancelled attempt has kept its summary; the next one makes none, and asks once."""
     await long_ago(talk, 30)
     await talk.said("and now?")
     hangs = asyncio.Event()
@@ -136,10 +148,15 @@ async def test_turn_cancelled_between_its_summary_and_its_call_goes_on_with_both
     assert [key for key, _ in await talk.transcript() if key == "a:2:1"] == []
     assert (await talk.think(2, attempt=2)).reply.text
     assert len(summaries(talk)) == 1
-    assert [key for key, _ in await talk.transcript() if key.startswith(("a:2", "c:2"))] == ["c:2", "a:2:1"]
+    assert [key for key, _ in await talk.transcript() if key.startswith(("a:2", "c:2"))] == [
+        "c:2",
+        "a:2:1",
+    ]
 
 
-async def test_message_deleted_during_a_summary_is_in_no_summary(talk: ConversationActivityScene) -> None:
+async def test_message_deleted_during_a_summary_is_in_no_summary(
+    talk: ConversationActivityScene,
+) -> None:
     first = await long_ago(talk, 30)
     await talk.said("and now?")
 

@@ -21,24 +21,36 @@ from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, REPORTS, TEAM
+from threadline_devstack.slack.identity import (
+    BOT_TOKEN,
+    BOT_USER,
+    DEVELOPER,
+    GENERAL,
+    REPORTER,
+    REPORTS,
+    TEAM,
+)
 from threadline_devstack.slack.model import SandboxUser
 
 
 class Reader:
-    """Somebody who reads the thread `root` of the sandbox, through the whole pipeline."""
+    """A person who reads the thread `root` of the sandbox, through the whole pipeline."""
 
     def __init__(self, sandbox: FaultySlack, slack: SlackClient) -> None:
         self.sandbox = sandbox
         self.root = ""
         self._registry = ToolRegistry(TOOLS)
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._services = Services().with_service(ThreadReader, ThreadReader(History(slack), authors))
+        self._services = Services().with_service(
+            ThreadReader, ThreadReader(History(slack), authors)
+        )
 
     def say(self, user: str, text: str, *files: str) -> str:
         """Post into the thread; the first message begins it."""
         workspace = self.sandbox.workspace
-        attached = [workspace.add_file(name, user, b"%PDF-1.7", "application/pdf").id for name in files]
+        attached = [
+            workspace.add_file(name, user, b"%PDF-1.7", "application/pdf").id for name in files
+        ]
         ts = workspace.post(GENERAL, user, text, thread_ts=self.root, files=attached).ts
         self.root = self.root or ts
         return ts
@@ -62,10 +74,18 @@ async def test_messages_have_names_times_and_files(reader: Reader) -> None:
     result = await reader.ask()
     assert result.display_text == "2 messages, 1 file."
     first, second = result.data["messages"]
-    assert (first["by"], first["text"]) == ("reporter (U0REPORTER)", "Upload this file as a new opportunity")
+    assert (first["by"], first["text"]) == (
+        "reporter (U0REPORTER)",
+        "Upload this file as a new opportunity",
+    )
     assert datetime.fromisoformat(first["at"]).timestamp() == float(asked) // 60 * 60
     [file] = first["files"]
-    assert (file["name"], file["type"], file["bytes"], file["file_id"][:1]) == ("brief.pdf", "application/pdf", 8, "F")
+    assert (file["name"], file["type"], file["bytes"], file["file_id"][:1]) == (
+        "brief.pdf",
+        "application/pdf",
+        8,
+        "F",
+    )
     assert second["by"] == "Threadline (U0THREADLINE)"
     assert "files" not in second
 
@@ -75,7 +95,11 @@ async def test_first_and_newest_messages_of_a_long_thread_are_shown(reader: Read
         reader.say(DEVELOPER, f"message {number}")
     reader.sandbox.faults.short("conversations.replies", 5)
     result = await reader.ask(limit=3)
-    assert [each["text"] for each in result.data["messages"]] == ["message 0", "message 10", "message 11"]
+    assert [each["text"] for each in result.data["messages"]] == [
+        "message 0",
+        "message 10",
+        "message 11",
+    ]
     assert (result.data["left_out"], result.data["read_to_the_end"]) == (9, True)
     alone = await reader.ask(limit=1)
     assert [each["text"] for each in alone.data["messages"]] == ["message 0"]
@@ -88,19 +112,31 @@ async def test_forwarded_message_is_shown_apart_with_its_author_and_place(reader
     told = (await reader.ask()).data["messages"][-1]
     assert told["text"] == "is that so?"
     heading, words = told["forwarded"].splitlines()
-    assert heading.startswith("[Forwarded message by developer (U0DEV) in bug-reports (C0REPORTS), http")
+    assert heading.startswith(
+        "[Forwarded message by developer (U0DEV) in bug-reports (C0REPORTS), http"
+    )
     assert words == "> never mind"
 
 
-async def test_rest_of_a_long_thread_is_read_by_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rest_of_a_long_thread_is_read_by_time(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = [reader.say(DEVELOPER, f"message {number}") for number in range(6)]
     monkeypatch.setattr(thread_tool, "MAX_MESSAGES", 3)
     result = await reader.ask()
-    assert [each["text"] for each in result.data["messages"]] == ["message 0", "message 1", "message 2"]
+    assert [each["text"] for each in result.data["messages"]] == [
+        "message 0",
+        "message 1",
+        "message 2",
+    ]
     assert not result.data["read_to_the_end"]
     since = datetime.fromtimestamp(float(said[3]), UTC).isoformat()
     rest = await reader.ask(since=since)
-    assert [each["text"] for each in rest.data["messages"]] == ["message 0", "message 4", "message 5"]
+    assert [each["text"] for each in rest.data["messages"]] == [
+        "message 0",
+        "message 4",
+        "message 5",
+    ]
     assert rest.data["read_to_the_end"]
 
 
@@ -117,7 +153,7 @@ async def test_deleted_thread_is_empty(reader: Reader) -> None:
     reader.sandbox.workspace.delete(GENERAL, root)
     result = await reader.ask()
     assert result.success
-    assert result.display_text == "Slack shows nothing of this thread."
+    assert result.display_text == "Slack shows no messages of this thread."
 
 
 @pytest.mark.parametrize(
@@ -127,7 +163,9 @@ async def test_deleted_thread_is_empty(reader: Reader) -> None:
         ({"limit": 51}, "limit"),
     ],
 )
-async def test_invalid_argument_is_named(reader: Reader, arguments: dict[str, Any], says: str) -> None:
+async def test_invalid_argument_is_named(
+    reader: Reader, arguments: dict[str, Any], says: str
+) -> None:
     reader.say(REPORTER, "any news")
     result = await reader.ask(**arguments)
     assert result.error

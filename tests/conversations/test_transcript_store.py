@@ -1,4 +1,4 @@
-"""The transcript: each entry once, in its order, and the same to the last character."""
+"""The transcript holds each entry once, in order, and the same to the last character."""
 
 import asyncio
 
@@ -28,8 +28,14 @@ async def at(talk: StoredConversation, key: str) -> Message | None:
 
 
 async def test_first_entry_of_a_key_is_kept(talk: StoredConversation) -> None:
-    await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")), ("c:1", assistant("x")))
-    await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
+    await talk.append(
+        ("c:1", Message(Role.SYSTEM, "note")),
+        ("a:1:1", assistant("first")),
+        ("c:1", assistant("x")),
+    )
+    await talk.append(
+        ("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1"))
+    )
     assert await at(talk, "a:1:1") == assistant("first")
     assert [(each.position, each.key) for each in (await talk.read()).messages] == [
         (1, "c:1"),
@@ -59,15 +65,22 @@ async def test_missing_entry_is_not_read(talk: StoredConversation) -> None:
     assert await elsewhere.read() == Transcript()
 
 
-@pytest.mark.parametrize("odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64])
+@pytest.mark.parametrize(
+    "odd", ["a\x00b", "half \ud800", "x" * 100_000, "🙂" * 150, "sha256:" + "0" * 64]
+)
 async def test_key_may_have_any_characters(talk: StoredConversation, odd: str) -> None:
     await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "one")))
-    await talk.append((f"t:1:1:{odd}", Message(Role.TOOL, "again")), (f"t:1:1:{odd}.", Message(Role.TOOL, "another")))
+    await talk.append(
+        (f"t:1:1:{odd}", Message(Role.TOOL, "again")),
+        (f"t:1:1:{odd}.", Message(Role.TOOL, "another")),
+    )
     assert await at(talk, f"t:1:1:{odd}") == Message(Role.TOOL, "one")
     assert await at(talk, f"t:1:1:{odd}.") == Message(Role.TOOL, "another")
 
 
-async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: StoredConversation) -> None:
+async def test_summary_replaces_what_it_covers_and_never_covers_less(
+    talk: StoredConversation,
+) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).replace_with_summary(THREAD, "one to \x00three", 3)
@@ -75,7 +88,9 @@ async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: Store
     read = await talk.read()
     assert (read.summary, read.summary_until) == ("one to three", 3)
     assert [each.message.content for each in read.messages] == ["4", "5"]
-    assert await at(talk, "u:1") == Message(Role.USER, "1"), "the transcript itself keeps everything"
+    assert await at(talk, "u:1") == Message(Role.USER, "1"), (
+        "the transcript itself keeps everything"
+    )
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).replace_with_summary(THREAD, "one to five", 5)
     assert (await talk.read()).messages == ()
@@ -91,7 +106,10 @@ async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: StoredCon
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).rewrite(THREAD, "u:2", "zwei")
     read = await talk.read()
-    assert (read.summary, [each.message.content for each in read.messages]) == ("", ["1", "zwei", "drei", "4"])
+    assert (read.summary, [each.message.content for each in read.messages]) == (
+        "",
+        ["1", "zwei", "drei", "4"],
+    )
 
 
 async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> None:
@@ -101,5 +119,10 @@ async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> Non
         await TranscriptStore(tx).replace_with_summary(THREAD, "one", 1)
         [first] = (await TurnStore(tx).read(THREAD, 1)).entries
         assert (first.key, first.turn, first.step) == ("u:1", 1, 1)
-        assert [each.key for each in (await TranscriptStore(tx).read(THREAD)).messages] == ["u:2", "u:3"]
-        assert await TranscriptStore(tx).append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
+        assert [each.key for each in (await TranscriptStore(tx).read(THREAD)).messages] == [
+            "u:2",
+            "u:3",
+        ]
+        assert (
+            await TranscriptStore(tx).append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
+        )

@@ -1,4 +1,4 @@
-"""The two steps of a turn on their real parts: what is kept, and what is not done twice."""
+"""The two steps of a turn on their real parts: their records, and their retries."""
 
 import asyncio
 import json
@@ -6,30 +6,30 @@ import time
 from dataclasses import replace
 
 import pytest
-from structlog.testing import capture_logs
-from temporalio import activity
-from temporalio.activity import ActivityCancellationDetails
 
-from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
+from tests.support.conversation_activities import (
+    RAN,
+    ConversationActivityScene,
+    Make,
+    make_talk,
+    talk,
+)
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
-from threadline.conversations.contract import ActRequest, FinishRequest, ThinkRequest, Thought, ThreadNotice
+from threadline.conversations.contract import ActRequest, FinishRequest, ThreadNotice
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationOutcome,
-    ExecutionStatus,
     NoticeReason,
     OutcomeKind,
 )
 from threadline.errors import Mendable, Permanent, Transient
 from threadline.estimates.store import EstimateStore
 from threadline.models.errors import MODEL_FAULT
-from threadline.models.model import ToolChoice, ToolKind
+from threadline.models.model import ToolChoice
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.context import ToolContext
-from threadline.tools.model import Operation, ToolResult
-from threadline.tools.registry import ToolRegistry, tool
+from threadline.tools.model import Operation, ToolResult, ToolStatus
 from threadline.tools.store import LoggedCall, ToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
@@ -37,11 +37,13 @@ from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: ConversationActivityScene) -> None:
+async def test_turn_calls_tools_answers_and_is_known_to_the_next(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said('List the lamps, then create a lamp "Milk".')
     outcome = await talk.answer()
     assert outcome.kind is OutcomeKind.ANSWERED
-    assert [each.status for each in outcome.executions] == [ExecutionStatus.OK, ExecutionStatus.OK]
+    assert [each.status for each in outcome.executions] == [ToolStatus.OK, ToolStatus.OK]
     assert RAN[0] == "list"
     assert RAN[1].startswith(f"create by reporter for {REPORTER} at {talk.thread.key}:1:2:")
     [posted] = talk.posted()
@@ -55,7 +57,9 @@ async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: Conversat
     assert not talk.model.refused
 
 
-async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(talk: ConversationActivityScene) -> None:
+async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(
+    talk: ConversationActivityScene,
+) -> None:
     async def create(turn: ScriptTurn) -> None:
         await turn.call("lamps_create", title="Milk")
 
@@ -69,14 +73,28 @@ async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(tal
     async with talk.database.begin() as tx:
         await EstimateStore(tx).set_locked(talk.thread.team, project.project_id, locked=False)
     done = await talk.act(call)
-    assert done.status is ExecutionStatus.BLOCKED
+    assert done.status is ToolStatus.BLOCKED
     assert "is locked" in done.note
     assert RAN == []
     [row] = await talk.rows("SELECT status FROM agent_tool_executions")
     assert row["status"] == "blocked"
 
 
-async def test_retry_uses_the_stored_reply_and_the_stored_result(talk: ConversationActivityScene) -> None:
+async def test_last_call_of_a_turn_shows_the_tools_and_forbids_them(
+    talk: ConversationActivityScene,
+) -> None:
+    await talk.said("List the lamps.")
+    [call] = (await talk.think()).reply.calls
+    await talk.act(call)
+    assert (await talk.think(step=2, choice=ToolChoice.NONE)).reply.text
+    free, forced = (each.conversation for each in talk.model.log)
+    assert (free.tool_choice, forced.tool_choice) == ("auto", "none")
+    assert list(forced.tools) == list(free.tools) != []
+
+
+async def test_retry_uses_the_stored_reply_and_the_stored_result(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said('Create a lamp "Milk".')
     first = await talk.think()
     assert (await talk.think(attempt=2)).reply == first.reply
@@ -89,7 +107,8 @@ async def test_retry_uses_the_stored_reply_and_the_stored_result(talk: Conversat
 
 
 async def test_first_reply_of_two_parallel_attempts_is_kept(make_talk: Make) -> None:
-    one, other = make_talk(), make_talk()
+    one = make_talk()
+    other = make_talk()
     await one.said("any news there")
     replies = await asyncio.gather(one.think(), other.think())
     assert replies[0].reply == replies[1].reply
@@ -97,8 +116,10 @@ async def test_first_reply_of_two_parallel_attempts_is_kept(make_talk: Make) -> 
     assert [key for key, _ in await one.transcript() if key.startswith("c:")] == ["c:1"]
 
 
-async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: ConversationActivityScene) -> None:
-    """Its worker was lost between the record and the transcript, as while a side effect ran."""
+async def test_lost_call_that_is_on_record_is_reported_with_its_outcome(
+    talk: ConversationActivityScene,
+) -> None:
+    """The worker was lost between the record and the transcript, as during a side effect."""
     await talk.said('Create a lamp "Milk".')
     [call] = (await talk.think()).reply.calls
     operation = Operation(talk.thread, 1, 1, call.id)
@@ -107,12 +128,16 @@ async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: Conversatio
         ledger = ToolLedger(talk.database)
         await ledger.finish(tx, made, ToolResult(data="Milk is there"), time.time(), 5)
     await talk.think(step=2)
-    [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
+    [output] = [
+        each["output"] for each in talk.sent() if each.get("type") == "function_call_output"
+    ]
     assert json.loads(output)["data"] == "Milk is there"
 
 
-async def test_next_step_reads_what_a_lost_one_was_to_read(talk: ConversationActivityScene) -> None:
-    """Its worker was lost before it had read anything, and the workflow asks again as the next step."""
+async def test_next_step_reads_the_messages_of_a_lost_one(
+    talk: ConversationActivityScene,
+) -> None:
+    """The worker was lost before it had read anything, and the workflow runs the next step."""
     await talk.said("what is new?")
     await talk.begin()
     await talk.said("and what is old?")
@@ -123,15 +148,21 @@ async def test_next_step_reads_what_a_lost_one_was_to_read(talk: ConversationAct
     ]
 
 
-async def test_lost_call_is_told_to_the_model_as_unknown(talk: ConversationActivityScene) -> None:
+async def test_lost_call_is_reported_to_the_model_as_unknown(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said('Create a lamp "Milk".')
     [call] = (await talk.think()).reply.calls
-    await talk.think(step=2)  # its worker was lost: no result was kept
-    [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
+    await talk.think(step=2)  # the worker was lost: no result was kept
+    [output] = [
+        each["output"] for each in talk.sent() if each.get("type") == "function_call_output"
+    ]
     assert json.loads(output)["error"]["code"] == "OUTCOME_UNKNOWN"
     kept = dict(await talk.transcript())[f"t:1:1:{call.id}"]
     await talk.act(call, attempt=3)
-    assert dict(await talk.transcript())[f"t:1:1:{call.id}"] == kept, "what the model has read stays as it was"
+    assert dict(await talk.transcript())[f"t:1:1:{call.id}"] == kept, (
+        "the result that the model has read stays unchanged"
+    )
 
 
 async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivityScene) -> None:
@@ -146,7 +177,9 @@ async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivity
 
 
 @pytest.mark.parametrize("text", ["", ":tada: 🎉!", "help", "Hello there :wave:"])
-async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: ConversationActivityScene, text: str) -> None:
+async def test_help_is_given_without_a_model_where_nothing_is_asked(
+    talk: ConversationActivityScene, text: str
+) -> None:
     await talk.said(text)
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.REPLIED_BY_RULE
@@ -159,14 +192,17 @@ async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: Conver
 async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one_waits(
     talk: ConversationActivityScene,
 ) -> None:
-    """Neither the decision nor the answer is asked of the model."""
+    """Neither the decision nor the answer calls the model."""
     engine = engine_of(talk)
     first = talk.message("any news there")
     await talk.said(first)
     await talk.answer()
     asked = len(talk.model.log)
     second = talk.message("what is open?")
-    await talk.said(second, talk.message("any news here", kind=MessageKind.EDIT, correction_of=first.id, version="2"))
+    await talk.said(
+        second,
+        talk.message("any news here", kind=MessageKind.EDIT, correction_of=first.id, version="2"),
+    )
     await talk.begin(2)
     await talk.said(talk.deletion(second))
     assert not (await engine.decide(2)).made
@@ -181,7 +217,9 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
     await talk.said("what is open for checkout?")
     with pytest.raises(Permanent, match="have no language model"):
         await talk.think()
-    assert (await talk.settle(ConversationOutcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unposted_turns == ()
+    assert (
+        await talk.settle(ConversationOutcome(OutcomeKind.FAILED, blocks.NO_MODEL))
+    ).unposted_turns == ()
     assert talk.posted()[0].text == blocks.NO_MODEL
 
 
@@ -215,14 +253,16 @@ async def test_tool_that_keeps_failing_alerts_operators_once_without_details(
     talk.model.script(breaking)
     await talk.said("break them")
     outcome = await talk.answer()
-    assert {each.status for each in outcome.executions} == {ExecutionStatus.ERROR}
+    assert {each.status for each in outcome.executions} == {ToolStatus.ERROR}
     assert "db.internal" not in str(talk.sent())
     assert "db.internal" not in str(outcome)
     [alert] = talk.posted(ESCALATIONS)
     assert "lamps.break" in alert.text
 
 
-async def test_retries_of_a_failed_call_count_as_one_failure(talk: ConversationActivityScene) -> None:
+async def test_retries_of_a_failed_call_count_as_one_failure(
+    talk: ConversationActivityScene,
+) -> None:
     async def breaking(turn: ScriptTurn) -> None:
         await turn.call("lamps_break")
 
@@ -234,7 +274,9 @@ async def test_retries_of_a_failed_call_count_as_one_failure(talk: ConversationA
     assert talk.posted(ESCALATIONS) == []
 
 
-async def test_call_that_the_model_did_not_ask_for_is_refused(talk: ConversationActivityScene) -> None:
+async def test_call_that_the_model_did_not_ask_for_is_refused(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("List the lamps.")
     [call] = (await talk.think()).reply.calls
     with pytest.raises(Permanent):
@@ -244,13 +286,7 @@ async def test_call_that_the_model_did_not_ask_for_is_refused(talk: Conversation
     assert RAN == []
 
 
-# -- an answer ends the turn with the activity that has asked for it ---------------------------------------------------
-
-
-async def answering(talk: ConversationActivityScene, *, attempt: int = 1) -> Thought:
-    ending = FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answer_step=1, model_calls=1)
-    request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, act=True, finish=ending)
-    return await talk.run(talk.activities.think, request, attempt=attempt)
+# -- the first end of a turn wins
 
 
 def stopping(talk: ConversationActivityScene) -> FinishRequest:
@@ -263,97 +299,21 @@ async def asked(talk: ConversationActivityScene) -> None:
     await talk.begin()
 
 
-async def test_answer_is_said_with_the_reply_and_once(talk: ConversationActivityScene) -> None:
+async def test_turn_that_was_answered_is_not_stopped_after_it(
+    talk: ConversationActivityScene,
+) -> None:
     await asked(talk)
-    thought = await answering(talk)
-    assert thought.finished
-    assert thought.finished.posted
-    assert [each.text for each in talk.posted()] == ["There are two."]
-    again = await answering(talk, attempt=2)
-    assert (again.reply, again.finished) == (thought.reply, None), "its result was lost: the workflow ends the turn"
-    finished = await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, "", 1))
-    assert finished.posted
-    assert finished.summary.startswith("turn 1: answered")
-    assert len(talk.posted()) == len(talk.model.log) == 1
-
-
-async def test_first_calls_of_a_reply_are_run_with_it_and_once(talk: ConversationActivityScene) -> None:
-    await talk.said("List the lamps.")
-    await talk.begin()
-    thought = await answering(talk)
-    [call] = thought.reply.calls
-    assert [(each.call_id, each.status) for each in thought.ran] == [(call.id, ExecutionStatus.OK)]
-    assert thought.finished is None
-    again = await answering(talk, attempt=2)
-    assert (again.reply, again.ran) == (thought.reply, ()), "its result was lost: the workflow asks for what it did"
-    assert await talk.act(call) == thought.ran[0]
-    assert RAN == ["list"]
-
-
-async def test_a_reply_that_a_stop_has_overtaken_has_nothing_run(talk: ConversationActivityScene) -> None:
-    async def overtaken(turn: ScriptTurn) -> None:
-        await talk.said(talk.message("stop", kind=MessageKind.STOP))
-        await turn.call("lamps_list")
-
-    talk.model.script(overtaken)
-    await talk.said("List the lamps.")
-    await talk.begin()
-    thought = await answering(talk)
-    assert thought.snapshot.stop_due
-    assert (bool(thought.reply.calls), thought.ran, RAN) == (True, (), [])
-
-
-@pytest.mark.parametrize("unwanted", [True, False], ids=["the workflow wants it no more", "the worker is to stop"])
-async def test_what_runs_when_its_activity_is_cancelled(make_talk: Make, unwanted: bool) -> None:
-    """The workflow is told of a change that it does not wait for any more: somebody has to be."""
-    begun, never = asyncio.Event(), asyncio.Event()
-
-    @tool("lamps.create", "Create a lamp.", kind=ToolKind.CHANGE, remote=True)
-    async def create(context: ToolContext, *, title: str) -> str:
-        begun.set()
-        await (activity.wait_for_cancelled() if unwanted else never.wait())
-        return "done"
-
-    async def wanted(turn: ScriptTurn) -> None:
-        await turn.call("lamps_create", title="Milk")
-
-    talk = make_talk(registry=ToolRegistry([create]))
-    talk.model.script(wanted)
-    await talk.said("Create a lamp.")
-    await talk.begin()
-    thinking = asyncio.create_task(answering(talk))
-    await begun.wait()
-    talk.env.cancel(ActivityCancellationDetails(cancel_requested=unwanted, worker_shutdown=not unwanted))
-    if unwanted:
-        assert [each.status for each in (await thinking).ran] == [ExecutionStatus.OK]
-    else:
-        with pytest.raises(asyncio.CancelledError):
-            await thinking
-
-
-async def test_answer_that_cannot_be_said_at_once_is_said_by_the_next_activity(talk: ConversationActivityScene) -> None:
-    await asked(talk)
-    talk.slack.faults.rate_limit("chat.postMessage", retry_after=600)
-    with capture_logs() as logged:
-        thought = await answering(talk)
-    assert (thought.reply.text, thought.finished) == ("There are two.", None)
-    assert "reply_not_acted_on" in [each["event"] for each in logged]
-    finished = await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, "", 1))
-    assert finished.posted
-    assert [each.text for each in talk.posted()] == ["There are two."]
-
-
-async def test_turn_that_was_answered_is_not_stopped_behind_it(talk: ConversationActivityScene) -> None:
-    """A stop has broken the activity off, whose answer was said."""
-    await asked(talk)
-    await answering(talk)
+    await talk.answer()
     finished = await talk.run(talk.activities.finish_turn, stopping(talk))
     assert finished.summary.startswith("turn 1: answered")
+    await talk.post()
     assert [each.text for each in talk.posted()] == ["There are two."]
     assert "I have stopped." not in str(await talk.transcript())
 
 
-async def test_reply_that_comes_once_the_turn_was_stopped_is_not_said(talk: ConversationActivityScene) -> None:
+async def test_reply_that_comes_once_the_turn_was_stopped_is_not_recorded(
+    talk: ConversationActivityScene,
+) -> None:
     async def late(turn: ScriptTurn) -> None:
         await talk.run(talk.activities.finish_turn, stopping(talk))
         await turn.text_only("There are two.")
@@ -361,54 +321,86 @@ async def test_reply_that_comes_once_the_turn_was_stopped_is_not_said(talk: Conv
     talk.model.script(late)
     await talk.said("How many lamps are there?")
     await talk.begin()
-    assert (await answering(talk)).finished is None
-    assert [each.text for each in talk.posted()] == ["I have stopped."]
+    assert (await talk.think()).step == 0
+    assert "There are two." not in str(await talk.transcript())
 
 
-async def test_nobody_hears_that_the_model_is_away_below_its_answer(talk: ConversationActivityScene) -> None:
+async def test_notice_that_the_model_is_away_never_follows_its_answer(
+    talk: ConversationActivityScene,
+) -> None:
     away = ThreadNotice(talk.thread, NoticeReason.MODEL_AWAY, about="1", until=1.0)
     await asked(talk)
-    await answering(talk)
+    await talk.answer()
     await talk.run(talk.activities.post_thread_notice, away)
     assert [each.text for each in talk.posted()] == ["There are two."]
 
 
-# -- an account tells what is on record --------------------------------------------------------------------------------
+@pytest.mark.parametrize("how", ["stopped", "ended"])
+async def test_tools_are_not_run_once_the_turn_is_over(
+    talk: ConversationActivityScene, how: str
+) -> None:
+    """The workflow may not know of the stop: the word waits in its inbox, or the attempt was
+    frozen.
+    """
+
+    async def wanted(turn: ScriptTurn) -> None:
+        await turn.call("lamps_create", title="Milk")
+
+    talk.model.script(wanted)
+    await talk.said("Create a lamp.")
+    await talk.begin()
+    [call] = (await talk.think()).reply.calls
+    if how == "ended":
+        await talk.run(talk.activities.finish_turn, stopping(talk))
+    else:
+        await talk.said(talk.message("stop", kind=MessageKind.STOP))
+    late = ActRequest(talk.thread, 1, 1, (call.reference(),))
+    assert await talk.run(talk.activities.act, late) == []
+    assert RAN == []
 
 
-async def test_account_tells_of_a_call_whose_result_was_lost(talk: ConversationActivityScene) -> None:
+async def test_reply_that_a_stop_has_overtaken_is_not_remembered_as_posted(
+    talk: ConversationActivityScene,
+) -> None:
+    await asked(talk)
+    await talk.think()
+    await talk.run(talk.activities.finish_turn, stopping(talk))
+    assert (
+        dict(await talk.transcript())["a:1:1"].content
+        == "(This was not posted: somebody had asked me to stop.)"
+    )
+
+
+# -- an account lists the calls on record
+
+
+async def test_account_lists_a_call_whose_result_was_lost(
+    talk: ConversationActivityScene,
+) -> None:
     """Somebody says to stop while the worker is lost: the workflow knows of no call."""
     await talk.said('Create a lamp "Milk".')
     await talk.begin()
-    [ran] = (await answering(talk)).ran
+    [call] = (await talk.think()).reply.calls
+    ran = await talk.act(call.reference())
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     ending = FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, answers.stopped_text([]))
     await talk.run(talk.activities.finish_turn, ending)
+    await talk.post()
     [posted] = talk.posted()
     assert "Nothing was done" not in posted.text
     assert "`lamps.create`: done" in posted.text
-    assert ran.status is ExecutionStatus.OK
+    assert ran.status is ToolStatus.OK
 
 
-async def test_account_tells_of_each_call_once(talk: ConversationActivityScene) -> None:
+async def test_account_lists_each_call_once(talk: ConversationActivityScene) -> None:
     await talk.said("List the lamps.")
     await talk.begin()
-    ran = (await answering(talk)).ran
-    text, told = answers.stopped_text(ran), tuple(each.call_id for each in ran)
-    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, text, told=told))
+    ran = [await talk.act(each.reference()) for each in (await talk.think()).reply.calls]
+    text = answers.stopped_text(ran)
+    told = tuple(each.call_id for each in ran)
+    await talk.run(
+        talk.activities.finish_turn,
+        FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, text, listed_calls=told),
+    )
+    await talk.post()
     assert [each.text.count("lamps.list") for each in talk.posted()] == [1]
-
-
-async def test_tools_of_a_turn_that_has_ended_are_not_run(talk: ConversationActivityScene) -> None:
-    """An attempt that was frozen goes on behind the one that took its place."""
-
-    async def overtaken(turn: ScriptTurn) -> None:
-        await turn.call("lamps_create", title="Milk")
-
-    talk.model.script(overtaken)
-    await talk.said("Create a lamp.")
-    [call] = (await talk.think()).reply.calls
-    await talk.run(talk.activities.finish_turn, stopping(talk))
-    late = ActRequest(talk.thread, 1, 1, (call.reference(),), unless_stopped=True)
-    assert await talk.run(talk.activities.act, late) == []
-    assert RAN == []

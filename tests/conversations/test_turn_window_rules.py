@@ -1,4 +1,6 @@
-"""Within a turn the model reads the newest results, short ones of earlier replies, and a digest."""
+"""Within a turn the model reads the newest results in full, earlier ones in short, and a digest of
+the oldest.
+"""
 
 import base64
 import json
@@ -14,7 +16,9 @@ BUDGET = ContextBudget()
 NOTHING = past()
 CONTENTS = {
     "text": "The deploy failed because of a missing key. " * 400,
-    "minified JSON": json.dumps([{"id": at, "ok": True} for at in range(900)], separators=(",", ":")),
+    "minified JSON": json.dumps(
+        [{"id": at, "ok": True} for at in range(900)], separators=(",", ":")
+    ),
     "Chinese": "部署失败了因为缺少密钥" * 500,
     "base64": base64.b64encode(bytes(range(256)) * 48).decode(),
     "emoji": "🙂" * 4_500,
@@ -61,7 +65,12 @@ def test_nothing_changes_while_all_of_it_fits() -> None:
 
 
 def test_earlier_results_are_short_and_the_newest_is_whole() -> None:
-    current = [*opening(), *reply(1, 1, "a" * 19_000), *reply(2, 1, "b" * 19_000), *reply(3, 1, "c" * 19_000)]
+    current = [
+        *opening(),
+        *reply(1, 1, "a" * 19_000),
+        *reply(2, 1, "b" * 19_000),
+        *reply(3, 1, "c" * 19_000),
+    ]
     _, shown = fit_turn(NOTHING, current, BUDGET)
     first, second, newest = [each.content for each in shown if each.role is Role.TOOL]
     assert newest == current[-1].content
@@ -72,7 +81,12 @@ def test_earlier_results_are_short_and_the_newest_is_whole() -> None:
 
 
 def test_shortened_results_stay_the_same_bytes_at_the_next_step() -> None:
-    current = [*opening(), *reply(1, 1, "a" * 19_000), *reply(2, 1, "b" * 19_000), *reply(3, 1, "c" * 19_000)]
+    current = [
+        *opening(),
+        *reply(1, 1, "a" * 19_000),
+        *reply(2, 1, "b" * 19_000),
+        *reply(3, 1, "c" * 19_000),
+    ]
     _, before = fit_turn(NOTHING, current, BUDGET)
     _, after = fit_turn(NOTHING, [*current, *reply(4, 1, "d" * 19_000)], BUDGET)
     assert list(after)[: len(before) - 1] == list(before)[:-1]
@@ -96,7 +110,7 @@ def test_a_reply_of_many_calls_shows_the_last_ones() -> None:
     asked = next(each for each in shown if each.calls)
     assert asked.calls[-1].id == "1.49"
     assert len(asked.calls) >= 10
-    assert asked.provider_data == "", "it speaks of all calls"
+    assert asked.provider_data == "", "the provider's data describe all 50 calls"
 
 
 def test_call_with_huge_arguments_is_in_the_digest() -> None:
@@ -107,12 +121,14 @@ def test_call_with_huge_arguments_is_in_the_digest() -> None:
     assert "tickets.close_one" in shown[-1].content
 
 
-def test_what_people_say_meanwhile_is_shown_with_its_author() -> None:
+def test_message_sent_meanwhile_is_shown_with_its_author() -> None:
     current = opening()
     for step in range(9):
         current += [*reply(step, 2, "x" * 2_000), person(f"and {step}", author=f"Bob{step}")]
     _, shown = fit_turn(NOTHING, current, BUDGET)
-    spoken = "\n".join(f"{each.author}: {each.content}" for each in shown if each.role is Role.USER)
+    spoken = "\n".join(
+        f"{each.author}: {each.content}" for each in shown if each.role is Role.USER
+    )
     assert all(f"Bob{step}: and {step}" in spoken for step in range(9))
 
 

@@ -1,4 +1,4 @@
-"""One voice: each text about people who take over, or about a failure, says what happened and what happens next."""
+"""One voice: each text about a handover or a failure says what happened and what happens next."""
 
 import ast
 import re
@@ -20,7 +20,10 @@ TARGET = next(iter(DEFAULT_TARGETS.values()))
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "threadline"
 
 TEXTS = {
-    **{f"notice {kind}": cases.notice_text(kind, "BUG-1", "Slack has archived the channel.") for kind in NoticeKind},
+    **{
+        f"notice {kind}": cases.notice_text(kind, "BUG-1", "Slack has archived the channel.")
+        for kind in NoticeKind
+    },
     **{f"notice {kind} for the reporter": cases.notice_text(kind, "BUG-1") for kind in NoticeKind},
     **{f"end {reason}": cases.closing_text("BUG-1", reason) for reason in cases._ENDED},
     **{f"clock {kind}": cases.sla_text("BUG-1", kind) for kind in SlaEventKind},
@@ -49,13 +52,15 @@ TEXTS = {
     **{f"tool {code}": ToolError(code).text for code in ErrorCode},
 }
 NEXT = re.compile(
-    r"\b(?:please|write|press|ask|asks|try|answer|answers|tell|send|say|delete|check|wait|go on|start|load|offer|call"
+    r"\b(?:please|write|press|ask|asks|try|answer|answers|tell|send|say|delete|check|wait|go "
+    r"on|start|load|offer|call"
     r"|make|i (?:will|am|go on|continue|keep|remind|post|tell)|they|follows)\b",
     re.IGNORECASE,
 )
-"""Somebody does something, or is asked to."""
+"""A person does something, or is asked to."""
 BANNED = re.compile(
-    r"whoever runs|technical difficult|is now with people|administrator|team member will|person is needed"
+    r"whoever runs|technical difficult|is now with people|administrator|team member will|person "
+    r"is needed"
     r"|\boperators?\b",
     re.IGNORECASE,
 )
@@ -63,26 +68,33 @@ BANNED = re.compile(
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_text_says_what_happened_and_what_is_next(text: str) -> None:
-    assert len([each for each in re.split(r"(?<=[.!?])\s", text) if each.strip()]) >= 2, "two sentences at least"
+    assert len([each for each in re.split(r"(?<=[.!?])\s", text) if each.strip()]) >= 2, (
+        "two sentences at least"
+    )
     assert NEXT.search(text)
     assert not BANNED.search(text)
 
 
 WORDS = re.compile(
-    r"whoever runs (?:this|the) bot|technical difficult|is now with people|the administrator", re.IGNORECASE
+    r"whoever runs (?:this|the) bot|technical difficult|is now with people|the administrator",
+    re.IGNORECASE,
 )
 
 
 def _strings(path: Path) -> Iterator[str]:
-    """The texts of a module that are not its documentation."""
+    """The texts of a module, without its documentation."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documentation = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
     for each in ast.walk(tree):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in documentation:
+        if (
+            isinstance(each, ast.Constant)
+            and isinstance(each.value, str)
+            and id(each) not in documentation
+        ):
             yield each.value
 
 
-def test_whoever_runs_threadline_is_called_the_admin_everywhere() -> None:
+def test_person_who_runs_threadline_is_called_the_admin_everywhere() -> None:
     found = [
         (path.relative_to(SOURCE).as_posix(), text)
         for path in sorted(SOURCE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""The agent's login may do what it needs and nothing else."""
+"""The agent's login has the rights that it needs and no others."""
 
 from collections.abc import AsyncIterator
 
@@ -61,7 +61,9 @@ async def test_agent_may_not_write_create_or_change_role(login: asyncpg.Connecti
         pytest.fail(f"the agent may: {statement}")
 
 
-async def test_agent_cannot_shadow_what_the_functions_use(scene: Scene, login: asyncpg.Connection) -> None:
+async def test_agent_cannot_shadow_objects_of_the_functions(
+    scene: Scene, login: asyncpg.Connection
+) -> None:
     await scene.opened()
     await login.execute("SET search_path = pg_temp, public")
     with pytest.raises(asyncpg.PostgresError) as caught:
@@ -105,7 +107,11 @@ async def test_database_that_is_away_is_transient(agent_url: str) -> None:
         ("UPDATE (status) ON cases", "threadline_agent", "it may write to cases"),
         ("DELETE ON agent_cases", "threadline_agent", "it may write to agent_cases"),
         ("CREATE ON SCHEMA public", "threadline_agent", "it may create in the schema public"),
-        ("pg_read_server_files", "threadline_agent", "it belongs to the role pg_read_server_files"),
+        (
+            "pg_read_server_files",
+            "threadline_agent",
+            "it belongs to the role pg_read_server_files",
+        ),
     ],
 )
 async def test_excess_grant_is_found(
@@ -120,13 +126,19 @@ async def test_excess_grant_is_found(
             owner.execute(f"REVOKE {granted} FROM {role}".encode())
 
 
-async def test_excess_rights_of_a_function_or_the_role_are_found(database_url: str, agent_database: Database) -> None:
+async def test_excess_rights_of_a_function_or_the_role_are_found(
+    database_url: str, agent_database: Database
+) -> None:
     with psycopg.connect(database_url, autocommit=True) as owner:
-        owner.execute("CREATE FUNCTION peek() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'")
+        owner.execute(
+            "CREATE FUNCTION peek() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'"
+        )
         owner.execute("ALTER ROLE threadline_agent CREATEDB")
         try:
             superuser, function = await excess_privileges(agent_database)
         finally:
-            owner.execute("ALTER ROLE threadline_agent NOCREATEDB")  # a role belongs to the whole server
+            owner.execute(
+                "ALTER ROLE threadline_agent NOCREATEDB"
+            )  # a role belongs to the whole server
     assert "it is a superuser, or may" in superuser
     assert "it may run peek() with the rights of its owner" in function

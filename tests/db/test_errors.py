@@ -34,7 +34,10 @@ async def test_idle_connection_that_was_cut_is_not_used(database: Database) -> N
     both = asyncio.Barrier(2)
     before = await asyncio.gather(pid(both), pid(both))
     async with database.begin() as tx:
-        cut = text("SELECT pg_terminate_backend(pid, 5000) FROM unnest(CAST(:pids AS int[])) pid WHERE pid <> :own")
+        cut = text(
+            "SELECT pg_terminate_backend(pid, 5000) FROM unnest(CAST(:pids AS int[])) pid "
+            "WHERE pid <> :own"
+        )
         own = (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()
         await tx.execute(cut, {"pids": before, "own": own})
     after = await asyncio.gather(pid(both), pid(both))

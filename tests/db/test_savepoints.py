@@ -1,4 +1,6 @@
-"""A savepoint gives back what was done in it, and hides nothing of how it ended."""
+"""A rollback to a savepoint undoes all its changes, and a cancellation within it stays a
+cancellation.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -12,14 +14,17 @@ from threadline.db.engine import Database, Transaction, current_savepoint, savep
 MAKE = text("CREATE TEMPORARY TABLE marks (mark text)")
 MARK = text("INSERT INTO marks VALUES (:mark)")
 SLEEP = text("SELECT pg_sleep(30)")
-SLEEPING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
+SLEEPING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = "
+    "current_database()"
+)
 
 
 async def marks(tx: Transaction) -> list[str]:
     return list((await tx.execute(text("SELECT mark FROM marks ORDER BY mark"))).scalars())
 
 
-async def test_rollback_of_an_outer_savepoint_takes_all_of_it_back(database: Database) -> None:
+async def test_rollback_of_an_outer_savepoint_undoes_the_inner_ones(database: Database) -> None:
     async with database.begin() as tx:
         await tx.execute(MAKE)
         await tx.execute(MARK, {"mark": "before"})
@@ -38,7 +43,7 @@ async def test_rollback_of_an_outer_savepoint_takes_all_of_it_back(database: Dat
         await tx.execute(text("DROP TABLE marks"))
 
 
-async def test_cancellation_within_a_savepoint_stays_one(database: Database) -> None:
+async def test_cancellation_within_a_savepoint_stays_a_cancellation(database: Database) -> None:
     async def work() -> None:
         async with database.begin() as tx, savepoint(tx):
             await tx.execute(SLEEP)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from threadline.decisions.model import Source
+from threadline.knowledge.model import Source
 
 RIGHT: Mapping[str, Any] = {
     "decision": "REASON_ONLY",
@@ -33,14 +33,16 @@ def answer(**changes: Any) -> str:
 
 @dataclass
 class Scripted:
-    """Gives its answers one after the other, and keeps what it was asked."""
+    """Gives its answers in order, and records the questions."""
 
     answers: list[str]
     asked: list[tuple[str, ...]] = field(default_factory=list)
     forms: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
 
-    async def __call__(self, instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
+    async def __call__(
+        self, instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]
+    ) -> str:
         self.instructions.append(instructions)
         self.asked.append(tuple(questions))
         self.forms.append((name, form))

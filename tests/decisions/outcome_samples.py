@@ -1,4 +1,4 @@
-"""Judged decisions as tests need them."""
+"""Judged decisions for tests."""
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -24,22 +24,44 @@ AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def surely(confidence: float) -> Factors:
-    """Evidence whose confidence is this."""
+    """Return evidence that yields this confidence."""
     return Factors(confidence, 1 - confidence, confidence, confidence)
 
 
-def answered(confidence: float = 0.8, thumbs_up: int = 0, thumbs_down: int = 0, **more: Any) -> JudgedDecision:
-    """Args: `more`: further fields of it, and of its round."""
-    made = DecisionRound(1, Decision(DecisionType.REASON_ONLY, "It is thanks."), Thresholds(), "", "v1")
-    made = replace(made, factors=surely(confidence), judgement=Judgement(NextStep.PROCEED, confidence))
+def answered(
+    confidence: float = 0.8, thumbs_up: int = 0, thumbs_down: int = 0, **more: Any
+) -> JudgedDecision:
+    """Return a judged decision.
+
+    Args:
+        more: further fields of the decision and of its round.
+    """
+    made = DecisionRound(
+        1, Decision(DecisionType.REASON_ONLY, "It is thanks."), Thresholds(), "", "v1"
+    )
+    made = replace(
+        made, factors=surely(confidence), judgement=Judgement(NextStep.PROCEED, confidence)
+    )
     of_round = {each.name for each in fields(DecisionRound)} & more.keys()
     made = replace(made, **{name: more.pop(name) for name in of_round})
-    given: dict[str, Any] = {"turn": 1, "outcome": DecisionOutcome.ANSWERED, "cost_usd": 0.0, "decided_at": AT}
-    return JudgedDecision(THREAD, made=made, thumbs_up=thumbs_up, thumbs_down=thumbs_down, **given | more)
+    given: dict[str, Any] = {
+        "turn": 1,
+        "outcome": DecisionOutcome.ANSWERED,
+        "cost_usd": 0.0,
+        "decided_at": AT,
+    }
+    return JudgedDecision(
+        THREAD, made=made, thumbs_up=thumbs_up, thumbs_down=thumbs_down, **given | more
+    )
 
 
 def escalated(
-    confidence: float = 0.4, reason: EscalationReason = EscalationReason.LOW_CONFIDENCE, **more: Any
+    confidence: float = 0.4,
+    reason: EscalationReason = EscalationReason.LOW_CONFIDENCE,
+    **more: Any,
 ) -> JudgedDecision:
-    given: dict[str, Any] = {"judgement": escalation(confidence, reason), "outcome": DecisionOutcome.ESCALATED}
+    given: dict[str, Any] = {
+        "judgement": escalation(confidence, reason),
+        "outcome": DecisionOutcome.ESCALATED,
+    }
     return answered(confidence, **given | more)

@@ -1,4 +1,6 @@
-"""Whether passages contradict each other: asked of the model, and assumed where its answer cannot be read."""
+"""The check for contradictions between passages: the model answers, and an unreadable answer
+counts as a contradiction.
+"""
 
 import json
 
@@ -7,7 +9,8 @@ import pytest
 from tests.decisions.answers import Scripted, passage
 from threadline.decisions.engine import MAX_PAIRS, find_conflict
 
-ONE, OTHER = passage("Prices", "Starter", "Starter is $10."), passage("FAQ", "Prices", "Starter is $12.")
+ONE = passage("Prices", "Starter", "Starter is $10.")
+OTHER = passage("FAQ", "Prices", "Starter is $12.")
 YES, NO = (json.dumps({"contradiction": value, "reasoning": "r"}) for value in (True, False))
 
 
@@ -29,7 +32,9 @@ async def test_first_contradiction_ends_the_questions(
     assert len(model.asked) == asked
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"contradiction": 0}', "[" * 100_000, "9" * 5_000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"contradiction": 0}', "[" * 100_000, "9" * 5_000]
+)
 async def test_unreadable_answer_counts_as_a_contradiction(text: str) -> None:
     assert await find_conflict([(ONE, OTHER)], Scripted([text]))
 
@@ -40,4 +45,8 @@ async def test_passages_are_shown_as_json_strings() -> None:
     await find_conflict([(ONE, injected)], model)
     assert [each["text"] for each in json.loads(model.asked[0][0])] == [ONE.text, injected.text]
     name, form = model.forms[0]
-    assert (name, form["additionalProperties"], set(form["required"])) == ("comparison", False, set(form["properties"]))
+    assert (name, form["additionalProperties"], set(form["required"])) == (
+        "comparison",
+        False,
+        set(form["properties"]),
+    )

@@ -1,10 +1,22 @@
-"""What stands behind an answer: its sources, and a notice, which are never cut."""
+"""The end of an answer: its sources and a notice, which are never cut."""
 
 import pytest
 
 from tests.support.decision_activities import OLD_PRICES, PRICES
 from threadline.conversations.model import answers
-from threadline.conversations.model.answers import fit_answer, list_sources
+from threadline.conversations.model.answers import escalation_text, fit_answer, list_sources
+from threadline.decisions.model import EscalationReason
+
+
+def test_failed_answer_is_admitted_and_handed_to_a_team_member() -> None:
+    """The design requires a text that admits the difficulty and promises that a team member will
+    assist.
+    """
+    assert escalation_text(EscalationReason.RESPONSE_ERROR) == (
+        "I could not produce an answer to this. I have handed it over to a person on the team, "
+        "with the conversation so far. They will answer in this thread, and I will remind the "
+        "team if nobody takes it."
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,10 +40,16 @@ def test_answer_cites_the_passages_it_marks_or_all(answer: str, cited: str) -> N
         ("Shipping is free.", ["Shipping"], "Sources: Shipping"),
         ("It is [1].", ["Plans – Team"], "Sources: [1] Plans – Enterprise; Plans – Team"),
         ("It is [1].", ["Plans – Enterprise"], "Sources: [1] Plans – Enterprise"),
-        ("Many.", [f"D{n}" for n in range(12)], f"Sources: {'; '.join(f'D{n}' for n in range(10))}; and 2 more"),
+        (
+            "Many.",
+            [f"D{n}" for n in range(12)],
+            f"Sources: {'; '.join(f'D{n}' for n in range(10))}; and 2 more",
+        ),
     ],
 )
-def test_answer_cites_what_its_tools_found_unless_it_names_it(answer: str, found: list[str], cited: str) -> None:
+def test_answer_cites_passages_of_its_tools_unless_it_names_them(
+    answer: str, found: list[str], cited: str
+) -> None:
     assert list_sources(answer, [PRICES] if "[1]" in answer else [], found) == cited
 
 
@@ -44,7 +62,8 @@ def test_long_source_name_keeps_both_ends() -> None:
 
 
 def test_only_the_answer_is_cut_and_only_if_it_does_not_fit() -> None:
-    fits, end = "y" * 1_700, f"Sources: {'s' * 100}"
+    fits = "y" * 1_700
+    end = f"Sources: {'s' * 100}"
     assert fit_answer("", fits, end, detail=False) == f"{fits}\n\n{end}"
     assert fit_answer("", "x" * 1_990, "", detail=False) == "x" * 1_990
     long = "\n\n".join(["z" * 300] * 10)

@@ -1,4 +1,6 @@
-"""What people's reactions say of a decision, and what the thresholds learn from it."""
+"""The labels that people's reactions give to decisions, and the examples that tune the
+thresholds.
+"""
 
 import pytest
 
@@ -11,7 +13,11 @@ LABELS: list[tuple[str, JudgedDecision, Label]] = [
     ("answered, thumb down", answered(thumbs_down=1), Label.BAD),
     ("answered, as many up as down", answered(thumbs_up=2, thumbs_down=2), Label.UNLABELLED),
     ("answered, more up than down", answered(thumbs_up=2, thumbs_down=1), Label.GOOD),
-    ("asked back, thumb down", answered(thumbs_down=1, outcome=DecisionOutcome.CLARIFIED), Label.UNLABELLED),
+    (
+        "asked back, thumb down",
+        answered(thumbs_down=1, outcome=DecisionOutcome.CLARIFIED),
+        Label.UNLABELLED,
+    ),
     ("not settled yet", answered(thumbs_up=1, outcome=None), Label.UNLABELLED),
     (
         "escalated, answered and closed",
@@ -29,7 +35,9 @@ LABELS: list[tuple[str, JudgedDecision, Label]] = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "label"), [row[1:] for row in LABELS], ids=[row[0] for row in LABELS])
+@pytest.mark.parametrize(
+    ("outcome", "label"), [row[1:] for row in LABELS], ids=[row[0] for row in LABELS]
+)
 def test_label_follows_from_reactions_and_results(outcome: JudgedDecision, label: Label) -> None:
     assert outcome.label is label
 
@@ -50,7 +58,7 @@ CAPPED = Judgement(NextStep.ESCALATE, 0.35, EscalationReason.LOW_CONFIDENCE)
         (answered(thumbs_up=1, factors=None, judgement=None), None),
     ],
 )
-def test_training_example_exists_only_where_confidence_decided(
+def test_training_example_exists_only_if_confidence_decided(
     outcome: JudgedDecision, example: tuple[float, bool] | None
 ) -> None:
     assert outcome.training_example == (example and pytest.approx(example))

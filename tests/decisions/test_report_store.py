@@ -6,17 +6,26 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.conversations.test_rating_store import decide, outcomes
-from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention, says, ts
+from tests.support.conversation_store import (
+    REPORTER,
+    THREAD,
+    StoredConversation,
+    mention,
+    says,
+    ts,
+)
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.db.engine import Database
 from threadline.decisions.model import DecisionOutcome, EscalationReason, escalation
 from threadline.decisions.reports import Label
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.store import HandoverStore
 from threadline.threads.store import PostStore
 
-REF, PERSON, DESK = ConversationTurn(THREAD, 1), "U0PERSON", "C0DESK"
+REF = ConversationTurn(THREAD, 1)
+PERSON = "U0PERSON"
+DESK = "C0DESK"
 
 
 @pytest.fixture
@@ -27,7 +36,8 @@ async def talk(database: Database) -> StoredConversation:
     await talk.take_up(1)
     await decide(talk)
     async with database.begin() as tx:
-        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
+        row = await ConversationStore(tx).lock(THREAD)
+        store = DecisionStore(tx)
         await store.escalate(row.id, 1, escalation(0.4, EscalationReason.LOW_CONFIDENCE))
         await store.close(row.id, 1, DecisionOutcome.ESCALATED, 0.25)
         await HandoverStore(tx).open(THREAD, 1, REPORTER)
@@ -41,7 +51,9 @@ async def take(talk: StoredConversation, *, close: bool = False) -> None:
             await HandoverStore(tx).close(REF, PERSON)
 
 
-async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
+async def answer(
+    talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts
+) -> None:
     key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
     async with talk.database.begin() as tx:
         await PostStore(tx).claim(key, channel, thread_ts)
@@ -73,7 +85,9 @@ async def test_answer_in_the_thread_was_needed(talk: StoredConversation) -> None
     assert await labels(talk) == [Label.ESCALATION_NEEDED]
 
 
-async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk: StoredConversation) -> None:
+async def test_messages_before_the_handover_or_after_its_end_are_no_answer(
+    talk: StoredConversation,
+) -> None:
     await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
     await take(talk, close=True)
     assert await labels(talk) == [Label.ESCALATION_NOT_NEEDED]
@@ -81,7 +95,9 @@ async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk:
     assert await labels(talk) == [Label.ESCALATION_NOT_NEEDED]
 
 
-async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: StoredConversation) -> None:
+async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(
+    talk: StoredConversation,
+) -> None:
     await decide(talk, round_=2)
     assert [each.made.round for each in await outcomes(talk, THREAD.team)] == [2]
     assert await outcomes(talk, "T9") == []

@@ -13,7 +13,11 @@ RETRIEVED = Decision(DecisionType.RETRIEVE, "It asks for a price.", query="Start
 
 def test_report_counts_types_next_steps_labels_and_cost() -> None:
     found = report(
-        [answered(thumbs_up=2, cost_usd=0.5), answered(decision=RETRIEVED, thumbs_down=1, cost_usd=0.25), escalated()]
+        [
+            answered(thumbs_up=2, cost_usd=0.5),
+            answered(decision=RETRIEVED, thumbs_down=1, cost_usd=0.25),
+            escalated(),
+        ]
     )
     assert found
     counts = [(type_, stats.decisions) for type_, stats in found.types]
@@ -25,7 +29,8 @@ def test_report_counts_types_next_steps_labels_and_cost() -> None:
 
 
 def test_needless_and_missed_escalations_are_listed_newest_first() -> None:
-    older, newer = escalated(closed=True), escalated(closed=True, turn=2, decided_at=AT + timedelta(hours=1))
+    older = escalated(closed=True)
+    newer = escalated(closed=True, turn=2, decided_at=AT + timedelta(hours=1))
     missed = answered(thumbs_down=1, turn=3)
     found = report([older, missed, newer, escalated(person_answered=True), answered(thumbs_up=1)])
     assert found
@@ -33,7 +38,8 @@ def test_needless_and_missed_escalations_are_listed_newest_first() -> None:
 
 
 def test_each_variant_and_prompt_version_has_its_own_scores() -> None:
-    calm, bold = answered(0.9, thumbs_up=1, variant="calm"), answered(0.9, thumbs_down=1, variant="bold")
+    calm = answered(0.9, thumbs_up=1, variant="calm")
+    bold = answered(0.9, thumbs_down=1, variant="bold")
     newer = answered(0.9, thumbs_down=1, variant="bold", prompt_version="v2")
     found = report([calm, bold, bold, newer])
     assert found

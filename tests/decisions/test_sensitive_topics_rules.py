@@ -1,4 +1,4 @@
-"""Sensitive words are found in any case and inflection, and never inside other words."""
+"""Sensitive words are found in any case and inflection, but never inside other words."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ INFLECTIONS = {
 }
 
 
-@pytest.mark.parametrize("topic", SENSITIVE_TOPICS)
+@pytest.mark.parametrize("topic", INFLECTIONS)
 def test_topic_is_found_in_each_inflection(topic: str) -> None:
     for word in INFLECTIONS[topic].split():
         assert sensitive_topics(f"Well, {word}!") == (topic,)
@@ -39,9 +39,10 @@ def test_markup_and_punctuation_do_not_hide_a_topic(text: str) -> None:
     assert sensitive_topics(text) == ("refund",)
 
 
-def test_configured_words_are_found_beside_overlapping_topics() -> None:
+def test_configured_words_are_found_next_to_overlapping_topics() -> None:
     found = sensitive_topics(
-        "They threaten LEGAL\n actions about the chargeback, ", ["legal action", "chargeback", "fraud"]
+        "They threaten LEGAL\n actions about the chargeback, ",
+        ["legal action", "chargeback", "fraud"],
     )
     assert found == ("legal", "legal action", "chargeback")
 
@@ -74,7 +75,9 @@ def test_configured_word_is_found_in_regular_inflections(word: str, forms: str) 
     ],
     ids=["signs", "blank", "a topic again"],
 )
-def test_unusual_configured_words(text: str, configured: list[str], found: tuple[str, ...]) -> None:
+def test_unusual_configured_words(
+    text: str, configured: list[str], found: tuple[str, ...]
+) -> None:
     assert sensitive_topics(text, configured) == found
 
 
@@ -84,7 +87,9 @@ def test_unusual_configured_words(text: str, configured: list[str], found: tuple
     st.text(max_size=40),
     st.lists(st.text(max_size=10)),
 )
-def test_topic_is_found_in_any_text(topic: str, before: str, behind: str, configured: list[str]) -> None:
+def test_topic_is_found_in_any_text(
+    topic: str, before: str, behind: str, configured: list[str]
+) -> None:
     found = sensitive_topics(f"{before} {topic.upper()} {behind}", configured)
     assert topic in found
     assert set(found) <= {*SENSITIVE_TOPICS, *configured}

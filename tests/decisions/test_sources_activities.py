@@ -1,4 +1,6 @@
-"""What a turn's answer rests on: passages that are retrieved, compared, shown to the agent and cited."""
+"""The sources of a turn's answer: passages that are retrieved, compared, shown to the agent and
+cited.
+"""
 
 import asyncio
 import json
@@ -19,11 +21,11 @@ from threadline.conversations.model.answers import DEFAULT_QUESTION, escalation_
 from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
-from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
+from threadline.decisions.model import EscalationReason, NextStep
 from threadline.errors import Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import Document
+from threadline.knowledge.model import Document, Retrieval, Source
 from threadline.knowledge.store import KnowledgeStore
 from threadline.models.model import Message, Role
 from threadline.tools.context import Services
@@ -43,7 +45,7 @@ def engine(talk: ConversationActivityScene) -> Engine:
 
 
 def replies(engine: Engine, text: str) -> None:
-    """The agent answers with this text."""
+    """Script the agent's answer."""
 
     async def script(turn: ScriptTurn) -> None:
         await turn.text_only(text)
@@ -52,11 +54,17 @@ def replies(engine: Engine, text: str) -> None:
 
 
 TOOL = "lamps_list"
-RETRIEVE: dict[str, Any] = {"retrieval_needed": True, "retrieval_query": "Enterprise", "query_complexity": 0.1}
+RETRIEVE: dict[str, Any] = {
+    "retrieval_needed": True,
+    "retrieval_query": "Enterprise",
+    "query_complexity": 0.1,
+}
 
 
 async def first_round(engine: Engine, then: Callable[[], object]) -> TurnDecision:
-    """A decision whose first passages are not good enough, and what is done `then`, before the second round."""
+    """Make a decision whose first passages are insufficient; call `then` before the second
+    round.
+    """
     engine.documents.retrieval = Retrieval(0.5)
     engine.documents.after = [then]
     engine.decides("RETRIEVE", **RETRIEVE)
@@ -69,10 +77,12 @@ async def first_round(engine: Engine, then: Callable[[], object]) -> TurnDecisio
 
 
 async def search_that_never_returns(engine: Engine) -> None:
-    """The decision is on record when the worker is lost."""
+    """Start a decision, and lose its worker during the search, after the decision was stored."""
     begun = asyncio.Event()
 
-    async def search(team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
+    async def search(
+        team: str, query: str, types: Sequence[str]
+    ) -> tuple[Sequence[Source], Retrieval]:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -98,36 +108,52 @@ async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) 
 
 
 @pytest.mark.parametrize("needed", [True, False])
-async def test_documents_are_looked_up_beside_a_tool_where_the_decision_needs_them(
+async def test_documents_are_searched_with_a_tool_if_the_decision_needs_them(
     engine: Engine, needed: bool
 ) -> None:
-    more = {"retrieval_needed": needed, "retrieval_query": "Enterprise price", "tools_needed": [TOOL]}
+    more = {
+        "retrieval_needed": needed,
+        "retrieval_query": "Enterprise price",
+        "tools_needed": [TOOL],
+    }
     engine.decides("USE_TOOL", **more)
     assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.PROCEED
     assert engine.documents.asked == ["Enterprise price"] * needed
     await engine.talk.think()
-    (note,) = [str(each["content"]) for each in engine.talk.sent() if "[Decision]" in str(each.get("content"))]
+    (note,) = [
+        str(each["content"])
+        for each in engine.talk.sent()
+        if "[Decision]" in str(each.get("content"))
+    ]
     assert f"fits this request: {TOOL}." in note
     assert (PRICES.text in note) is needed
 
 
-async def test_tool_goes_on_without_documents_that_cannot_be_searched(engine: Engine) -> None:
+async def test_tool_runs_without_documents_when_the_search_fails(engine: Engine) -> None:
     engine.documents.trouble = Transient("The search is away.")
-    engine.decides("USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL])
+    engine.decides(
+        "USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL]
+    )
     assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.PROCEED
     factors, verdict = await engine.weighed()
     assert factors.retrieval_failed
     assert verdict.confidence < 0.75
 
 
-async def test_passages_that_do_not_fit_are_looked_for_once_more_beside_a_tool(engine: Engine) -> None:
+async def test_poor_passages_are_searched_again_with_a_tool(
+    engine: Engine,
+) -> None:
     engine.documents.retrieval = Retrieval(0.3)
-    engine.decides("USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL])
+    engine.decides(
+        "USE_TOOL", retrieval_needed=True, retrieval_query="Enterprise", tools_needed=[TOOL]
+    )
     assert (await engine.decided("Send her the price of Enterprise")).course is NextStep.CLARIFY
     assert len(engine.documents.asked) == 2
 
 
-@pytest.mark.parametrize(("complexity", "course"), [(0.0, NextStep.PROCEED), (0.1, NextStep.CLARIFY)])
+@pytest.mark.parametrize(
+    ("complexity", "course"), [(0.0, NextStep.PROCEED), (0.1, NextStep.CLARIFY)]
+)
 async def test_second_round_without_retrieval_rests_on_the_first(
     engine: Engine, complexity: float, course: NextStep
 ) -> None:
@@ -138,14 +164,19 @@ async def test_second_round_without_retrieval_rests_on_the_first(
     if course is NextStep.PROCEED:
         await engine.talk.think()
         assert any(PRICES.text in str(each) for each in engine.talk.sent())
-        assert (await engine.settled(OutcomeKind.ANSWERED, answer_step=1)).endswith("Plans – Enterprise")
+        assert (await engine.settled(OutcomeKind.ANSWERED, answer_step=1)).endswith(
+            "Plans – Enterprise"
+        )
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_second_retrieval_keeps_what_the_first_found(engine: Engine, fails: bool) -> None:
+async def test_second_retrieval_keeps_the_passages_of_the_first(
+    engine: Engine, fails: bool
+) -> None:
 
     def changed() -> None:
-        engine.documents.found, engine.documents.retrieval = (OLD_PRICES,), Retrieval(0.2)
+        engine.documents.found = (OLD_PRICES,)
+        engine.documents.retrieval = Retrieval(0.2)
         engine.documents.trouble = Transient("The database is away.") if fails else None
 
     await first_round(engine, changed)
@@ -153,12 +184,17 @@ async def test_second_retrieval_keeps_what_the_first_found(engine: Engine, fails
     assert last.retrieval
     assert (last.retrieval.quality, last.retrieval.failed) == (0.5, False)
     assert list(last.sources) == ([PRICES] if fails else [OLD_PRICES, PRICES])
-    assert last.retrieval.suspicious == (() if fails else ((0, 1),)), "passages of both rounds are compared"
+    assert last.retrieval.suspicious == (() if fails else ((0, 1),)), (
+        "passages of both rounds are compared"
+    )
 
 
-async def test_passages_of_two_rounds_are_merged_newest_first_without_repeats(engine: Engine) -> None:
+async def test_passages_of_two_rounds_are_merged_newest_first_without_repeats(
+    engine: Engine,
+) -> None:
     a, b, c, d = (
-        replace(PRICES, section=name, score=score) for name, score in zip("ABCD", (0.9, 0.5, 0.9, 0.7), strict=True)
+        replace(PRICES, section=name, score=score)
+        for name, score in zip("ABCD", (0.9, 0.5, 0.9, 0.7), strict=True)
     )
     engine.documents.found = (c, replace(a, score=0.8), d)
     await first_round(engine, lambda: setattr(engine.documents, "found", (a, b)))
@@ -166,12 +202,16 @@ async def test_passages_of_two_rounds_are_merged_newest_first_without_repeats(en
 
 
 @pytest.mark.parametrize("detail", [False, True])
-async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Engine, detail: bool) -> None:
+async def test_long_answer_ends_with_sources_and_the_handover_notice(
+    engine: Engine, detail: bool
+) -> None:
     question = "what is the price of Enterprise"
     await engine.decided(f"{question}, in detail?" if detail else f"{question}?")
     replies(engine, "\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
     await engine.talk.think()
-    said = await engine.settled(OutcomeKind.ANSWERED, answer_step=1, escalate=EscalationReason.TOOL_FAILURE)
+    said = await engine.settled(
+        OutcomeKind.ANSWERED, answer_step=1, escalate=EscalationReason.TOOL_FAILURE
+    )
     notice = escalation_text(EscalationReason.TOOL_FAILURE)
     assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
     assert any("Paragraph 9" in each.text for each in engine.talk.posted()) is detail
@@ -179,11 +219,19 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
 
 
 @pytest.mark.parametrize("decides", [True, False])
-async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, database: Database, decides: bool) -> None:
-    plans = Document("Offers", "offers.md", "# Starter\n\nThe Starter plan has five seats.\n\n# Moving\n\nBy hand.")
+async def test_passages_found_by_the_agents_tool_are_cited(
+    make_talk: Make, database: Database, decides: bool
+) -> None:
+    plans = Document(
+        "Offers",
+        "offers.md",
+        "# Starter\n\nThe Starter plan has five seats.\n\n# Moving\n\nBy hand.",
+    )
     async with database.begin() as tx:
         await KnowledgeStore(tx).save(TEAM, plans, split_document(plans))
-    talk = make_talk(registry=ToolRegistry(qa.TOOLS), services=Services().with_service(Database, database))
+    talk = make_talk(
+        registry=ToolRegistry(qa.TOOLS), services=Services().with_service(Database, database)
+    )
     engine = engine_of(talk)
     await engine.hears("please list what the Starter plan has")
     if decides:
@@ -199,17 +247,24 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
     assert talk.posted()[-1].text == "It has five seats.\n\nSources: Offers – Starter"
 
 
-async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(engine: Engine) -> None:
+async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(
+    engine: Engine,
+) -> None:
     await engine.hears("the price of the proposal")
     assert (await engine.decide()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as tx:
-        await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    await engine.talk.run(engine.talk.activities.pass_to_operator, PassToOperator(engine.talk.thread, 1, 0))
+        await TranscriptStore(tx).append(
+            engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))]
+        )
+    await engine.talk.run(
+        engine.talk.activities.pass_to_operator, PassToOperator(engine.talk.thread, 1, 0)
+    )
     assert await engine.settled(OutcomeKind.ANSWERED, answer_step=1) == "It is new."
 
 
-async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine: Engine) -> None:
-    engine.documents.found, engine.documents.retrieval = (), Retrieval(0.0)
+async def test_missing_passages_are_searched_twice_before_a_question(engine: Engine) -> None:
+    engine.documents.found = ()
+    engine.documents.retrieval = Retrieval(0.0)
     step = await engine.decided("what is the price of the Ultra plan?")
     assert step.course is NextStep.CLARIFY
     assert [each.round for each in await engine.kept()] == [1, 2]
@@ -217,7 +272,9 @@ async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine:
     assert await engine.settled(OutcomeKind.CLARIFIED) == DEFAULT_QUESTION
 
 
-@pytest.mark.parametrize(("contradicts", "course"), [(True, NextStep.ESCALATE), (False, NextStep.PROCEED)])
+@pytest.mark.parametrize(
+    ("contradicts", "course"), [(True, NextStep.ESCALATE), (False, NextStep.PROCEED)]
+)
 async def test_suspicious_passages_are_compared_by_the_model(
     engine: Engine, contradicts: bool, course: NextStep
 ) -> None:
@@ -240,7 +297,9 @@ async def test_failed_retrieval_costs_confidence_or_escalates_if_critical(
     engine: Engine, critical: bool, raises: bool
 ) -> None:
     types = ["pricing"] if critical else []
-    engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query="uptime", document_types=types)
+    engine.decides(
+        "RETRIEVE", retrieval_needed=True, retrieval_query="uptime", document_types=types
+    )
     await engine.hears("what is your uptime?")
     if raises:
         engine.documents.trouble = Transient("The database is away.")
@@ -251,25 +310,32 @@ async def test_failed_retrieval_costs_confidence_or_escalates_if_critical(
     factors, verdict = await engine.weighed()
     assert factors.retrieval_failed
     if critical:
-        assert (step.course, verdict.reason) == (NextStep.ESCALATE, EscalationReason.RETRIEVAL_FAILURE)
+        assert (step.course, verdict.reason) == (
+            NextStep.ESCALATE,
+            EscalationReason.RETRIEVAL_FAILURE,
+        )
         return
     assert step.course is NextStep.PROCEED
-    assert verdict.confidence == pytest.approx(0.7 * (0.2 * 0.9 + 0.3 * 2 / 3 + 0.2) / 0.7, abs=1e-6)
+    assert verdict.confidence == pytest.approx(
+        0.7 * (0.2 * 0.9 + 0.3 * 2 / 3 + 0.2) / 0.7, abs=1e-6
+    )
     await engine.talk.think()
     assert any("cannot be asked right now" in str(each) for each in engine.talk.sent())
 
 
 @pytest.mark.parametrize("restricted", [False, True])
-async def test_names_of_earlier_passages_are_told_to_people_who_may_see_documents_alone(
+async def test_only_people_with_access_to_documents_get_names_of_earlier_passages(
     engine: Engine, restricted: bool
 ) -> None:
-    """Somebody else may have asked before."""
+    """Another person may have asked earlier."""
     engine.decides("RETRIEVE", **RETRIEVE)
     await engine.decided(QUESTION)
     await engine.settled(OutcomeKind.ANSWERED, text="990 a month.")
     await engine.hears("and for ten people?", turn=2)
     roles = sellers(RecordKind.DOCUMENTS) if restricted else directory()
-    deps = replace(engine.talk.activities.deps, services=Services().with_service(RoleDirectory, roles))
+    deps = replace(
+        engine.talk.activities.deps, services=Services().with_service(RoleDirectory, roles)
+    )
     async with deps.database.begin() as tx:
         deciding = await read_situation(deps, tx, ConversationTurn(engine.talk.thread, 2))
     assert [each.title for each in deciding.situation.sources] == ([] if restricted else ["Plans"])

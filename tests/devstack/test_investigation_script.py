@@ -29,30 +29,45 @@ PROPERTIES: dict[str, Any] = {
         name: {"type": "string"}
         for name in ("title", "summary", "root_cause", "clarification_question", "for_reporter")
     },
-    "evidence": {"type": "array", "items": {"type": "object", "required": ["file", "line", "note"]}},
+    "evidence": {
+        "type": "array",
+        "items": {"type": "object", "required": ["file", "line", "note"]},
+    },
     "severity": {"enum": ["S1", "S2", "S3", "S4"]},
     "confidence": {"type": "number"},
     "recommended_actions": {"type": "array"},
     "affected_components": {"type": "array"},
     "fix_requested": {"type": "boolean"},
 }
-SCHEMA = {"type": "object", "properties": PROPERTIES, "required": list(PROPERTIES), "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": PROPERTIES,
+    "required": list(PROPERTIES),
+    "additionalProperties": False,
+}
 
 
 def fence(number: int, sender: str, text: str, *, read: bool = False) -> str:
     known = ' read="yes"' if read else ""
-    return f'<message number="{number}" from="{sender}" sender="U1" kind="message"{known}>\n{text}\n</message>'
+    return (
+        f'<message number="{number}" from="{sender}" sender="U1" '
+        f'kind="message"{known}>\n{text}\n</message>'
+    )
 
 
 class Case:
-    """One case over several turns of one agent session; its bug tools answer from `conversation`, a page a message."""
+    """One case over several turns of one agent session; `conversation` provides the answers of its
+    bug tools, a page per message.
+    """
 
     def __init__(self, url: str, folder: Path) -> None:
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
         origin = folder / "sample-shop.git"
         make_sample_repository(origin)
-        subprocess.run(["git", "clone", "--quiet", str(origin), "sample-shop"], cwd=self.workspace, check=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", str(origin), "sample-shop"], cwd=self.workspace, check=True
+        )
         self.shop = self.workspace / "sample-shop"
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self._conversation: list[tuple[str, str]] = []
@@ -67,23 +82,34 @@ class Case:
         self._conversation.append((sender, text))
 
     async def turn(
-        self, *sentences: str, state: str = "awaiting_reporter", fix: bool = False, again: bool = False
+        self,
+        *sentences: str,
+        state: str = "awaiting_reporter",
+        fix: bool = False,
+        again: bool = False,
     ) -> dict[str, Any]:
-        """Run a turn on what was added since the last one, or `again` on the last message, and give its output."""
+        """Run a turn on the new messages, or `again` on the last one, and return its output."""
         self._turn += 1
         self._seen -= again
         self.calls.clear()
         kind = f"continuation, state {state}" if self._turn > 1 else "initial"
-        fresh = [fence(at, *said) for at, said in self._numbered() if at > self._seen and said[0] != "bot"]
+        fresh = [
+            fence(at, *said)
+            for at, said in self._numbered()
+            if at > self._seen and said[0] != "bot"
+        ]
         prompt = "\n".join([f"Case BUG-7, turn {self._turn} ({kind})", *sentences, *fresh])
         messages = [message async for message in query(prompt=prompt, options=self._options(fix))]
         result = next(message for message in messages if isinstance(message, ResultMessage))
-        self._seen, self._session = len(self._conversation), result.session_id
+        self._seen = len(self._conversation)
+        self._session = result.session_id
         assert isinstance(result.structured_output, dict)
         return result.structured_output
 
     def changes(self) -> str:
-        return subprocess.check_output(["git", "status", "--porcelain"], cwd=self.shop, text=True).strip()
+        return subprocess.check_output(
+            ["git", "status", "--porcelain"], cwd=self.shop, text=True
+        ).strip()
 
     def _numbered(self) -> list[tuple[int, tuple[str, str]]]:
         return list(enumerate(self._conversation, start=1))
@@ -98,12 +124,20 @@ class Case:
                 text = self._page(int(given.get("cursor", "0@")[:-1]))
             return {"content": [{"type": "text", "text": text}]}
 
-        schema = {"type": "object", "properties": {name: {} for name in properties}, "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": {name: {} for name in properties},
+            "additionalProperties": False,
+        }
         return SdkMcpTool(name, name, schema, handle)
 
     def _page(self, at: int) -> str:
         number, (sender, text) = self._numbered()[at]
-        more = f'Call again with cursor "{at + 1}@".' if number < len(self._conversation) else "This is the end."
+        more = (
+            f'Call again with cursor "{at + 1}@".'
+            if number < len(self._conversation)
+            else "This is the end."
+        )
         return f"{fence(number, sender, text, read=number <= self._seen)}\n{more}"
 
     def _options(self, fix: bool) -> ClaudeAgentOptions:
@@ -152,7 +186,11 @@ async def case(tmp_path: Path) -> AsyncIterator[Case]:
     [
         (VAGUE, (), "ask_reporter"),
         (VAGUE, (NO_QUESTION, NO_ANSWER), "post_findings"),
-        ("Shipping of a parcel worth 50 euros should be free, please fix it!", (), "post_findings"),
+        (
+            "Shipping of a parcel worth 50 euros should be free, please fix it!",
+            (),
+            "post_findings",
+        ),
         ("Invoices show my password hunter2 to everybody", (), "escalate"),
     ],
     ids=["vague", "unanswered", "clear", "leak"],
@@ -168,7 +206,9 @@ async def test_each_kind_of_report_gets_an_answer_of_the_right_shape(
     assert case.changes() == ""
 
 
-async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the_end(case: Case) -> None:
+async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the_end(
+    case: Case,
+) -> None:
     case.add("reporter", "The total is too high with the discount code SAVE10 and ten mugs")
     case.add("developer", "Please fix it.")
     mended = await case.turn(MAY_EDIT, fix=True)
@@ -180,7 +220,9 @@ async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the
     again = await case.turn(state="awaiting_dev")
     assert "is made already" in again["summary"]
     pages = [given for name, given in case.calls if name == "get_bug_conversations"]
-    assert [given.get("cursor") for given in pages] == [None, "1@", "2@", "3@"], "every page is read"
+    assert [given.get("cursor") for given in pages] == [None, "1@", "2@", "3@"], (
+        "every page is read"
+    )
     assert "“Since when?”" in again["summary"]
     case.add("developer", "The PR is merged and it works.")
     resolved = await case.turn(state="awaiting_dev")
@@ -191,9 +233,14 @@ async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the
     )
 
 
-def test_every_planted_bug_has_a_row_that_mends_it(tmp_path: Path) -> None:
+def test_every_planted_bug_has_a_row_that_fixes_it(tmp_path: Path) -> None:
     shop = Case("", tmp_path).shop
-    rows = {f"shop/{row['component']}.py": row for each in scripts()["bug_cases"] for row in each.rows if row}
+    rows = {
+        f"shop/{row['component']}.py": row
+        for each in scripts()["bug_cases"]
+        for row in each.rows
+        if row
+    }
     assert rows.keys() == set(PLANTED_BUGS)
     for file, row in rows.items():
         source = (shop / file).read_text()
@@ -202,4 +249,9 @@ def test_every_planted_bug_has_a_row_that_mends_it(tmp_path: Path) -> None:
         assert re.search(row["sign"], line)
         assert not re.search(row["sign"], line.replace(row["wrong"], row["right"]))
         (shop / file).write_text(source.replace(row["wrong"], row["right"]))
-    assert subprocess.run([sys.executable, "-B", "-m", "unittest"], cwd=shop, capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-B", "-m", "unittest"], cwd=shop, capture_output=True
+        ).returncode
+        == 0
+    )

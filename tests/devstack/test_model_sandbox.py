@@ -1,4 +1,4 @@
-"""The model sandbox, asked over plain HTTP."""
+"""The model sandbox over plain HTTP."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.devstack.model_reset import reset
+from tests.support.patience import patient
 from threadline_devstack.models import sandbox as sandbox_module
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptFailure, ScriptReply, ScriptTurn
@@ -34,7 +35,10 @@ def model(served_model: ModelSandbox) -> ModelSandbox:
 
 
 async def post(url: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-    async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(url, json=body, headers=headers) as response,
+    ):
         text = await response.text()
         return response.status, json.loads(text) if text.startswith("{") else text
 
@@ -45,25 +49,37 @@ async def ask(sandbox: ModelSandbox, *messages: Mapping[str, Any], **more: Any) 
 
 
 def called(*calls: tuple[str, str], text: str = "") -> dict[str, Any]:
-    """An assistant's message that calls tools: pairs of id and name."""
+    """Return an assistant's message with tool calls, given as pairs of id and name."""
     said = [{"type": "text", "text": text}] if text else []
-    uses = [{"type": "tool_use", "id": identity, "name": name, "input": {}} for identity, name in calls]
+    uses = [
+        {"type": "tool_use", "id": identity, "name": name, "input": {}} for identity, name in calls
+    ]
     return {"role": "assistant", "content": [*said, *uses]}
 
 
 def returned(*results: tuple[str, str], text: str = "") -> dict[str, Any]:
-    """A user's message with tool results: pairs of id and text."""
-    blocks = [{"type": "tool_result", "tool_use_id": identity, "content": said} for identity, said in results]
-    return {"role": "user", "content": [*blocks, *([{"type": "text", "text": text}] if text else [])]}
+    """Return a user's message with tool results, given as pairs of id and text."""
+    blocks = [
+        {"type": "tool_result", "tool_use_id": identity, "content": said}
+        for identity, said in results
+    ]
+    return {
+        "role": "user",
+        "content": [*blocks, *([{"type": "text", "text": text}] if text else [])],
+    }
 
 
 async def looks_twice(turn: ScriptTurn) -> None:
     first = await turn.call("Grep", pattern="one")
-    second, third = await turn.call_together(("Grep", {"pattern": first.text}), ("Read", {"file_path": "a"}))
+    second, third = await turn.call_together(
+        ("Grep", {"pattern": first.text}), ("Read", {"file_path": "a"})
+    )
     await turn.finish(action=f"{second.text}+{third.text}")
 
 
-async def test_a_request_is_answered_with_the_first_step_that_it_has_not_recorded(model: ModelSandbox) -> None:
+async def test_a_request_is_answered_with_the_first_step_that_it_has_not_recorded(
+    model: ModelSandbox,
+) -> None:
     model.script(looks_twice)
     one = [called(("a", "Grep")), returned(("a", "found"))]
     two = [called(("b", "Grep"), ("c", "Read")), returned(("c", "second"), ("b", "first"))]
@@ -78,7 +94,9 @@ async def test_a_request_is_answered_with_the_first_step_that_it_has_not_recorde
     assert answer["content"][0]["input"] == {"action": "first+second"}
 
 
-async def test_what_the_cli_writes_by_itself_is_no_prompt_and_no_result(model: ModelSandbox) -> None:
+async def test_text_of_the_cli_itself_is_no_prompt_and_no_result(
+    model: ModelSandbox,
+) -> None:
     async def echo(turn: ScriptTurn) -> None:
         result = await turn.call("Grep", pattern=turn.prompt)
         await turn.text_only(result.text)
@@ -90,7 +108,12 @@ async def test_what_the_cli_writes_by_itself_is_no_prompt_and_no_result(model: M
     recorded = [called(("a", "Grep")), returned(("a", f"hit\n{noise}"), text=noise)]
     _, answer = await ask(model, *recorded)
     assert answer["content"] == [{"type": "text", "text": "hit"}]
-    _, answer = await ask(model, *recorded, {"role": "assistant", "content": "hit"}, {"role": "user", "content": nudge})
+    _, answer = await ask(
+        model,
+        *recorded,
+        {"role": "assistant", "content": "hit"},
+        {"role": "user", "content": nudge},
+    )
     assert answer["content"][0]["input"] == {"action": PROMPT["content"]}
 
 
@@ -118,14 +141,21 @@ async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -
     assert (status, answer["content"][0]["text"]) == (200, "through")
 
 
-async def test_a_step_knows_how_often_it_was_asked_for_whoever_asks(model: ModelSandbox) -> None:
+async def test_a_step_counts_its_requests_from_all_processes(model: ModelSandbox) -> None:
     async def count(turn: ScriptTurn) -> None:
         await turn.text_only(str(turn.asked))
 
     model.script(count)
     reminder = {"type": "text", "text": "<system-reminder>another day</system-reminder>"}
-    other_process = {"role": "user", "content": [reminder, {"type": "text", "text": PROMPT["content"]}]}
-    replies = [await ask(model), await ask(model, messages=[other_process]), await ask(model, returned(text="More?"))]
+    other_process = {
+        "role": "user",
+        "content": [reminder, {"type": "text", "text": PROMPT["content"]}],
+    }
+    replies = [
+        await ask(model),
+        await ask(model, messages=[other_process]),
+        await ask(model, returned(text="More?")),
+    ]
     assert [answer["content"][0]["text"] for _, answer in replies] == ["1", "2", "1"]
 
 
@@ -142,7 +172,7 @@ async def test_the_oldest_steps_are_forgotten_when_too_many_are_counted(
     monkeypatch.setattr(sandbox_module, "COUNTED_STEPS", 2)
     model.script(count)
     replies = [await asked(prompt) for prompt in ("one", "two", "one", "three", "one", "two")]
-    assert replies == ["1", "1", "2", "1", "3", "1"], "two was the step asked for least recently"
+    assert replies == ["1", "1", "2", "1", "3", "1"], "step two was requested least recently"
     assert len(model._asked) == 2
 
 
@@ -153,7 +183,7 @@ async def test_a_fault_that_is_used_up_is_forgotten(model: ModelSandbox) -> None
     assert model._faults == []
 
 
-async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox) -> None:
+async def test_the_script_registered_last_wins_if_it_matches(model: ModelSandbox) -> None:
     def says(text: str) -> Callable[[ScriptTurn], Any]:
         async def script(turn: ScriptTurn) -> None:
             await turn.text_only(text)
@@ -171,10 +201,15 @@ async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox
         await ask(model, messages=[PROMPT | {"content": "Case BUG-7"}]),
         await ask(model, messages=[PROMPT | {"content": "Hello"}]),
     ]
-    assert [answer["content"][0]["text"] for _, answer in replies] == ["report", "big", "case", "any"]
+    assert [answer["content"][0]["text"] for _, answer in replies] == [
+        "report",
+        "big",
+        "case",
+        "any",
+    ]
 
 
-async def test_a_script_that_departs_from_what_is_recorded_is_told_so(model: ModelSandbox) -> None:
+async def test_a_script_that_departs_from_the_record_gets_an_error(model: ModelSandbox) -> None:
     model.script(looks_twice)
     status, answer = await ask(model, called(("a", "Write")), returned(("a", "written")))
     assert status == 400
@@ -186,7 +221,9 @@ async def test_only_the_accepted_key_is_let_in() -> None:
         body = {"messages": [PROMPT]}
         status, answer = await post(f"{model.url}/v1/messages", body, **{"x-api-key": "wrong"})
         assert (status, answer["error"]["type"]) == (401, "authentication_error")
-        status, _ = await post(f"{model.url}/v1/messages/count_tokens", body, **{"x-api-key": "right"})
+        status, _ = await post(
+            f"{model.url}/v1/messages/count_tokens", body, **{"x-api-key": "right"}
+        )
         assert status == 200
 
 
@@ -195,7 +232,7 @@ async def test_small_questions_of_the_cli_reach_no_script(model: ModelSandbox) -
     assert (status, answer["stop_reason"], len(model.log)) == (200, "end_turn", 0)
 
 
-async def test_what_is_no_request_is_refused_in_words(model: ModelSandbox) -> None:
+async def test_an_invalid_request_is_refused_with_a_reason(model: ModelSandbox) -> None:
     bodies: list[Any] = [{}, [], {"messages": [{"role": "user", "content": [{}]}]}]
     for body in bodies:
         status, answer = await post(f"{model.url}/v1/messages", body)
@@ -209,7 +246,7 @@ async def test_a_reply_is_broken_off_once(model: ModelSandbox) -> None:
     assert (await ask(model, stream=True))[0] == 200
 
 
-async def test_an_error_says_when_to_try_again_and_the_log_tells_both(model: ModelSandbox) -> None:
+async def test_an_error_has_a_retry_delay_and_the_log_has_both_calls(model: ModelSandbox) -> None:
     model.fail_next(status=429, retry_after=2.5, bug_id="BUG-7")
     async with aiohttp.ClientSession() as session:
         body = {"messages": [PROMPT], "tools": [GREP]}
@@ -227,20 +264,22 @@ async def test_an_error_says_when_to_try_again_and_the_log_tells_both(model: Mod
 async def test_an_armed_hold_stops_a_case_until_it_is_released(model: ModelSandbox) -> None:
     model.holds.arm("investigating:BUG-7")
     asking = asyncio.create_task(ask(model))
-    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), 10)
-    status, other = await ask(model, messages=[PROMPT | {"content": "Case BUG-8, turn 1 (initial)\nA cart."}])
+    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), patient(10))
+    status, other = await ask(
+        model, messages=[PROMPT | {"content": "Case BUG-8, turn 1 (initial)\nA cart."}]
+    )
     assert (status, other["stop_reason"]) == (200, "tool_use")
     assert not asking.done()
     assert model.holds.waiting("investigating:BUG-7")
     await model.holds.release("investigating:BUG-7")
-    assert (await asyncio.wait_for(asking, 10))[0] == 200
-    assert (await asyncio.wait_for(ask(model), 10))[0] == 200
+    assert (await asyncio.wait_for(asking, patient(10)))[0] == 200
+    assert (await asyncio.wait_for(ask(model), patient(10)))[0] == 200
 
 
-async def test_a_caller_who_left_no_longer_waits_at_a_hold(model: ModelSandbox) -> None:
+async def test_a_caller_that_left_does_not_wait_at_a_hold(model: ModelSandbox) -> None:
     model.holds.arm("investigating:BUG-7")
     asking = asyncio.create_task(ask(model))
-    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), 10)
+    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), patient(10))
     asking.cancel()
     async for _ in poll(10, 0.01):
         if not model.holds.waiting("investigating:BUG-7"):

@@ -1,4 +1,4 @@
-"""The model sandbox over OpenAI's two APIs, asked by the real SDK."""
+"""The model sandbox over OpenAI's two APIs, with the real SDK as client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -7,13 +7,25 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
-from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncOpenAI,
+    BadRequestError,
+    InternalServerError,
+    RateLimitError,
+)
 
 from tests.devstack.model_reset import reset
+from tests.support.patience import patient
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
-LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
+LIST_ROLES = {
+    "type": "function",
+    "name": "estimates_listRoles",
+    "description": "Roles and their day rates.",
+}
 JSON = {"Content-Type": "application/json"}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
@@ -34,21 +46,28 @@ def sandbox(served_model: ModelSandbox) -> ModelSandbox:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(sandbox: ModelSandbox) -> AsyncIterator[Any]:
-    """The SDK, untyped: the tests send what its types forbid, too."""
+    """The SDK, untyped: the tests also send values that its types forbid."""
     async with AsyncOpenAI(api_key="any", base_url=f"{sandbox.url}/v1", max_retries=0) as made:
         yield made
 
 
 def responses(client: Any, *items: Mapping[str, Any], **changes: Any) -> Any:
     tools = [LIST_ROLES | {"parameters": EMPTY, "strict": True}]
-    given = {"model": "gpt-5.4-mini", "input": list(items), "tools": tools, "store": False} | changes
+    given = {
+        "model": "gpt-5.4-mini",
+        "input": list(items),
+        "tools": tools,
+        "store": False,
+    } | changes
     return client.responses.create(**given)
 
 
 def chat(client: Any, *messages: Mapping[str, Any], **changes: Any) -> Any:
     function = {"name": "estimates_listRoles", "parameters": EMPTY, "strict": True}
     tools = [{"type": "function", "function": function}]
-    return client.chat.completions.create(**{"model": "m", "messages": list(messages), "tools": tools} | changes)
+    return client.chat.completions.create(
+        **{"model": "m", "messages": list(messages), "tools": tools} | changes
+    )
 
 
 DOTTED = {"name": "a.b", "arguments": "{}"}
@@ -59,7 +78,12 @@ def user(text: str) -> dict[str, Any]:
 
 
 def called(call_id: str) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call_id, "name": "estimates_listRoles", "arguments": "{}"}
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": "estimates_listRoles",
+        "arguments": "{}",
+    }
 
 
 def output(call_id: str) -> dict[str, Any]:
@@ -83,7 +107,10 @@ async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any
     choice = completion.choices[0]
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", "I look.")
     assert choice.message.tool_calls[0].function.name == "estimates_listRoles"
-    assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
+    assert (
+        completion.usage.total_tokens
+        == completion.usage.prompt_tokens + completion.usage.completion_tokens
+    )
 
 
 async def lists_roles(turn: ScriptTurn) -> None:
@@ -91,7 +118,7 @@ async def lists_roles(turn: ScriptTurn) -> None:
     await turn.text_only("These are the roles.")
 
 
-async def test_streaming_is_refused_in_words(client: Any) -> None:
+async def test_streaming_is_refused_with_a_reason(client: Any) -> None:
     for ask in (responses, chat):
         with pytest.raises(BadRequestError, match="does not stream"):
             await ask(client, user("x"), stream=True)
@@ -104,23 +131,35 @@ async def test_streaming_is_refused_in_words(client: Any) -> None:
         ([user("x"), called("c")], {}, "No tool output found"),
         ([user("x")], {"store": True}, "store=false"),
         ([user("x")], {"model": ""}, "model"),
-        ([user("x")], {"model": "gpt-4.1", "include": ["reasoning.encrypted_content"]}, "not supported"),
+        (
+            [user("x")],
+            {"model": "gpt-4.1", "include": ["reasoning.encrypted_content"]},
+            "not supported",
+        ),
         ([{"type": "mystery"}], {}, "mystery"),
         ([user("x")], {"tools": [LIST_ROLES | {"name": "a.b", "parameters": EMPTY}]}, "a.b"),
-        ([user("x")], {"tools": [LIST_ROLES | {"parameters": {"type": "object"}, "strict": True}]}, "strict"),
+        (
+            [user("x")],
+            {"tools": [LIST_ROLES | {"parameters": {"type": "object"}, "strict": True}]},
+            "strict",
+        ),
         ([{"type": "reasoning", "id": "rs_1", "summary": []}, user("x")], {}, "rs_1"),
         ([user("x"), called("c") | {"name": "a.b"}, output("c")], {}, "a.b"),
     ],
 )
-async def test_responses_refuses_what_the_real_one_refuses(
-    sandbox: ModelSandbox, client: Any, items: Sequence[Mapping[str, Any]], changes: Mapping[str, Any], words: str
+async def test_responses_refuses_the_same_requests_as_openai(
+    sandbox: ModelSandbox,
+    client: Any,
+    items: Sequence[Mapping[str, Any]],
+    changes: Mapping[str, Any],
+    words: str,
 ) -> None:
     with pytest.raises(BadRequestError, match=words):
         await responses(client, *items, **changes)
     assert (len(sandbox.refused), len(sandbox.log)) == (1, 0)
 
 
-async def test_thoughts_come_back_to_the_model_that_had_them_and_before_what_they_led_to(
+async def test_thoughts_return_to_their_model_and_before_their_output(
     sandbox: ModelSandbox, client: Any
 ) -> None:
     sandbox.script(lists_roles)
@@ -140,14 +179,23 @@ async def test_thoughts_come_back_to_the_model_that_had_them_and_before_what_the
     [
         ([user("x"), {"role": "tool", "tool_call_id": "c", "content": ""}], {}, "must follow"),
         (
-            [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {}}]}, user("x")],
+            [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "type": "function", "function": {}}],
+                },
+                user("x"),
+            ],
             {},
             "none: c",
         ),
         ([user("x")], {"tools": [], "tool_choice": "none"}, "tool_choice"),
         (
             [
-                {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": DOTTED}]},
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "type": "function", "function": DOTTED}],
+                },
                 {"role": "tool", "tool_call_id": "c", "content": ""},
             ],
             {},
@@ -155,18 +203,26 @@ async def test_thoughts_come_back_to_the_model_that_had_them_and_before_what_the
         ),
     ],
 )
-async def test_chat_refuses_what_the_real_one_refuses(
+async def test_chat_refuses_the_same_requests_as_openai(
     client: Any, messages: Sequence[Mapping[str, Any]], changes: Mapping[str, Any], words: str
 ) -> None:
     with pytest.raises(BadRequestError, match=words):
         await chat(client, *messages, **changes)
 
 
-async def test_a_body_that_is_no_request_is_refused_in_words(sandbox: ModelSandbox) -> None:
+async def test_a_body_that_is_no_request_is_refused_with_a_reason(sandbox: ModelSandbox) -> None:
     async with aiohttp.ClientSession() as session:
         for path in ("responses", "chat/completions"):
-            for body in (b"", b"[]", b"{}", b'{"model": "m", "input": [1], "store": false}', b'{"messages": [{}]}'):
-                async with session.post(f"{sandbox.url}/v1/{path}", data=body, headers=JSON) as answer:
+            for body in (
+                b"",
+                b"[]",
+                b"{}",
+                b'{"model": "m", "input": [1], "store": false}',
+                b'{"messages": [{}]}',
+            ):
+                async with session.post(
+                    f"{sandbox.url}/v1/{path}", data=body, headers=JSON
+                ) as answer:
                     assert answer.status == 400
                     assert (await answer.json())["error"]["type"] == "invalid_request_error"
 
@@ -181,12 +237,15 @@ async def test_only_the_accepted_key_is_let_in() -> None:
                 assert (raised.value.status_code, raised.value.code) == (401, "invalid_api_key")
 
 
-async def test_faults_are_ordered_for_one_api_alone(sandbox: ModelSandbox, client: Any) -> None:
+async def test_faults_are_ordered_for_only_one_api(sandbox: ModelSandbox, client: Any) -> None:
     sandbox.fail_next(status=429, retry_after=3, api="responses")
     assert (await chat(client, user("x"))).choices
     with pytest.raises(RateLimitError) as limited:
         await responses(client, user("x"))
-    assert (limited.value.code, limited.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "3")
+    assert (limited.value.code, limited.value.response.headers["retry-after"]) == (
+        "rate_limit_exceeded",
+        "3",
+    )
     sandbox.fail_next(status=500, api="chat")
     with pytest.raises(InternalServerError):
         await chat(client, user("x"))
@@ -199,12 +258,14 @@ async def test_faults_are_ordered_for_one_api_alone(sandbox: ModelSandbox, clien
     assert refused.value.code == "context_length_exceeded"
 
 
-async def test_the_log_tells_what_was_sent_before_what_and_what_was_the_same(
+async def test_the_log_shows_continued_requests_and_equal_heads(
     sandbox: ModelSandbox, client: Any
 ) -> None:
     sandbox.script(lists_roles)
     await responses(client, user("List the roles"), instructions="You help.")
-    await responses(client, user("List the roles"), called("c"), output("c"), instructions="You help.")
+    await responses(
+        client, user("List the roles"), called("c"), output("c"), instructions="You help."
+    )
     await responses(client, user("List the roles"), instructions="You help much.")
     first, second, third = sandbox.requests()
     assert second.continues(first)
@@ -214,10 +275,12 @@ async def test_the_log_tells_what_was_sent_before_what_and_what_was_the_same(
     assert {each.api for each in (first, second, third)} == {"responses"}
 
 
-async def test_replies_stop_at_a_hold_until_it_is_released(sandbox: ModelSandbox, client: Any) -> None:
+async def test_replies_stop_at_a_hold_until_it_is_released(
+    sandbox: ModelSandbox, client: Any
+) -> None:
     sandbox.holds.arm("conversing")
     asking = asyncio.create_task(responses(client, user("x")))
-    await asyncio.wait_for(sandbox.holds.reached("conversing"), 10)
+    await asyncio.wait_for(sandbox.holds.reached("conversing"), patient(10))
     assert not asking.done()
     await sandbox.holds.release("conversing")
-    assert (await asyncio.wait_for(asking, 10)).output_text
+    assert (await asyncio.wait_for(asking, patient(10))).output_text

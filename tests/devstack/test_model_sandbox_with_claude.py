@@ -1,4 +1,4 @@
-"""The model sandbox, asked by the real Claude Code CLI."""
+"""The model sandbox, with the real Claude Code CLI as client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,6 +10,7 @@ import pytest_asyncio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
 from tests.devstack.model_reset import reset
+from tests.support.patience import patient
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
@@ -17,7 +18,7 @@ SCHEMA = {"type": "object", "properties": {"action": {"type": "string"}}, "requi
 
 
 class Claude:
-    """The real CLI in a folder of its own: `run` gives its result and the other messages it sent."""
+    """The real CLI in a folder of its own: `run` returns its result and its other messages."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.workspace = folder / "workspace"
@@ -47,9 +48,13 @@ class Claude:
             },
         )
 
-    async def run(self, prompt: str = "Case BUG-7, turn 1 (initial)") -> tuple[ResultMessage, Sequence[Any]]:
+    async def run(
+        self, prompt: str = "Case BUG-7, turn 1 (initial)"
+    ) -> tuple[ResultMessage, Sequence[Any]]:
         messages = [message async for message in query(prompt=prompt, options=self._options)]
-        return next(message for message in messages if isinstance(message, ResultMessage)), messages
+        return next(
+            message for message in messages if isinstance(message, ResultMessage)
+        ), messages
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -77,7 +82,9 @@ async def reads(turn: ScriptTurn) -> None:
     await turn.finish(action="seen" if "return 1" in read.text else "missed")
 
 
-async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(model: ModelSandbox, claude: Claude) -> None:
+async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(
+    model: ModelSandbox, claude: Claude
+) -> None:
     model.script(reads)
     result, _ = await claude.run()
     assert result.structured_output == {"action": "seen"}
@@ -87,7 +94,9 @@ async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(model
 
 
 @pytest.mark.parametrize("fault", ["error", "disconnect", "sse_error"])
-async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude: Claude, fault: str) -> None:
+async def test_the_real_cli_asks_again_after_a_fault(
+    model: ModelSandbox, claude: Claude, fault: str
+) -> None:
     async def fails_once(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=f"{turn.workspace}/cart.py")
         if turn.asked == 1 and fault == "error":
@@ -99,9 +108,15 @@ async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude
     model.script(fails_once)
     result, messages = await claude.run()
     assert result.structured_output == {"action": "at last"}
-    assert [(len(exchange.conversation.steps), exchange.asked) for exchange in model.log] == [(0, 1), (1, 1), (1, 2)]
+    assert [(len(exchange.conversation.steps), exchange.asked) for exchange in model.log] == [
+        (0, 1),
+        (1, 1),
+        (1, 2),
+    ]
     if fault == "error":
-        assert "api_retry" in [message.subtype for message in messages if isinstance(message, SystemMessage)]
+        assert "api_retry" in [
+            message.subtype for message in messages if isinstance(message, SystemMessage)
+        ]
 
 
 async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude) -> None:
@@ -112,14 +127,16 @@ async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude)
 
     model.script(held)
     running = asyncio.create_task(claude.run())
-    await asyncio.wait_for(model.holds.reached("here"), 30)
+    await asyncio.wait_for(model.holds.reached("here"), patient(30))
     assert not running.done()
     await model.holds.release("here")
-    result, _ = await asyncio.wait_for(running, 30)
+    result, _ = await asyncio.wait_for(running, patient(30))
     assert result.structured_output == {"action": "released"}
 
 
-async def test_a_text_only_reply_is_asked_about_once_more(model: ModelSandbox, claude: Claude) -> None:
+async def test_the_real_cli_asks_again_after_a_text_only_reply(
+    model: ModelSandbox, claude: Claude
+) -> None:
     async def talks_first(turn: ScriptTurn) -> None:
         await turn.text_only("I think that I know.")
         await turn.finish(action="asked")
@@ -129,7 +146,9 @@ async def test_a_text_only_reply_is_asked_about_once_more(model: ModelSandbox, c
     assert result.structured_output == {"action": "asked"}
 
 
-async def test_an_output_that_does_not_fit_is_a_result_for_the_script(model: ModelSandbox, claude: Claude) -> None:
+async def test_an_output_that_does_not_fit_is_a_result_for_the_script(
+    model: ModelSandbox, claude: Claude
+) -> None:
     async def learns(turn: ScriptTurn) -> None:
         refused = await turn.finish(colour="red")
         await turn.finish(action="mended" if refused.is_error else "not refused")
@@ -139,7 +158,9 @@ async def test_an_output_that_does_not_fit_is_a_result_for_the_script(model: Mod
     assert result.structured_output == {"action": "mended"}
 
 
-async def test_a_script_that_fails_ends_the_run_with_its_own_words(model: ModelSandbox, claude: Claude) -> None:
+async def test_a_script_that_fails_ends_the_run_with_its_own_words(
+    model: ModelSandbox, claude: Claude
+) -> None:
     async def fails(turn: ScriptTurn) -> None:
         raise KeyError("no such plan")
 

@@ -1,4 +1,6 @@
-"""Children of the devstack: ready or named, ended in order, and never left behind."""
+"""Children of the devstack: each becomes ready or is named, they end in order, and none
+survives.
+"""
 
 import asyncio
 import os
@@ -26,7 +28,9 @@ async def family(tmp_path: Path) -> AsyncIterator[ProcessGroup]:
 
 def script(name: str, source: str, *, within: float = 20.0, grace: float = 20.0) -> ChildCommand:
     arguments = (sys.executable, "-u", "-c", source)
-    return ChildCommand(name, arguments, {"PATH": os.defpath}, ready_on_event("ready"), within=within, grace=grace)
+    return ChildCommand(
+        name, arguments, {"PATH": os.defpath}, ready_on_event("ready"), within=within, grace=grace
+    )
 
 
 async def test_a_ready_line_gives_its_facts(family: ProcessGroup) -> None:
@@ -34,7 +38,9 @@ async def test_a_ready_line_gives_its_facts(family: ProcessGroup) -> None:
     assert facts["port"] == 7
 
 
-async def test_a_child_that_fails_is_named_with_the_end_of_its_log(family: ProcessGroup, tmp_path: Path) -> None:
+async def test_a_child_that_fails_is_named_with_the_end_of_its_log(
+    family: ProcessGroup, tmp_path: Path
+) -> None:
     with pytest.raises(Permanent) as caught:
         await family.start(script("broken", "raise SystemExit('SLACK_BOT_TOKEN is not set')"))
     assert "broken ended with exit code 1" in str(caught.value)
@@ -51,7 +57,10 @@ async def test_a_child_sees_only_the_environment_that_was_chosen(
     family: ProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-real")
-    source = f"import os, json; print(json.dumps({{'event': 'ready', 'names': sorted(os.environ)}})); {STAY}"
+    source = (
+        "import os, json; print(json.dumps({'event': 'ready', 'names': sorted(os.environ)})); "
+        f"{STAY}"
+    )
     facts = await family.start(script("modest", source))
     assert set(facts["names"]) <= {"PATH", "LC_CTYPE"}
 
@@ -61,7 +70,9 @@ async def test_ctrl_c_in_the_terminal_does_not_reach_a_child(family: ProcessGrou
     assert os.getsid(family.pid("apart")) != os.getsid(0)
 
 
-async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: ProcessGroup, tmp_path: Path) -> None:
+async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(
+    family: ProcessGroup, tmp_path: Path
+) -> None:
     told = tmp_path / "ends"
     for name in ("first", "second", "third"):
         source = (
@@ -74,7 +85,7 @@ async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: Proces
     assert told.read_text() == "second third first "
 
 
-async def test_a_child_that_ignores_the_request_to_end_is_killed(family: ProcessGroup) -> None:
+async def test_a_child_that_ignores_sigterm_is_killed(family: ProcessGroup) -> None:
     source = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
     await family.start(script("stubborn", source, grace=0.2))
     pid = family.pid("stubborn")
@@ -82,7 +93,7 @@ async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Process
     assert not runs(pid)
 
 
-async def test_what_a_child_has_started_ends_with_it(family: ProcessGroup) -> None:
+async def test_processes_started_by_a_child_end_with_it(family: ProcessGroup) -> None:
     source = f"import subprocess, json; p = subprocess.Popen(['sleep', '60']); \
 print(json.dumps({{'event': 'ready', 'pid': p.pid}})); {STAY}"
     facts = await family.start(script("parent", source))
@@ -104,7 +115,7 @@ async def test_a_killed_child_can_be_started_again(family: ProcessGroup) -> None
     assert family.pid("phoenix") != before
 
 
-async def test_yesterdays_log_is_kept_beside_todays(family: ProcessGroup, tmp_path: Path) -> None:
+async def test_yesterdays_log_is_kept_next_to_todays(family: ProcessGroup, tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text("yesterday")
     await family.start(script("one", STAY))
     assert (tmp_path / "one.log.1").read_text() == "yesterday"
@@ -119,12 +130,15 @@ from pathlib import Path
 from threadline_devstack.processes import ChildCommand, ProcessGroup, ready_on_event
 async def main():
     family = ProcessGroup(Path({str(tmp_path)!r}))
-    await family.start(ChildCommand("ward", (sys.executable, "-u", "-c", {STAY!r}), {{}}, ready_on_event("ready")))
+    command = (sys.executable, "-u", "-c", {STAY!r})
+    await family.start(ChildCommand("ward", command, {{}}, ready_on_event("ready")))
     print(family.pid("ward"), flush=True)
     await asyncio.sleep(60)
 asyncio.run(main())
 """
-    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", source, stdout=subprocess.PIPE)
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, stdout=subprocess.PIPE
+    )
     assert parent.stdout is not None
     ward = int(await parent.stdout.readline())
     assert runs(ward)

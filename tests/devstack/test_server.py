@@ -1,4 +1,6 @@
-"""What all three sandboxes share: they close all connections at their end, and guard against web pages in a browser."""
+"""Common properties of all three sandboxes: they close all connections when they end, and guard
+against web pages in a browser.
+"""
 
 import asyncio
 import socket
@@ -17,13 +19,13 @@ from threadline_devstack.server import bound, serving
 
 REPORT = '{"channel": "C0REPORTS", "user": "U0REPORTER", "text": "x"}'
 SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str]] = {
-    # what runs it, and what a page must not read
+    # its server, and a path that a page must not read
     "slack": (FaultySlack.running, "control/state"),
     "models": (ModelSandbox.running, "v1/messages"),
     "trackers": (FaultyTrackers.running, "jira/rest/api/2/myself"),
 }
 ORDERS: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str, str]] = {
-    # what runs it, what a page must not send, and its body
+    # its server, a path that a page must not post to, and a body
     "slack": (FaultySlack.running, "control/messages", REPORT),
     "models": (ModelSandbox.running, "v1/messages", '{"messages": []}'),
 }
@@ -34,7 +36,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=SANDBOXES)
 async def page(request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """What a page of another host must not read."""
+    """The URL that a page of another host must not read."""
     running, path = SANDBOXES[request.param]
     async with running() as sandbox:
         yield f"{sandbox.url}/{path}"
@@ -42,7 +44,7 @@ async def page(request: pytest.FixtureRequest) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=ORDERS)
 async def order(request: pytest.FixtureRequest) -> AsyncIterator[tuple[str, str]]:
-    """What no page may send, and its body."""
+    """The URL that no page may post to, and a body."""
     running, path, body = ORDERS[request.param]
     async with running() as sandbox:
         yield f"{sandbox.url}/{path}", body
@@ -54,8 +56,12 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8900", "127.0.0.1.evil.example", ""])
-async def test_a_sandbox_answers_no_foreign_host(page: str, session: aiohttp.ClientSession, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8900", "127.0.0.1.evil.example", ""]
+)
+async def test_a_sandbox_answers_no_foreign_host(
+    page: str, session: aiohttp.ClientSession, host: str
+) -> None:
     async with session.get(page, headers={"Host": host}) as response:
         assert (response.status, await response.text()) == (400, "Invalid host header")
 
@@ -66,24 +72,27 @@ async def test_a_sandbox_answers_to_the_names_of_this_machine(
 ) -> None:
     host = page.split("/")[2].replace("127.0.0.1", name)
     async with session.get(page, headers={"Host": host}) as response:
-        assert response.status in {200, 401, 405}, "what the route itself answers"
+        assert response.status in {200, 401, 405}, "the answer of the route itself"
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""],
 )
-async def test_a_sandbox_takes_no_order_that_a_browser_lets_any_page_send(
+async def test_a_sandbox_accepts_no_order_that_a_browser_lets_any_page_send(
     order: tuple[str, str], session: aiohttp.ClientSession, content_type: str
 ) -> None:
     url, body = order
     headers = {"Content-Type": content_type} if content_type else {}
-    async with session.post(url, data=body, headers=headers, skip_auto_headers=["Content-Type"]) as response:
+    async with session.post(
+        url, data=body, headers=headers, skip_auto_headers=["Content-Type"]
+    ) as response:
         assert response.status == 415
         assert (await response.json())["error"] == "send application/json"
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
-async def test_a_sandbox_takes_orders_in_json(
+async def test_a_sandbox_accepts_orders_in_json(
     order: tuple[str, str], session: aiohttp.ClientSession, content_type: str
 ) -> None:
     url, body = order
@@ -94,7 +103,9 @@ async def test_a_sandbox_takes_orders_in_json(
 @pytest.mark.parametrize("ticks", range(12))
 async def test_a_connection_that_comes_while_the_server_ends_is_closed(ticks: int) -> None:
     async def come(address: tuple[str, int]) -> socket.socket | None:
-        for _ in range(ticks):  # each turn of the loop while the server ends, since one alone leaked
+        for _ in range(
+            ticks
+        ):  # each iteration of the event loop while the server ends, since only one of them leaked
             await asyncio.sleep(0)
         try:
             return socket.create_connection(address)

@@ -1,4 +1,4 @@
-"""Direct messages, stop signs, and what the bot says it is doing, as the real client and a browser meet them."""
+"""Direct messages, stop signs and the bot's status, through the real client and a browser."""
 
 import asyncio
 import json
@@ -13,12 +13,20 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.devstack.conftest import SlackServer
 from tests.support.faulty_sandboxes import FaultySlack
-from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
+from tests.support.patience import patient
+from threadline_devstack.slack.identity import (
+    BOT_ID,
+    BOT_TOKEN,
+    BOT_USER,
+    BYSTANDER,
+    GENERAL,
+    REPORTER,
+)
 from threadline_devstack.slack.workspace import STATUS_SECONDS
 
 
 class Clock:
-    """Rises by a millisecond at each look, and by what it is told to."""
+    """Advances by a millisecond at each reading, and by the amounts that a test adds."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
@@ -57,7 +65,7 @@ async def act(browser: aiohttp.ClientSession, path: str, **given: Any) -> dict[s
 
 
 async def shown(browser: aiohttp.ClientSession) -> dict[tuple[str, str], str]:
-    """What a page that is opened now shows under its threads."""
+    """Return the statuses that a newly opened page shows under its threads."""
     async with browser.get("/control/state") as response:
         statuses = (await response.json())["statuses"]
     return {(each["channel"], each["thread_ts"]): each["status"] for each in statuses}
@@ -70,7 +78,7 @@ async def refusal(call: Any) -> str:
 
 
 def heard(slack: FaultySlack) -> list[dict[str, Any]]:
-    """Every event of the workspace from now on."""
+    """Return a list that collects every later event of the workspace."""
     events: list[dict[str, Any]] = []
     slack.workspace.listeners.append(events.append)
     return events
@@ -90,14 +98,18 @@ async def test_a_person_writes_to_the_bot_in_a_channel_of_their_own(
     posted = await act(browser, "messages", channel=mine["id"], user=REPORTER, text="hello")
     answered = await client.chat_postMessage(channel=mine["id"], text="hi", thread_ts=posted["ts"])
 
-    assert [(event["channel_type"], event["channel"]) for event in events] == [("im", mine["id"])] * 2
-    assert [delivery.type for delivery in slack.deliveries.log] == ["message", "message"], "no mention comes beside it"
+    assert [(event["channel_type"], event["channel"]) for event in events] == [
+        ("im", mine["id"])
+    ] * 2
+    assert [delivery.type for delivery in slack.deliveries.log] == ["message", "message"], (
+        "no mention event accompanies it"
+    )
     replies = (await client.conversations_replies(channel=mine["id"], ts=posted["ts"]))["messages"]
     assert [message["ts"] for message in replies] == [posted["ts"], answered["ts"]]
     assert (await act(browser, "channels/direct", user="U0NOBODY"))["error"] == "user_not_found"
 
 
-async def test_a_stop_sign_is_told_with_its_message_and_its_moment(
+async def test_a_stop_sign_is_delivered_with_its_message_and_its_time(
     slack: FaultySlack, browser: aiohttp.ClientSession
 ) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> add three items").ts
@@ -105,7 +117,11 @@ async def test_a_stop_sign_is_told_with_its_message_and_its_moment(
     await act(browser, "reactions", channel=GENERAL, ts=ts, user=BYSTANDER, name="octagonal_sign")
 
     [told] = events
-    assert (told["type"], told["reaction"], told["user"]) == ("reaction_added", "octagonal_sign", BYSTANDER)
+    assert (told["type"], told["reaction"], told["user"]) == (
+        "reaction_added",
+        "octagonal_sign",
+        BYSTANDER,
+    )
     assert told["item"] == {"type": "message", "channel": GENERAL, "ts": ts}
     assert float(told["event_ts"]) > float(ts)
     assert slack.deliveries.log[-1].type == "reaction_added"
@@ -117,31 +133,42 @@ async def test_a_status_stays_until_the_bot_answers(
     root = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> add three items").ts
     other = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> and you?").ts
     for place in (root, other):
-        await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=place, status="is thinking")
-    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is adding items")
+        await client.assistant_threads_setStatus(
+            channel_id=GENERAL, thread_ts=place, status="is thinking"
+        )
+    await client.assistant_threads_setStatus(
+        channel_id=GENERAL, thread_ts=root, status="is adding items"
+    )
     slack.workspace.post(GENERAL, BYSTANDER, "me too", thread_ts=root)
-    assert await shown(browser) == {(GENERAL, root): "is adding items", (GENERAL, other): "is thinking"}
+    assert await shown(browser) == {
+        (GENERAL, root): "is adding items",
+        (GENERAL, other): "is thinking",
+    }
 
     await client.chat_postMessage(channel=GENERAL, thread_ts=root, text="Done.")
 
     assert await shown(browser) == {(GENERAL, other): "is thinking"}
 
 
-async def test_a_status_is_taken_back_by_an_empty_one(
+async def test_an_empty_status_clears_the_status(
     slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
-    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking")
+    await client.assistant_threads_setStatus(
+        channel_id=GENERAL, thread_ts=root, status="is thinking"
+    )
     await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="")
 
     assert await shown(browser) == {}
 
 
-async def test_a_status_that_nothing_follows_goes_after_two_minutes(
+async def test_a_status_without_a_post_disappears_after_two_minutes(
     slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession, clock: Clock
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
-    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking")
+    await client.assistant_threads_setStatus(
+        channel_id=GENERAL, thread_ts=root, status="is thinking"
+    )
     clock.now += STATUS_SECONDS - 1
     assert await shown(browser)
     clock.now += 1
@@ -149,14 +176,16 @@ async def test_a_status_that_nothing_follows_goes_after_two_minutes(
     assert await shown(browser) == {}
 
 
-async def test_the_page_is_told_of_a_status_and_the_app_is_not(
+async def test_the_page_gets_a_status_and_the_app_does_not(
     slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     before = len(slack.deliveries.log)
-    async with asyncio.timeout(5), browser.get("/stream") as stream:
+    async with asyncio.timeout(patient(5)), browser.get("/stream") as stream:
         assert await stream.content.readline() == b": hello\n"
-        await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking")
+        await client.assistant_threads_setStatus(
+            channel_id=GENERAL, thread_ts=root, status="is thinking"
+        )
         await stream.content.readline()
         event = json.loads((await stream.content.readline()).removeprefix(b"data: "))
 
@@ -195,7 +224,9 @@ async def test_a_status_belongs_to_a_threads_root_in_a_channel_with_the_bot(
     reply = slack.workspace.post(GENERAL, BOT_USER, "hi", thread_ts=root, bot_id=BOT_ID).ts
 
     def shows(thread_ts: str) -> Any:
-        return client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=thread_ts, status="is thinking")
+        return client.assistant_threads_setStatus(
+            channel_id=GENERAL, thread_ts=thread_ts, status="is thinking"
+        )
 
     assert await refusal(shows(reply)) == "invalid_thread_ts"
     slack.workspace.leave(GENERAL, BOT_USER)

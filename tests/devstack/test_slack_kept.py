@@ -1,4 +1,4 @@
-"""The sandbox's Slack stays on disk: a sandbox that starts again shows what the one before it showed."""
+"""The sandbox's Slack is stored on disk: a restarted sandbox shows the same as before."""
 
 import asyncio
 import os
@@ -15,11 +15,14 @@ from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import Json, SandboxUser, SlackRefusal
 
-REPORTS, GENERAL, REPORTER, DEVELOPER = identity.REPORTS, identity.GENERAL, identity.REPORTER, identity.DEVELOPER
+REPORTS = identity.REPORTS
+GENERAL = identity.GENERAL
+REPORTER = identity.REPORTER
+DEVELOPER = identity.DEVELOPER
 
 
 def shown(sandbox: SlackSandbox) -> dict[str, list[Json]]:
-    """All that people see, but for the address of this run."""
+    """Return everything visible to people, except for the address of this run."""
     told: dict[str, list[Json]] = {}
     for channel in sandbox.workspace.channels.values():
         told[str(channel.as_slack())] = sandbox.messages(channel.id)
@@ -27,15 +30,20 @@ def shown(sandbox: SlackSandbox) -> dict[str, list[Json]]:
 
 
 def acted(sandbox: SlackSandbox) -> None:
-    """One of each deed."""
+    """Make one change of each kind."""
     workspace = sandbox.workspace
     file = workspace.add_file("cart.png", REPORTER, b"\x89PNG\x00\xff")
     root = workspace.post(REPORTS, REPORTER, "The cart is wrong", files=[file.id])
     payload = {"event_type": "threadline_post", "event_payload": {"key": "BUG-1"}}
     answer = workspace.post(
-        REPORTS, identity.BOT_USER, "I look", thread_ts=root.ts, bot_id=identity.BOT_ID, metadata=payload,
+        REPORTS,
+        identity.BOT_USER,
+        "I look",
+        thread_ts=root.ts,
+        bot_id=identity.BOT_ID,
+        metadata=payload,
         blocks=[{"type": "divider"}],
-    )  # fmt: skip
+    )
     workspace.edit(REPORTS, answer.ts, "I am looking", by=identity.BOT_USER)
     workspace.react(REPORTS, root.ts, identity.BOT_USER, "eyes")
     workspace.react(REPORTS, root.ts, DEVELOPER, "tada")
@@ -59,15 +67,19 @@ async def test_sandbox_that_starts_again_shows_the_same(tmp_path: Path) -> None:
     kept = tmp_path / "slack.db"
     async with SlackSandbox.running(file=kept) as first:
         acted(first)
-        before, people = shown(first), dict(first.workspace.users)
-        url, (file,) = first.url, first.workspace.files
+        before = shown(first)
+        people = dict(first.workspace.users)
+        url = first.url
+        (file,) = first.workspace.files
     async with SlackSandbox.running(file=kept) as second:
         assert str(shown(second)).replace(second.url, url) == str(before)
         assert second.workspace.users == people
         assert second.workspace.file(file).content == b"\x89PNG\x00\xff"
 
 
-async def test_thread_goes_on_after_a_restart_and_no_timestamp_or_id_comes_twice(tmp_path: Path) -> None:
+async def test_thread_continues_after_a_restart_without_a_repeated_timestamp_or_id(
+    tmp_path: Path,
+) -> None:
     """Even when the clock was set back in between."""
     kept = tmp_path / "slack.db"
     async with SlackSandbox.running(file=kept, clock=lambda: 2_000_000_000.0) as first:
@@ -87,7 +99,7 @@ async def test_thread_goes_on_after_a_restart_and_no_timestamp_or_id_comes_twice
 
 
 def killed_while_speaking(file: Path) -> list[str]:
-    """The timestamps that a sandbox told of before it was killed."""
+    """Return the timestamps that a sandbox reported before it was killed."""
     source = f"""
 import asyncio
 from pathlib import Path
@@ -100,7 +112,9 @@ async def main():
 
 asyncio.run(main())
 """
-    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         told = [child.stdout.readline() for _ in range(50)]
         os.kill(child.pid, signal.SIGKILL)
@@ -108,16 +122,16 @@ asyncio.run(main())
     return [each.strip() for each in told if each.endswith("\n")]
 
 
-async def test_nothing_said_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
-    """What was told to anybody is on disk: here, what was printed."""
+async def test_no_reported_message_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    """Every reported message is on disk; the process reports by printing."""
     told = await asyncio.to_thread(killed_while_speaking, tmp_path / "slack.db")
     async with SlackSandbox.running(file=tmp_path / "slack.db") as sandbox:
         kept = [each["ts"] for each in sandbox.messages(REPORTS)]
     assert kept[: len(told)] == told
-    assert len(kept) - len(told) <= 1, "the one that was kept and not told any more"
+    assert len(kept) - len(told) <= 1, "at most one was stored but not reported"
 
 
-async def test_what_slack_forgot_stays_forgotten(tmp_path: Path) -> None:
+async def test_forgotten_messages_stay_forgotten(tmp_path: Path) -> None:
     async with SlackSandbox.running(file=tmp_path / "slack.db") as first:
         acted(first)
         first.workspace.forget(REPORTS)
@@ -128,7 +142,7 @@ async def test_what_slack_forgot_stays_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["another format", "no database"])
-async def test_file_that_cannot_be_read_is_said_with_what_to_do(tmp_path: Path, damage: str) -> None:
+async def test_unreadable_file_is_reported_with_the_remedy(tmp_path: Path, damage: str) -> None:
     kept = tmp_path / "slack.db"
     if damage == "another format":
         with sqlite3.connect(kept) as file:

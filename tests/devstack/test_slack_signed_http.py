@@ -21,9 +21,13 @@ from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SIG
 
 
 class Receiver:
-    """Bolt behind a door that notes the headers and may answer `answers` first, by status and headers."""
+    """Bolt with a proxy in front that records the headers and may reply with `answers` first, by
+    status and headers.
+    """
 
-    def __init__(self, slack: FaultySlack, listener: socket.socket, secret: str = SIGNING_SECRET) -> None:
+    def __init__(
+        self, slack: FaultySlack, listener: socket.socket, secret: str = SIGNING_SECRET
+    ) -> None:
         client = AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
         bolt = AsyncApp(client=client, signing_secret=secret, process_before_response=True)
         bolt.event("message")(self._keep)
@@ -40,8 +44,12 @@ class Receiver:
 
     async def _door(self, request: Request) -> Response:
         headers = dict(request.headers)
-        self.genuine.append(SignatureVerifier(SIGNING_SECRET).is_valid_request(await request.body(), headers))
-        self.retries.append((headers.get("x-slack-retry-num", ""), headers.get("x-slack-retry-reason", "")))
+        self.genuine.append(
+            SignatureVerifier(SIGNING_SECRET).is_valid_request(await request.body(), headers)
+        )
+        self.retries.append(
+            (headers.get("x-slack-retry-num", ""), headers.get("x-slack-retry-reason", ""))
+        )
         if self.answers:
             status, more = self.answers.pop(0)
             return Response(status_code=status, headers=more)
@@ -71,7 +79,9 @@ async def test_a_signed_event_passes_bolts_check(slack: FaultySlack, receiver: R
     assert [body["event"]["text"] for body in receiver.bodies] == ["über &amp; ünder"]
 
 
-async def test_a_failure_is_retried_with_number_and_reason(slack: FaultySlack, receiver: Receiver) -> None:
+async def test_a_failure_is_retried_with_number_and_reason(
+    slack: FaultySlack, receiver: Receiver
+) -> None:
     receiver.answers = [(500, {}), (503, {})]
     slack.workspace.post(REPORTS, REPORTER, "bug")
     await slack.deliveries.settled()

@@ -1,4 +1,6 @@
-"""Modals of the sandbox: who may open one, and what the app gets when a person sends it."""
+"""Modals of the sandbox: who may open one, and the payload that the app gets when a person submits
+it.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,7 +17,12 @@ from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, BYSTANDER, D
 from threadline_devstack.slack.model import SlackRefusal
 
 FIELD = {"type": "plain_text_input", "action_id": "words", "multiline": True, "max_length": 20}
-INPUT = {"type": "input", "block_id": "b", "label": {"type": "plain_text", "text": "Words"}, "element": FIELD}
+INPUT = {
+    "type": "input",
+    "block_id": "b",
+    "label": {"type": "plain_text", "text": "Words"},
+    "element": FIELD,
+}
 VIEW: dict[str, Any] = {
     "type": "modal",
     "callback_id": "form",
@@ -50,10 +57,16 @@ def client_of(slack: FaultySlack) -> AsyncWebClient:
 
 
 def press(slack: FaultySlack, user: str = DEVELOPER) -> str:
-    """Somebody presses a button; returns the trigger."""
-    button = {"type": "button", "text": {"type": "plain_text", "text": "Write"}, "action_id": "write"}
+    """Press a button as this user; return the trigger."""
+    button = {
+        "type": "button",
+        "text": {"type": "plain_text", "text": "Write"},
+        "action_id": "write",
+    }
     blocks = [{"type": "actions", "elements": [button]}]
-    message = slack.workspace.post(GENERAL, BOT_USER, "a card", blocks=blocks, bot_id="B0THREADLINE")
+    message = slack.workspace.post(
+        GENERAL, BOT_USER, "a card", blocks=blocks, bot_id="B0THREADLINE"
+    )
     return str(slack._interactions.click(user, GENERAL, message.ts, "write")["trigger_id"])
 
 
@@ -63,20 +76,31 @@ async def refusal(slack: FaultySlack, trigger: str, view: dict[str, Any]) -> str
     return str(refused.value.response["error"])
 
 
-async def test_modal_opens_with_a_trigger_and_is_sent_with_what_is_in_its_fields(slack: FaultySlack) -> None:
+async def test_modal_opens_with_a_trigger_and_is_submitted_with_its_fields(
+    slack: FaultySlack,
+) -> None:
     answer = await client_of(slack).views_open(trigger_id=press(slack), view=VIEW)
     view = slack.workspace.view_of(DEVELOPER)
     assert view
     assert answer["view"]["id"] == view.id
     assert answer["view"]["state"]["values"]["b"]["words"]["value"] is None
     body = slack._interactions.submit(DEVELOPER, view.id, {"words": "a & <b>"})
-    assert (body["type"], body["user"]["id"], body["view"]["callback_id"]) == ("view_submission", DEVELOPER, "form")
+    assert (body["type"], body["user"]["id"], body["view"]["callback_id"]) == (
+        "view_submission",
+        DEVELOPER,
+        "form",
+    )
     assert body["view"]["private_metadata"] == "here"
-    assert body["view"]["state"]["values"] == {"b": {"words": {"type": "plain_text_input", "value": "a & <b>"}}}
+    assert body["view"]["state"]["values"] == {
+        "b": {"words": {"type": "plain_text_input", "value": "a & <b>"}}
+    }
 
 
-async def test_trigger_opens_one_modal_within_three_seconds(slack: FaultySlack, clock: Clock) -> None:
-    used, late = press(slack), press(slack)
+async def test_trigger_opens_one_modal_within_three_seconds(
+    slack: FaultySlack, clock: Clock
+) -> None:
+    used = press(slack)
+    late = press(slack)
     await client_of(slack).views_open(trigger_id=used, view=VIEW)
     assert await refusal(slack, used, VIEW) == "exchanged_trigger_id"
     clock.now += 3.1
@@ -95,7 +119,9 @@ async def test_trigger_opens_one_modal_within_three_seconds(slack: FaultySlack, 
         {"blocks": [{**INPUT, "label": "Words"}]},
     ],
 )
-async def test_view_that_slack_would_not_take_is_refused(slack: FaultySlack, change: dict[str, Any]) -> None:
+async def test_view_that_slack_would_refuse_is_refused(
+    slack: FaultySlack, change: dict[str, Any]
+) -> None:
     assert await refusal(slack, press(slack), VIEW | change) == "invalid_arguments"
 
 
@@ -121,8 +147,12 @@ async def test_page_shows_a_modal_until_it_is_closed(slack: FaultySlack) -> None
         assert (view["user"], view["title"]["text"]) == (DEVELOPER, "A form")
         given = {"user": DEVELOPER, "view": view["id"], "values": {"words": "hello"}}
         async with browser.post("/control/views/submit", json=given) as response:
-            assert await response.json() == {"ok": True, "acknowledged": False}, "no app is connected"
+            assert await response.json() == {"ok": True, "acknowledged": False}, (
+                "no app is connected"
+            )
         assert len(await views()) == 1, "as in Slack, it stays open then"
-        async with browser.post("/control/views/close", json={"user": DEVELOPER, "view": view["id"]}) as response:
+        async with browser.post(
+            "/control/views/close", json={"user": DEVELOPER, "view": view["id"]}
+        ) as response:
             assert (await response.json())["ok"]
         assert await views() == []

@@ -1,4 +1,6 @@
-"""The parts that a laptop lacks, for real: Temporal's server, Postgres, and a stack that fails half way."""
+"""The parts that a laptop lacks, for real: Temporal's server, Postgres, and a stack that fails
+while it starts.
+"""
 
 import os
 import shutil
@@ -25,7 +27,9 @@ MACHINE = environment.pick(os.environ, environment.MACHINE)
 
 @pytest.fixture
 async def home() -> AsyncIterator[Path]:
-    """Outside pytest's folder, which other accounts may not enter: as root, Postgres runs as nobody."""
+    """A folder outside pytest's, which other accounts may not enter: under root, Postgres runs as
+    the user nobody.
+    """
     folder = Path(tempfile.mkdtemp(prefix="threadline-test-"))
     (folder / "logs").mkdir()
     yield folder
@@ -40,19 +44,25 @@ async def family(home: Path) -> AsyncIterator[ProcessGroup]:
 
 
 @pytest.mark.slow
-async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: ProcessGroup, home: Path) -> None:
+async def test_temporal_knows_the_search_attributes_and_keeps_its_data(
+    family: ProcessGroup, home: Path
+) -> None:
     server = await temporal.start(family, home, FreePorts(usual=False), MACHINE)
     client = await Client.connect(server.address)
-    listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace="default")
+    )
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
     assert {listed.custom_attributes.get(name) for name in temporal.SEARCH_ATTRIBUTES} == {keyword}
-    await client.start_workflow("Unserved", id="kept", task_queue="nobody", execution_timeout=timedelta(hours=1))
+    await client.start_workflow(
+        "Unserved", id="kept", task_queue="nobody", execution_timeout=timedelta(hours=1)
+    )
     await family.restart("temporal")
     again = await Client.connect(server.address)
     assert (await again.get_workflow_handle("kept").describe()).workflow_type == "Unserved"
 
 
-async def test_a_missing_temporal_program_is_said_with_what_to_do(
+async def test_a_missing_temporal_program_is_reported_with_the_remedy(
     family: ProcessGroup, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(home / "python"))
@@ -62,13 +72,17 @@ async def test_a_missing_temporal_program_is_said_with_what_to_do(
 
 
 @pytest.mark.slow
-async def test_postgres_is_made_once_and_for_the_agent_there_is_a_restricted_login(
+async def test_postgres_is_created_once_with_a_restricted_login_for_the_agent(
     family: ProcessGroup, home: Path
 ) -> None:
-    (home / "postgres" / "data-half" / "base").mkdir(parents=True)  # left by an initdb that was interrupted
+    (home / "postgres" / "data-half" / "base").mkdir(
+        parents=True
+    )  # left by an initdb that was interrupted
     databases = await postgres.start(family, home, FreePorts(usual=False), MACHINE)
     assert migrate.is_current(databases.owner)
-    assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], "nothing half is left"
+    assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], (
+        "no incomplete data is left"
+    )
     with psycopg.connect(databases.owner, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (x int)")
     await family.stop_all([])
@@ -93,7 +107,8 @@ async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -
 
 @pytest.mark.slow
 async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
-    before, told = children(), list[str]()
+    before = children()
+    told = list[str]()
     wishes = StackOptions(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})
     with pytest.raises(Permanent, match=r"core ended[\s\S]*THREADLINE_MAX_QUESTIONS is 'many'"):
         async with Stack.running(home, wishes, told.append):
@@ -103,12 +118,31 @@ async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
 
 
 def children() -> set[str]:
-    """The ids of this process's children."""
-    return {pid for listed in Path("/proc/self/task").glob("*/children") for pid in listed.read_text().split()}
+    """Return the ids of this process's children."""
+    return {
+        pid
+        for listed in Path("/proc/self/task").glob("*/children")
+        for pid in listed.read_text().split()
+    }
 
 
-@pytest.mark.parametrize("given", [{}, {"OPENAI_API_KEY": "sk-mine"}, {"ANTHROPIC_API_KEY": "sk-ant-mine"}])
-async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(home: Path, given: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["ANTHROPIC", "OPENAI"])
+async def test_the_address_of_a_model_without_its_key_is_refused(home: Path, name: str) -> None:
+    told: list[str] = []
+    wishes = StackOptions(given=MACHINE | {f"{name}_BASE_URL": "http://127.0.0.1:8080/v1"})
+    with pytest.raises(Permanent, match=f"{name}_API_KEY is not: set the key as well") as raised:
+        async with Stack.running(home, wishes, told.append):
+            pytest.fail("it must not come up")
+    assert str(raised.value).count(".") == 1, "one sentence"
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"OPENAI_API_KEY": "sk-mine"}, {"ANTHROPIC_API_KEY": "sk-ant-mine"}]
+)
+async def test_the_model_sandbox_replaces_each_model_without_a_key(
+    home: Path, given: dict[str, str]
+) -> None:
     stack = Stack(StateFolder(home), StackOptions(given=given), lambda line: None)
     await stack._start_model()
     await stack._stop()
@@ -125,7 +159,7 @@ async def test_with_both_keys_there_is_no_model_sandbox(home: Path) -> None:
         _ = stack.model
 
 
-def test_a_proxy_is_for_what_is_real_and_spares_this_machine(home: Path) -> None:
+def test_a_proxy_serves_real_services_and_spares_this_machine(home: Path) -> None:
     proxy = {"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intern.example"}
 
     def proxies(process: str, **given: str) -> dict[str, str]:

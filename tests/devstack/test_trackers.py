@@ -26,7 +26,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of a GET that follows no redirect."""
+    """Return status, headers and body of a GET that follows no redirect."""
 
     def get() -> tuple[int, dict[str, str], str]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
@@ -40,7 +40,9 @@ async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     return await asyncio.to_thread(get)
 
 
-async def test_a_fault_is_for_one_request_and_a_run_that_was_started_again_ends(services: FaultyTrackers) -> None:
+async def test_a_fault_hits_one_request_and_a_restarted_run_ends(
+    services: FaultyTrackers,
+) -> None:
     assert {"SHOP-1", "OPS-1"} < set(services.jira.site.issues)
     ci = services.github.repository
     failed = next(each for each in ci.runs.values() if each.conclusion == "failure")
@@ -50,11 +52,17 @@ async def test_a_fault_is_for_one_request_and_a_run_that_was_started_again_ends(
     assert (failed.status, failed.conclusion) == ("completed", "success")
     services.order("jira", EndpointFaultKind.REFUSE, status=503)
     assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 503
-    assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 401, "the fault was for one request"
+    assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 401, (
+        "the fault was for one request"
+    )
 
 
-async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: FaultyTrackers) -> None:
-    run = next(each for each in services.github.repository.runs.values() if each.conclusion == "failure")
+async def test_a_log_is_redirected_to_a_host_that_needs_no_token(
+    services: FaultyTrackers,
+) -> None:
+    run = next(
+        each for each in services.github.repository.runs.values() if each.conclusion == "failure"
+    )
     api = f"{services.url}/github/repos/acme/shop/actions/jobs/{run.jobs[0].id}/logs"
     token = f"Bearer {github_api.TOKEN}"
     status, headers, _ = await fetch(api, Authorization=token)
@@ -74,7 +82,9 @@ async def test_runs_come_in_pages(services: FaultyTrackers) -> None:
     assert "link" not in headers
 
 
-@pytest.mark.parametrize("jql", ["", "ORDER BY key", "colour = red", "project =", 'project = "SHOP" status = "Done"'])
+@pytest.mark.parametrize(
+    "jql", ["", "ORDER BY key", "colour = red", "project =", 'project = "SHOP" status = "Done"']
+)
 def test_a_query_that_jira_would_refuse_is_refused(jql: str) -> None:
     with pytest.raises(BadQuery):
         jira_api.found(JiraSite().issues.values(), jql)

@@ -1,4 +1,6 @@
-"""`make docs`: writes docs/settings.md and .env.example from the settings groups, docs/cli.md from typer."""
+"""`make docs`: writes docs/settings.md and .env.example from the settings groups, docs/cli.md from
+typer.
+"""
 
 import ast
 import inspect
@@ -69,16 +71,20 @@ covers all workspaces."""
 
 
 def pages() -> dict[Path, str]:
-    """Every generated file with its text."""
+    """Return every generated file with its text."""
     return {
-        ROOT / "docs" / "settings.md": "\n\n".join([SETTINGS, *map(_group, groups()), TEMPORAL]) + "\n",
+        ROOT / "docs" / "settings.md": "\n\n".join([SETTINGS, *map(_group, groups()), TEMPORAL])
+        + "\n",
         ROOT / ".env.example": "\n\n".join([EXAMPLE, *map(_example_group, groups())]) + "\n",
-        ROOT / "docs" / "cli.md": "\n\n".join([CLI, *_commands("threadline", typer.main.get_command(app))]) + "\n",
+        ROOT / "docs" / "cli.md": "\n\n".join(
+            [CLI, *_commands("threadline", typer.main.get_command(app))]
+        )
+        + "\n",
     }
 
 
 def groups() -> list[type[settings.SettingsGroup]]:
-    """Those with required variables first, then in the order of the code."""
+    """Return the groups with required variables first, then in the order of the code."""
 
     def needs_nothing(group: type[settings.SettingsGroup]) -> bool:
         return not any(field.is_required() for field in group.model_fields.values())
@@ -92,19 +98,24 @@ def _group(group: type[settings.SettingsGroup]) -> str:
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
     about = textwrap.fill(f"Read by {read_by}. {_linked(text)}", 120, break_long_words=False)
     meanings = described(group)
-    found = [f"- `{name}`: {meanings.get(name, '')}{_default(field)}" for name, field in group.variables().items()]
+    found = [
+        f"- `{name}`: {meanings.get(name, '')}{_default(field)}"
+        for name, field in group.variables().items()
+    ]
     return "\n".join([f"## {title.rstrip('.')}", "", about, *found])
 
 
 def described(group: type[settings.SettingsGroup]) -> dict[str, str]:
-    """The docstrings of a group's fields, by their variables."""
+    """Return the docstrings of a group's fields, by their variables."""
     (of_class,) = ast.parse(inspect.getsource(group)).body
     assert isinstance(of_class, ast.ClassDef)
     return {
         group.variable(field.target.id): " ".join(inspect.cleandoc(text.value.value).split())
         for field, text in pairwise(of_class.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        if isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
     }
 
 
@@ -114,16 +125,21 @@ def _linked(text: str) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = _written(field)
-    return " *Required.*" if field.is_required() else f" Default: `{value}`." if value else ""
+    if field.is_required():
+        return " *Required.*"
+    return f" Default: `{value}`." if value else ""
 
 
 def _written(field: FieldInfo) -> str:
-    """The default as it would be written in the environment; empty without one."""
+    """Return the default as it would be written in the environment; empty without one."""
     value: Any = None if field.is_required() else field.get_default(call_default_factory=True)
     if any(getattr(each, "func", None) is settings.DURATION.func for each in field.metadata):
         return _duration(value)
     if isinstance(value, dict) and all(isinstance(each, SlaTarget) for each in value.values()):
-        return ",".join(f"{key}={_duration(of.acknowledge)}/{_duration(of.resolve)}" for key, of in value.items())
+        return ",".join(
+            f"{key}={_duration(of.acknowledge)}/{_duration(of.resolve)}"
+            for key, of in value.items()
+        )
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, Enum):
@@ -132,10 +148,12 @@ def _written(field: FieldInfo) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """In the largest unit that divides it; up to two days in hours."""
+    """Return a duration in the largest unit that divides it; up to two days in hours."""
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     size, unit = next(
-        (size, unit) for unit, size in units if not seconds % size and (unit != "d" or seconds > 2 * size)
+        (size, unit)
+        for unit, size in units
+        if not seconds % size and (unit != "d" or seconds > 2 * size)
     )
     return f"{seconds / size:g}{unit}"
 
@@ -157,19 +175,31 @@ def _commands(name: str, command: Any) -> Iterator[str]:
         return
     arguments = [each for each in command.params if isinstance(each, TyperArgument)]
     usage = "".join(f" {_metavar(each)}" for each in arguments)
-    options = [f"- {_option(each)}" for each in command.params if each.name not in ("help", "team")]
+    options = [
+        f"- {_option(each)}" for each in command.params if each.name not in ("help", "team")
+    ]
     yield "\n".join([f"## `{name}{usage}`", "", _help(command), *options])
 
 
 def _help(command: TyperCommand) -> str:
-    """The help without typer's marks; an example of TOML becomes a block of code."""
-    text, toml, example = (command.help or "").replace("\b", "").replace("\\[", "[").partition("\n\n\n[[")
+    """Return the help without typer's marks; an example of TOML becomes a block of code."""
+    paragraphs = (command.help or "").split("\n\n")
+    joined = "\n\n".join(each if "\b" in each else _filled(each) for each in paragraphs)
+    text, toml, example = joined.replace("\b", "").replace("\\[", "[").partition("\n\n\n[[")
     body = re.sub(r"\n{2,}", "\n\n", example)
     return f"{text}\n\n```toml\n[[{body.strip()}\n```" if toml else text
 
 
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(" ".join(paragraph.split()), 120, break_long_words=False)
+
+
 def _option(each: Any) -> str:
-    name = _metavar(each) if isinstance(each, TyperArgument) else f"{each.opts[0]} {_metavar(each)}".strip()
+    name = (
+        _metavar(each)
+        if isinstance(each, TyperArgument)
+        else f"{each.opts[0]} {_metavar(each)}".strip()
+    )
     default = f" Default: `{each.default}`." if each.default not in ("", None, False) else ""
     text = each.help.replace("\\[", "[")
     return f"`{name}`: {text}{default}"

@@ -1,4 +1,6 @@
-"""The documents are current: generated pages, links, and every setting, command, target, file and tool they name."""
+"""The documents are current: generated pages, links, and every setting, command, target, file and
+tool in them.
+"""
 
 import re
 import runpy
@@ -31,24 +33,33 @@ def prose(page: Path) -> str:
 
 
 def code(page: Path) -> list[str]:
-    """What stands between backticks in a line, and each line of the blocks of code."""
+    """Return the text between backticks in each line, and each line of the blocks of code."""
     blocks = "\n".join(_FENCE.findall(page.read_text("utf-8")))
     return re.findall(r"`([^`\n]+)`", prose(page)) + blocks.splitlines()
 
 
 def test_generated_pages_are_current() -> None:
-    old = [str(path.relative_to(ROOT)) for path, text in generate.pages().items() if path.read_text("utf-8") != text]
+    old = [
+        str(path.relative_to(ROOT))
+        for path, text in generate.pages().items()
+        if path.read_text("utf-8") != text
+    ]
     assert old == [], "run: make docs"
 
 
 def test_every_setting_has_a_description() -> None:
     missing = [
-        name for group in generate.groups() for name in group.variables() if name not in generate.described(group)
+        name
+        for group in generate.groups()
+        for name in group.variables()
+        if name not in generate.described(group)
     ]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_lead_somewhere(page: Path) -> None:
     dead = []
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
@@ -63,14 +74,23 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def anchors(page: Path) -> list[str]:
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    return [re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
+    return [
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    ]
 
 
 @of_each_page
 def test_named_settings_exist(page: Path) -> None:
-    named = r"\b(?:(?:THREADLINE|SLACK|GITHUB|ANTHROPIC|OPENAI|TEMPORAL|POSTGRES)_[A-Z0-9_]+|DATABASE_URL)\b"
-    known = {name for group in generate.groups() for name in group.variables()} | set(environment.TEMPORAL)
-    known |= set(re.findall(named, MAKEFILE + (ROOT / "deploy" / "compose.yaml").read_text("utf-8")))
+    named = (
+        r"\b(?:(?:THREADLINE|SLACK|GITHUB|ANTHROPIC|OPENAI|TEMPORAL|POSTGRES)_[A-Z0-9_]+"
+        r"|DATABASE_URL)\b"
+    )
+    known = {name for group in generate.groups() for name in group.variables()} | set(
+        environment.TEMPORAL
+    )
+    known |= set(
+        re.findall(named, MAKEFILE + (ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
+    )
     found = set(re.findall(named, page.read_text("utf-8")))
     assert sorted(name for name in found - known if not name.endswith("_")) == []
 
@@ -93,20 +113,34 @@ def test_named_commands_exist(page: Path) -> None:
 @of_each_page
 def test_named_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-    named = {target for text in code(page) for target in re.findall(r"(?:^|[ $])make ([a-z][a-z-]*)", text)}
+    named = {
+        target
+        for text in code(page)
+        for target in re.findall(r"(?:^|[ $])make ([a-z][a-z-]*)", text)
+    }
     assert sorted(named - targets) == []
 
 
 @of_each_page
 def test_named_files_exist(page: Path) -> None:
-    """A path from the root, the page or the product's folder; a name alone, such as `model.py`, of any file."""
+    """A path is relative to the root, the page or the product's folder; a name alone, such as
+    `model.py`, is that of any file.
+    """
     named = {text for text in code(page) if re.fullmatch(r"(?:[\w.-]+/)+[\w.-]*", text)}
     roots = (ROOT, page.parent, ROOT / "src" / "threadline")
     missing = [text for text in named if not any((root / text).exists() for root in roots)]
     # In the table of the designs: from the product's folder, and without code marks.
     below = set(re.findall(r"(?<![\w/.`-])(?:[a-z_]+/)+[a-z_]+\.py\b", prose(page)))
-    missing += [text for text in below if not any((ROOT / each / text).exists() for each in ("", "src/threadline"))]
-    alone = {text for text in code(page) if re.fullmatch(r"[\w-]+\.(?:py|md|sql|ya?ml|toml|lock|ini)", text)}
+    missing += [
+        text
+        for text in below
+        if not any((ROOT / each / text).exists() for each in ("", "src/threadline"))
+    ]
+    alone = {
+        text
+        for text in code(page)
+        if re.fullmatch(r"[\w-]+\.(?:py|md|sql|ya?ml|toml|lock|ini)", text)
+    }
     assert sorted([*missing, *(alone - file_names())]) == []
 
 
@@ -118,15 +152,21 @@ def file_names() -> set[str]:
 
 
 def test_the_list_of_tools_is_the_registrys() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` \| (reads|changes) \|", prose(ROOT / "docs" / "tools.md"), re.MULTILINE)
-    assert sorted(rows) == sorted((each.name, "changes" if each.mutating else "reads") for each in TOOLS)
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| (reads|changes) \|", prose(ROOT / "docs" / "tools.md"), re.MULTILINE
+    )
+    assert sorted(rows) == sorted(
+        (each.name, "changes" if each.mutating else "reads") for each in TOOLS
+    )
 
 
 def test_the_phrases_of_the_operator_are_those_of_the_code() -> None:
     text = prose(ROOT / "docs" / "operator.md")
     rows = re.findall(r"^\| ([1-4]) \| (`.+`) \| (.+) \|$", text, re.MULTILINE)
     told = {ScopeRule(int(step)): re.findall(r"`([^`]+)`", phrases) for step, phrases, _ in rows}
-    assert told == {step: list(phrases_of(step)) for step in ScopeRule if step is not ScopeRule.DEFAULT}
+    assert told == {
+        step: list(phrases_of(step)) for step in ScopeRule if step is not ScopeRule.DEFAULT
+    }
     assert re.findall(r"`([^`]+)`", rows[-1][2]) == [each.text for each in QUERIES]
 
 
@@ -139,7 +179,9 @@ def phrases_of(step: ScopeRule) -> Iterator[str]:
 def test_the_example_of_a_tool_can_be_registered(tmp_path: Path) -> None:
     """The one in docs/tools.md is run by tests/tools/test_local_tools.py."""
     page = ROOT / "README.md"
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+    for block in re.findall(
+        r"^```python\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
         if "TOOLS = [" in block:
             (tmp_path / "example.py").write_text(block, "utf-8")
             tools: list[Any] = runpy.run_path(str(tmp_path / "example.py"))["TOOLS"]

@@ -1,4 +1,4 @@
-"""Documents as people upload them, and documents that are traps."""
+"""Documents as people upload them, and malicious documents."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,9 @@ _BODY = "word/document.xml"
 
 
 def pdf(*pages: str) -> bytes:
-    """A PDF with one line of text on each page; an empty one is a page without text."""
+    """Return a PDF with one line of text on each page; an empty string gives a page without
+    text.
+    """
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
     kids = []
     for line in pages:
@@ -20,7 +22,10 @@ def pdf(*pages: str) -> bytes:
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn))
         font = b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
         objects.append(
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources %s >>"
+            (
+                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+                b"/Resources %s >>"
+            )
             % (len(objects), font)
         )
         kids.append(b"%d 0 R" % len(objects))
@@ -37,7 +42,10 @@ def _numbered(objects: Sequence[bytes]) -> bytes:
     start = len(made)
     made += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     made += b"".join(b"%010d 00000 n \n" % place for place in places)
-    made += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+    made += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(objects) + 1,
+        start,
+    )
     return bytes(made)
 
 
@@ -65,9 +73,12 @@ def word(*paragraphs: str, table: Sequence[Sequence[str]] = ()) -> bytes:
 
 
 def changed(content: bytes, parts: Mapping[str, bytes]) -> bytes:
-    """The archive with these parts, in the place of those of the same name or beside the others."""
+    """Return the archive with these parts, in place of those of the same name or in addition."""
     out = BytesIO()
-    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(BytesIO(content)) as old,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             if name not in parts:
                 new.writestr(name, old.read(name))
@@ -77,7 +88,7 @@ def changed(content: bytes, parts: Mapping[str, bytes]) -> bytes:
 
 
 def bomb(mebibytes: int) -> bytes:
-    """A Word document that unpacks to this size."""
+    """Return a Word document that unpacks to this size."""
     return changed(word("Boom"), {"word/media/image1.bin": bytes(mebibytes * 2**20)})
 
 
@@ -90,7 +101,9 @@ def with_macros() -> bytes:
 
 
 def with_entities(declared: str, used: str, encoding: str = "UTF-8") -> bytes:
-    """A document whose text uses entities that it declares itself: XXE, or laughs by the billion."""
+    """Return a document whose text uses entities that it declares itself: XXE or "billion
+    laughs".
+    """
     body = (
         f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE w:document [{declared}]>'
         '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
@@ -100,10 +113,11 @@ def with_entities(declared: str, used: str, encoding: str = "UTF-8") -> bytes:
 
 
 def renamed_body(content: bytes, body: str, *, by_extension: bool = False) -> bytes:
-    """The document with its main part under another name.
+    """Return the document with its main part under another name.
 
     Args:
-        by_extension: the list of types gives the type of the name's extension instead of the part's.
+        by_extension: the list of types gives the type of the name's extension instead of the
+            part's.
     """
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     override = f'<Override PartName="/{_BODY}" ContentType="{kind}"/>'
@@ -121,10 +135,17 @@ def renamed_body(content: bytes, body: str, *, by_extension: bool = False) -> by
     return out.getvalue()
 
 
-def spreadsheet(types: str = _TYPES) -> bytes:
-    """`types`: the name of the part that lists the types of the others."""
-    kind = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
-    listed = changed(word(""), {_TYPES: b'<Types><Override ContentType="' + kind + b'"/></Types>'})
+def office_file(main: str = "spreadsheetml.sheet", types: str = _TYPES) -> bytes:
+    """Return an Office file of another program than Word.
+
+    Args:
+        main: the kind of its main part.
+        types: the name of the part that lists the types of the others.
+    """
+    kind = f"application/vnd.openxmlformats-officedocument.{main}.main+xml"
+    listed = changed(
+        word(""), {_TYPES: f'<Types><Override ContentType="{kind}"/></Types>'.encode()}
+    )
     out = BytesIO()
     with zipfile.ZipFile(BytesIO(listed)) as old, zipfile.ZipFile(out, "w") as new:
         for each in old.namelist():
@@ -140,7 +161,7 @@ def archive() -> bytes:
 
 
 def packed_badly() -> bytes:
-    """An archive whose list of parts is packed by LZMA, and spoilt."""
+    """Return an archive whose list of parts is packed by LZMA, and corrupt."""
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as new:
         new.writestr(_TYPES, "<Types>" * 200)
@@ -148,3 +169,10 @@ def packed_badly() -> bytes:
     start = 30 + len(_TYPES) + 9
     made[start : start + 8] = b"\xff" * 8
     return bytes(made)
+
+
+def old_office(stream: str) -> bytes:
+    """Return the beginning of a compound file, and the name of a stream in it."""
+    return (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504) + stream.encode("utf-16-le") + bytes(512)
+    )

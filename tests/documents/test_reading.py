@@ -1,4 +1,6 @@
-"""Documents are read in a child process, which ends with a sentence whatever a document does."""
+"""Documents are read in a child process. Every reading ends with a text or a
+sentence that explains the refusal.
+"""
 
 import asyncio
 import contextlib
@@ -13,10 +15,16 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.documents import document_samples as papers
-from threadline.documents import extract
+from tests.documents.pdf_samples import scan
+from threadline.documents import archive
 from threadline.documents import reader as reading
-from threadline.documents.extract import MAX_TEXT
-from threadline.documents.reader import DocumentReader, DocumentRejected, DocumentText, UnreadableDocument
+from threadline.documents.reader import (
+    DocumentReader,
+    DocumentRejected,
+    DocumentText,
+    UnreadableDocument,
+)
+from threadline.documents.reading import MAX_TEXT
 
 
 async def _read(name: str, content: bytes) -> DocumentText:
@@ -31,12 +39,14 @@ async def _refused(name: str, content: bytes, seconds: float = reading.SECONDS) 
 
 async def test_text_and_pages_of_a_pdf_are_read() -> None:
     read = await _read("brief.pdf", papers.pdf("A crane for the harbour", "Due on 31 March"))
-    assert (read.kind, read.pages, read.cut) == ("pdf", 2, False)
+    assert (read.kind, read.pages, read.unread) == ("pdf", 2, ())
     assert read.text == "A crane for the harbour\n\nDue on 31 March"
 
 
 async def test_paragraphs_and_tables_of_a_word_document_are_read() -> None:
-    content = papers.word("A crane\tfor", "the harbour", table=[["Due", "31 March"], ["Budget", "40,000"]])
+    content = papers.word(
+        "A crane\tfor", "the harbour", table=[["Due", "31 March"], ["Budget", "40,000"]]
+    )
     read = await _read("brief.docx", content)
     assert (read.kind, read.pages) == ("docx", 0)
     assert read.text == "A crane for\nthe harbour\nDue | 31 March |\nBudget | 40,000 |"
@@ -48,10 +58,12 @@ async def test_paragraphs_and_tables_of_a_word_document_are_read() -> None:
         ("brief.md", b"# Crane\n\n\n\n\nfor the harbour", "markdown"),
         ("brief.TXT", "Krän".encode("utf-16"), "text"),
         ("brief", b"\xef\xbb\xbfKr\xc3\xa4n", "text"),
-        ("brief.txt", b"Kr\xe4n", "text"),
+        ("brief.txt", "Krän".encode("utf-32"), "text"),
     ],
 )
-async def test_plain_text_is_read_in_the_usual_encodings(name: str, content: bytes, kind: str) -> None:
+async def test_plain_text_is_read_in_the_usual_encodings(
+    name: str, content: bytes, kind: str
+) -> None:
     read = await _read(name, content)
     assert read.kind == kind
     assert read.text in ("# Crane\n\nfor the harbour", "Krän")
@@ -70,7 +82,11 @@ async def test_content_and_not_name_decides_the_kind() -> None:
         ("brief.pdf", b"#!/bin/sh\nrm -rf ~", "its name ends in .pdf"),
         ("brief.pdf", b"<!DOCTYPE html><html>Sign in", "is a web page"),
         ("brief.txt", b"\x00\x01\x02\x03" * 50, "has a type that cannot be read"),
-        ("brief.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an old Office file, or has a password"),
+        (
+            "brief.doc",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600),
+            "an old Office file, or has a password",
+        ),
         ("brief.txt", b" \n ", "is empty"),
         ("brief.pdf", b"%PDF-1.7\n" + b"\x93" * 5_000, "cannot be read"),
         ("brief.pdf", papers.pdf("A crane")[:200], "cannot be read"),
@@ -78,11 +94,15 @@ async def test_content_and_not_name_decides_the_kind() -> None:
         ("scan.pdf", papers.pdf("", ""), "contains no text"),
         ("scan.docx", papers.word(""), "contains no text"),
         ("brief.docx", papers.archive(), "is an archive, not a Word document"),
-        ("brief.docx", papers.spreadsheet(), "not a Word document"),
+        ("brief.docx", papers.office_file(), "is an Excel workbook"),
         ("brief.docx", papers.word("A crane")[:-500], "is damaged"),
         ("brief.docx", papers.packed_badly(), "is damaged"),
-        ("brief.docx", papers.spreadsheet("[content_types].xml"), "not a Word"),
-        ("brief.docx", papers.changed(papers.word(""), {"word/document.xml": b"<w:document"}), "is damaged"),
+        ("brief.docx", papers.office_file(types="[content_types].xml"), "is an Excel workbook"),
+        (
+            "brief.docx",
+            papers.changed(papers.word(""), {"word/document.xml": b"<w:document"}),
+            "is damaged",
+        ),
         ("brief.docx", papers.with_macros(), "contains macros"),
     ],
 )
@@ -96,7 +116,7 @@ async def test_archive_that_unpacks_to_too_much_is_refused() -> None:
     member = zipfile.ZipInfo("word/media/image1.bin")
     member.file_size = 101 * 2**20
     with pytest.raises(DocumentRejected, match="would unpack to 101 MiB"):
-        extract._check_size([member], packed=member.file_size)
+        archive._check_size([member], packed=member.file_size)
     assert "would unpack to 2" in await _refused("brief.docx", papers.bomb(20))
     assert "contains" in await _refused("brief.docx", papers.crowded(2_001))
     assert (await _read("brief.docx", papers.bomb(3))).text == "Boom"
@@ -121,16 +141,18 @@ async def test_word_document_with_entities_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_extension", [False, True])
-async def test_entities_are_refused_whatever_the_main_part_is_called(by_extension: bool) -> None:
-    plain = papers.renamed_body(papers.word("A crane"), "word/document.bin", by_extension=by_extension)
+async def test_entities_are_refused_under_any_name_of_the_main_part(by_extension: bool) -> None:
+    plain = papers.renamed_body(
+        papers.word("A crane"), "word/document.bin", by_extension=by_extension
+    )
     assert (await _read("brief.docx", plain)).text == "A crane"
     trap = papers.with_entities('<!ENTITY x "ha">', "&x;")
     trap = papers.renamed_body(trap, "word/document.bin", by_extension=by_extension)
     assert "declares XML entities" in await _refused("brief.docx", trap)
 
 
-async def test_member_that_is_there_in_two_spellings_is_refused() -> None:
-    """python-docx reads the one, and another check might read the other."""
+async def test_member_with_two_spellings_is_refused() -> None:
+    """python-docx reads one spelling, and another check might read the other."""
     content = io.BytesIO(papers.word("A crane"))
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr("[content_types].xml", "<Types/>")
@@ -139,25 +161,39 @@ async def test_member_that_is_there_in_two_spellings_is_refused() -> None:
 
 async def test_main_part_that_cannot_be_checked_is_refused() -> None:
     trap = papers.with_entities('<!ENTITY x "ha">', "&x;", encoding="Shift_JIS")
-    assert "is damaged" in await _refused("brief.docx", papers.renamed_body(trap, "word/document.bin"))
+    assert "is damaged" in await _refused(
+        "brief.docx", papers.renamed_body(trap, "word/document.bin")
+    )
 
 
-async def test_picture_with_a_document_type_is_no_reason_to_refuse() -> None:
+async def test_picture_with_a_document_type_is_accepted() -> None:
     drawing = b'<?xml version="1.0"?><!DOCTYPE svg SYSTEM "svg11.dtd"><svg/>'
-    assert (await _read("brief.docx", papers.changed(papers.word("A crane"), {"word/media/a.svg": drawing}))).text
+    assert (
+        await _read(
+            "brief.docx", papers.changed(papers.word("A crane"), {"word/media/a.svg": drawing})
+        )
+    ).text
 
 
 async def test_text_that_is_too_long_is_cut() -> None:
     read = await _read("long.txt", b"word " * 500_000)
     assert len(read.text) == MAX_TEXT
-    assert read.cut
+    assert read.unread == ("text after the first 1,000,000 characters",)
+
+
+async def test_child_names_the_parts_that_it_did_not_read() -> None:
+    read = await _read("scan.pdf", scan("A crane", scans=10))
+    assert read.unread == ("pages 2–11 (no text, like a scan or a drawing)",)
 
 
 async def test_stream_that_unpacks_to_too_much_is_refused() -> None:
     packed = zlib.compress(bytes(100 * 2**20))
     content = papers.pdf("A crane").replace(b"<< /Length ", b"<< /Filter /FlateDecode /Length ", 1)
-    start, end = content.index(b"stream\n") + 7, content.index(b"\nendstream")
-    assert "would unpack to too much" in await _refused("brief.pdf", content[:start] + packed + content[end:])
+    start = content.index(b"stream\n") + 7
+    end = content.index(b"\nendstream")
+    assert "would unpack to too much" in await _refused(
+        "brief.pdf", content[:start] + packed + content[end:]
+    )
 
 
 async def test_document_that_takes_too_long_is_refused_and_its_process_ended() -> None:
@@ -168,7 +204,7 @@ async def test_document_that_takes_too_long_is_refused_and_its_process_ended() -
 
 async def test_cancelled_reading_leaves_no_process() -> None:
     task = asyncio.create_task(_read("long.pdf", papers.pdf(*["x" * 200] * 900)))
-    while not _children():  # noqa: ASYNC110 - nothing tells of a process that has begun
+    while not _children():  # noqa: ASYNC110 - no event announces a started process
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -199,9 +235,13 @@ async def test_child_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 async def test_child_is_held_to_its_limits(tmp_path: Path, deed: str, end: str) -> None:
-    program = f"import sys; from threadline.documents.extract import limit_resources; limit_resources(); {deed}"
+    program = (
+        "import sys; from threadline.documents.extract import limit_resources; "
+        f"limit_resources(); {deed}"
+    )
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
+        *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")),
+        stderr=asyncio.subprocess.PIPE,
     )
     _, said = await child.communicate()
     assert child.returncode != 0
@@ -209,7 +249,7 @@ async def test_child_is_held_to_its_limits(tmp_path: Path, deed: str, end: str) 
 
 
 def _children() -> list[psutil.Process]:
-    """The processes that read documents, among all that the tests have started."""
+    """Return the processes that read documents, among all children of the tests."""
     found = []
     for each in psutil.Process(os.getpid()).children():
         with contextlib.suppress(psutil.Error):

@@ -1,4 +1,6 @@
-"""Projects and quotes in Postgres: exact, changed once by each call, and unchanged while they are locked."""
+"""Projects and quotes in Postgres: exact, changed once per call, and unchanged while they are
+locked.
+"""
 
 import asyncio
 import math
@@ -9,6 +11,7 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import insert
 
+from tests.support.estimates import details_of
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.estimates.model import (
@@ -28,11 +31,12 @@ from threadline.estimates.tables import estimate_quotes
 
 
 def new_item(title: str, role: str, days: Decimal) -> NewWbsItem:
-    """Unchecked: the store has bounds of its own."""
+    """Unchecked: the store has its own bounds."""
     return NewWbsItem.model_construct(title=title, role=role, days=days)
 
 
-DESIGN, BUILD = new_item("Design", "designer", Decimal("2.5")), new_item("Build", "developer", Decimal(10))
+DESIGN = new_item("Design", "designer", Decimal("2.5"))
+BUILD = new_item("Build", "developer", Decimal(10))
 ID = "PRJ-1"
 
 
@@ -66,7 +70,7 @@ async def set_locked(database: Database, *, locked: bool) -> None:
 
 async def details(database: Database) -> ProjectDetails:
     async with database.begin() as tx:
-        return await EstimateStore(tx).details("T1", ID)
+        return await details_of(tx, "T1", ID)
 
 
 async def test_project_is_opened_once_and_found_by_id_or_name(database: Database) -> None:
@@ -75,7 +79,13 @@ async def test_project_is_opened_once_and_found_by_id_or_name(database: Database
         assert await EstimateStore(tx).get_or_create_project("T1", " WEB shop ", "USD") == shop
         for words in ("prj-1", ID, " web SHOP"):
             assert await EstimateStore(tx).project("T1", words) == shop
-        for team, words in (("T1", "PRJ-2"), ("T2", ID), ("T2", "Web shop"), ("T1", "\x00"), ("T1", "")):
+        for team, words in (
+            ("T1", "PRJ-2"),
+            ("T2", ID),
+            ("T2", "Web shop"),
+            ("T1", "\x00"),
+            ("T1", ""),
+        ):
             with pytest.raises(ProjectNotFound):
                 await EstimateStore(tx).project(team, words)
         with pytest.raises(ProjectNotFound):
@@ -101,7 +111,7 @@ async def test_concurrent_openings_give_one_project(database: Database) -> None:
     opened = await asyncio.gather(*(open_one(name) for name in ("App", "APP", "app") * 5))
     assert len(set(opened)) == 1
     async with database.begin() as tx:
-        assert len((await EstimateStore(tx).details("T1", "app")).quotes) == 1
+        assert len((await details_of(tx, "T1", "app")).quotes) == 1
 
 
 async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
@@ -110,14 +120,20 @@ async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
     async with database.begin() as tx:
         assert found.roles == await EstimateStore(tx).roles("T1", ID)
     assert found.project.name == "Web shop"
-    assert found.roles == [ProjectRole("designer", Decimal("800.50")), ProjectRole("developer", Decimal(900))]
+    assert found.roles == [
+        ProjectRole("designer", Decimal("800.50")),
+        ProjectRole("developer", Decimal(900)),
+    ]
     assert [item.title for item in found.items] == ["Design", "Build"]
     assert [(quote.number, quote.totals.total) for quote in found.quotes] == [(1, Decimal(0))]
 
 
 async def test_items_are_numbered_on(database: Database) -> None:
     first = await create(database, DESIGN, BUILD)
-    assert first == [WbsItem(1, "Design", "designer", Decimal("2.5")), WbsItem(2, "Build", "developer", Decimal(10))]
+    assert first == [
+        WbsItem(1, "Design", "designer", Decimal("2.5")),
+        WbsItem(2, "Build", "developer", Decimal(10)),
+    ]
     assert [item.number for item in await create(database, BUILD)] == [3]
     assert len((await details(database)).items) == 3
 
@@ -140,7 +156,9 @@ async def test_items_are_changed_all_or_none(database: Database) -> None:
     ]
     assert await update(database, WbsItemChange(number=2)) == changed[1:]
     with pytest.raises(Permanent, match="no item 3"):
-        await update(database, WbsItemChange(number=1, title="x"), WbsItemChange(number=3, title="y"))
+        await update(
+            database, WbsItemChange(number=1, title="x"), WbsItemChange(number=3, title="y")
+        )
     assert (await details(database)).items == changed
 
 
@@ -154,7 +172,9 @@ async def test_items_are_changed_all_or_none(database: Database) -> None:
         (new_item("x", "designer", Decimal("0.00001")), "4 decimals"),
     ],
 )
-async def test_unfitting_item_is_refused_and_none_is_added(database: Database, item: NewWbsItem, says: str) -> None:
+async def test_unfitting_item_is_refused_and_none_is_added(
+    database: Database, item: NewWbsItem, says: str
+) -> None:
     with pytest.raises(Permanent, match=says):
         await create(database, DESIGN, item)
     assert (await details(database)).items == []
@@ -162,7 +182,9 @@ async def test_unfitting_item_is_refused_and_none_is_added(database: Database, i
 
 
 @pytest.mark.parametrize(("name", "currency"), [(" ", "EUR"), ("prj-7", "EUR"), ("New", "euro")])
-async def test_project_without_a_name_or_currency_is_refused(database: Database, name: str, currency: str) -> None:
+async def test_project_without_a_name_or_currency_is_refused(
+    database: Database, name: str, currency: str
+) -> None:
     async with database.begin() as tx:
         with pytest.raises(Permanent, match=r"a project cannot be called|is not a currency"):
             await EstimateStore(tx).get_or_create_project("T1", name, currency)
@@ -171,8 +193,10 @@ async def test_project_without_a_name_or_currency_is_refused(database: Database,
 async def test_totals_change_only_when_they_are_updated(database: Database) -> None:
     await create(database, DESIGN, BUILD)
     quote = await update_totals(database, discount_percent=Decimal(10), tax_percent=Decimal(19))
-    # 11001.25, 1100.125, 1881.21375 and 11782.33875, each rounded by itself
-    assert quote.totals == Totals(Decimal("11001.25"), Decimal("1100.13"), Decimal("1881.21"), Decimal("11782.34"))
+    # 11001.25, 1100.125, 1881.21375 and 11782.33875, each rounded separately
+    assert quote.totals == Totals(
+        Decimal("11001.25"), Decimal("1100.13"), Decimal("1881.21"), Decimal("11782.34")
+    )
     async with database.begin() as tx:
         await EstimateStore(tx).save_role("T1", ID, ProjectRole("developer", Decimal(1000)))
     assert (await details(database)).quotes == [quote]
@@ -181,7 +205,7 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
     assert (later.discount_percent, later.tax_percent) == (Decimal(10), Decimal(19))
 
 
-async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> None:
+async def test_newest_quote_is_used_unless_one_is_named(database: Database) -> None:
     async with database.begin() as tx:
         await tx.execute(insert(estimate_quotes).values(project_id=ID, number=2))
     assert (await update_totals(database)).number == 2
@@ -199,13 +223,18 @@ async def test_largest_sums_are_exact(database: Database) -> None:
     quote = await update_totals(database, tax_percent=Decimal("99.9999"))
     assert (await details(database)).quotes == [quote]
     exact = 30 * Fraction("999999.9999") * Fraction("99999.9999")
-    cents = [math.floor(amount * 100 + Fraction(1, 2)) for amount in (exact, exact * (1 + Fraction("0.999999")))]
+    cents = [
+        math.floor(amount * 100 + Fraction(1, 2))
+        for amount in (exact, exact * (1 + Fraction("0.999999")))
+    ]
     assert [quote.totals.subtotal * 100, quote.totals.total * 100] == cents
 
 
 CHANGES: dict[str, Callable[[Transaction], Awaitable[object]]] = {
     "create": lambda tx: EstimateStore(tx).create_items("T1", ID, [DESIGN]),
-    "update": lambda tx: EstimateStore(tx).update_items("T1", ID, [WbsItemChange(number=1, days=Decimal(1))]),
+    "update": lambda tx: EstimateStore(tx).update_items(
+        "T1", ID, [WbsItemChange(number=1, days=Decimal(1))]
+    ),
     "totals": lambda tx: EstimateStore(tx).update_quote_totals("T1", ID),
 }
 
@@ -231,7 +260,10 @@ async def test_lock_waits_for_a_change_under_way(database: Database) -> None:
     async with database.begin() as tx:
         await EstimateStore(tx).create_items("T1", ID, [DESIGN])
         locking = asyncio.create_task(set_locked(database, locked=True))
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE est%'"
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+            "'UPDATE est%'"
+        )
         async with database.begin() as other:
             while not (await other.exec_driver_sql(waiting)).scalar_one():
                 await other.exec_driver_sql("SELECT pg_stat_clear_snapshot()")

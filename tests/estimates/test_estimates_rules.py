@@ -21,11 +21,14 @@ from threadline.estimates.model import (
     stale_quotes,
 )
 
-LINES = st.lists(st.tuples(st.decimals(0, 100_000, places=4), st.decimals(0, 1_000_000, places=4)), max_size=20)
+LINES = st.lists(
+    st.tuples(st.decimals(0, 100_000, places=4), st.decimals(0, 1_000_000, places=4)), max_size=20
+)
 PERCENT = st.decimals(0, 100, places=4)
 NONE = Decimal(0)
 JUST_BELOW_HALF = [(Decimal(100_000), Decimal(1_000_000)), (Decimal("0.0001"), Decimal("49.9999"))]
-"""A hundred thousand millions and 0.00499999: rounding before the end makes a cent of it."""
+"""A hundred thousand millions and 0.00499999: rounding too early turns the fraction into a cent.
+"""
 
 
 def cents(amount: Fraction) -> int:
@@ -45,7 +48,9 @@ def test_each_figure_is_rounded_once_half_up(
     tax = (subtotal - discount) * Fraction(tax_percent) / 100
     found = calculate_totals(lines, discount_percent, tax_percent)
     expected = [cents(amount) for amount in (subtotal, discount, tax, subtotal - discount + tax)]
-    assert [figure * 100 for figure in (found.subtotal, found.discount, found.tax, found.total)] == expected
+    assert [
+        figure * 100 for figure in (found.subtotal, found.discount, found.tax, found.total)
+    ] == expected
     assert all(figure.as_tuple().exponent == -2 for figure in vars(found).values())
 
 
@@ -56,14 +61,19 @@ def test_number_within_its_bounds_is_returned(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "NaN", "sNaN", "Infinity"])
 def test_any_other_number_is_refused_by_its_name(value: str) -> None:
-    with pytest.raises(Permanent, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
+    with pytest.raises(
+        Permanent, match="a discount must be a number from 0 to 100 with at most 4 decimals"
+    ):
         check_number("a discount", Decimal(value), 100)
 
 
 def test_quote_is_outdated_when_items_or_rates_give_another_sum() -> None:
-    project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), ProjectRole("dev", Decimal(900))
+    project = Project("PRJ-1", "Shop", "EUR", locked=False)
+    dev = ProjectRole("dev", Decimal(900))
     work = WbsItem(1, "Build", "dev", Decimal("1.5"))
-    fresh = Quote(1, NONE, Decimal(19), calculate_totals([(work.days, dev.day_rate)], NONE, Decimal(19)))
+    fresh = Quote(
+        1, NONE, Decimal(19), calculate_totals([(work.days, dev.day_rate)], NONE, Decimal(19))
+    )
     empty = Quote(2, NONE, NONE, Totals(NONE, NONE, NONE, NONE))
     assert stale_quotes(ProjectDetails(project, [dev], [work], [fresh, empty])) == [empty]
     assert stale_quotes(ProjectDetails(project, [dev], [], [empty])) == []

@@ -1,4 +1,6 @@
-"""Estimate tools in a thread: bound to its project, exact, refused while locked, and limited in rate."""
+"""Estimate tools in a thread: bound to its project, exact, refused while it is locked, and rate
+limited.
+"""
 
 import asyncio
 from decimal import Decimal
@@ -26,8 +28,12 @@ async def projects(database: Database) -> None:
         for team in ("T1", "T2"):
             for name in ("Web shop", "App"):
                 project = await EstimateStore(tx).get_or_create_project(team, name, "EUR")
-                await EstimateStore(tx).save_role(team, project.project_id, ProjectRole("designer", Decimal("800.50")))
-                await EstimateStore(tx).save_role(team, project.project_id, ProjectRole("developer", Decimal(900)))
+                await EstimateStore(tx).save_role(
+                    team, project.project_id, ProjectRole("designer", Decimal("800.50"))
+                )
+                await EstimateStore(tx).save_role(
+                    team, project.project_id, ProjectRole("developer", Decimal(900))
+                )
 
 
 @pytest.fixture
@@ -35,8 +41,12 @@ def desk(database: Database) -> ToolScene:
     return ToolScene(database, estimates.TOOLS)
 
 
-async def create(desk: ToolScene, *items: dict[str, Any], project_id: str = "PRJ-1", **more: Any) -> Any:
-    return await desk.done("estimates.createWbsItems", project_id=project_id, items=list(items), **more)
+async def create(
+    desk: ToolScene, *items: dict[str, Any], project_id: str = "PRJ-1", **more: Any
+) -> Any:
+    return await desk.done(
+        "estimates.createWbsItems", project_id=project_id, items=list(items), **more
+    )
 
 
 def message(result: ToolResult) -> str:
@@ -52,22 +62,28 @@ async def test_projects_of_the_team_are_listed(desk: ToolScene) -> None:
     assert (await desk.done("estimates.listProjects", team="T3"))["projects"] == []
 
 
-async def test_first_project_that_is_opened_is_bound_to_the_thread(desk: ToolScene) -> None:
+async def test_first_opened_project_is_bound_to_the_thread(desk: ToolScene) -> None:
     for tool in ("getProjectDetails", "listRoles", "listWbsItems"):
         nothing = await desk.refused(f"estimates.{tool}", thread_ts=f"{tool}.1")
         assert nothing.error
         assert nothing.error.code is ErrorCode.REFUSED
         assert "has no project yet" in message(nothing)
-    assert (await desk.done("estimates.getProjectDetails", project_id="web SHOP"))["project_id"] == "PRJ-1"
+    assert (await desk.done("estimates.getProjectDetails", project_id="web SHOP"))[
+        "project_id"
+    ] == "PRJ-1"
     await desk.done("estimates.listRoles", project_id="PRJ-2")
-    assert (await desk.done("estimates.listRoles"))["project_id"] == "PRJ-1", "a second one binds nothing"
+    assert (await desk.done("estimates.listRoles"))["project_id"] == "PRJ-1", (
+        "a second project binds nothing"
+    )
     assert (await desk.done("estimates.useProject", project_id="app"))["project_id"] == "PRJ-2"
     assert (await desk.done("estimates.getProjectDetails"))["project_id"] == "PRJ-2"
 
 
 async def test_change_that_names_a_project_binds_it(desk: ToolScene) -> None:
     await create(desk, BUILD, project_id="prj-2")
-    assert [each["title"] for each in (await desk.done("estimates.listWbsItems"))["items"]] == ["Build"]
+    assert [each["title"] for each in (await desk.done("estimates.listWbsItems"))["items"]] == [
+        "Build"
+    ]
 
 
 async def test_changed_items_make_the_quote_outdated(desk: ToolScene) -> None:
@@ -83,8 +99,13 @@ async def test_changed_items_make_the_quote_outdated(desk: ToolScene) -> None:
     await desk.done("estimates.updateQuoteTotals")
     assert (await desk.done("estimates.getProjectDetails"))["quotes"][0]["up_to_date"]
     renamed = await desk.ask("estimates.updateWbsItems", items=[{"number": 1, "title": "Sketch"}])
-    assert renamed.data["items"][0] == {"number": 1, "title": "Sketch", "role": "designer", "days": "2.5"}
-    assert renamed.notes == (), "a title costs nothing"
+    assert renamed.data["items"][0] == {
+        "number": 1,
+        "title": "Sketch",
+        "role": "designer",
+        "days": "2.5",
+    }
+    assert renamed.notes == (), "a new title does not change the sum"
     assert (await desk.ask("estimates.updateWbsItems", items=[{"number": 1, "days": 3}])).notes
 
 
@@ -98,7 +119,10 @@ async def test_totals_are_exact_to_the_cent(desk: ToolScene) -> None:
     assert '"total": "11782.42"' in render_result(result)
     assert "11782.42 EUR" in result.display_text
     kept = await desk.done("estimates.updateQuoteTotals", quote=1)
-    assert (kept["quotes"][0]["discount_percent"], kept["quotes"][0]["tax_percent"]) == ("10", "19")
+    assert (kept["quotes"][0]["discount_percent"], kept["quotes"][0]["tax_percent"]) == (
+        "10",
+        "19",
+    )
 
 
 @pytest.mark.parametrize("days", [0.1, 99999.9999, "99999.9999", 100000])
@@ -110,7 +134,12 @@ async def test_days_come_back_as_they_were_given(desk: ToolScene, days: Any) -> 
 async def test_details_show_a_project_as_tables(desk: ToolScene) -> None:
     await create(desk, DESIGN)
     result = await desk.ask("estimates.getProjectDetails")
-    assert [each.kind for each in result.structured] == ["projects", "roles", "wbs_items", "quotes"]
+    assert [each.kind for each in result.structured] == [
+        "projects",
+        "roles",
+        "wbs_items",
+        "quotes",
+    ]
     assert result.data["roles"][0] == {"role": "designer", "day_rate": "800.50"}
     assert "PRJ-1 (Web shop): 2 roles, 1 item, quote 1" in result.display_text
 
@@ -125,13 +154,18 @@ async def test_answer_shows_each_record_once_in_its_last_state(desk: ToolScene) 
         ("updateQuoteTotals", {"tax_percent": 50}),
         ("listWbsItems", {"project_id": "PRJ-2"}),
     ]
-    results = [await desk.ask(f"estimates.{tool}", **({"project_id": "PRJ-1"} | given)) for tool, given in calls]
+    results = [
+        await desk.ask(f"estimates.{tool}", **({"project_id": "PRJ-1"} | given))
+        for tool, given in calls
+    ]
     shown = [(part.kind, part.records) for result in results for part in result.structured]
     answer = "\n".join(post.text for post in answer_of("Done.", shown))
-    assert [answer.count(title) for title in ("Project\n", "Roles (2)", "Work items (3)", "Quote\n")] == [1, 1, 1, 1]
+    assert [
+        answer.count(title) for title in ("Project\n", "Roles (2)", "Work items (3)", "Quote\n")
+    ] == [1, 1, 1, 1]
     assert "2 · Build · developer · 4 · PRJ-1" in answer
     assert answer.count("Build") == 1
-    assert answer.count("1 · Design · designer · 2.5 · ") == 2, "one of each project"
+    assert answer.count("1 · Design · designer · 2.5 · ") == 2, "one entry per project"
 
 
 async def test_items_come_in_pages_and_by_role(desk: ToolScene) -> None:
@@ -174,7 +208,7 @@ async def test_repeated_call_changes_nothing_twice_and_a_lock_blocks_new_ones(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
-async def test_change_of_a_worker_that_died_is_not_there_and_is_made_by_the_next_attempt(
+async def test_change_of_a_lost_worker_is_absent_and_the_next_attempt_makes_it(
     desk: ToolScene, tool: str, arguments: dict[str, Any]
 ) -> None:
     await create(desk, BUILD)
@@ -191,7 +225,9 @@ async def test_changes_of_one_project_are_rate_limited_across_threads(database: 
     desk = ToolScene(database, estimates.TOOLS, Rate(2, 60))
     for number in range(2):
         await create(desk, DESIGN, project_id="web shop", thread_ts=f"{number}.1")
-    result = await desk.refused("estimates.createWbsItems", thread_ts="3.1", project_id="PRJ-1", items=[DESIGN])
+    result = await desk.refused(
+        "estimates.createWbsItems", thread_ts="3.1", project_id="PRJ-1", items=[DESIGN]
+    )
     assert result.error
     assert result.error.code is ErrorCode.TOO_MANY_CHANGES
     assert "2 changes in 60 seconds" in message(result)
@@ -229,7 +265,9 @@ async def test_unfitting_argument_is_named_and_nothing_is_changed(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("estimates.getProjectDetails", {}), *CHANGES])
-async def test_project_of_another_team_is_not_found(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
+async def test_project_of_another_team_is_not_found(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     for named in ("PRJ-3", "prj-4"):
         assert "no project" in message(await desk.refused(tool, project_id=named, **arguments))
     shop = await desk.done("estimates.getProjectDetails", project_id="Web shop", team="T2")

@@ -1,1 +1,1 @@
-"""How well documents are found and questions are decided, measured on labelled sets; `make evals` prints it."""
+"""Measures retrieval and decisions on labelled sets; `make evals` prints the figures."""

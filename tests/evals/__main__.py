@@ -1,4 +1,4 @@
-"""`python -m tests.evals`: how well documents are found and questions are decided; `make evals` calls it."""
+"""`python -m tests.evals`: measures retrieval and decisions; `make evals` calls it."""
 
 import argparse
 import asyncio
@@ -20,13 +20,14 @@ FLOOR = 0.85
 
 
 async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
-    """Measure, and show it; returns the exit status, which is 1 where too little was decided right.
+    """Measure and print; return the exit status, which is 1 if too few decisions were right.
 
     Raises:
-        WrongSet: a labelled set cannot be used.
-        Permanent, Transient: a server does not start, or a model cannot be asked.
+        WrongSet: a labelled set is invalid.
+        Permanent, Transient: a server does not start, or a model cannot be called.
     """
-    asked, examples = labelled.questions(), labelled.decisions()
+    asked = labelled.questions()
+    examples = labelled.decisions()
     async with retrieving.own_postgres(folder, dict(os.environ)) as database:
         tables.retrieval(console, await retrieving.measure(database, asked))
         async with deciding.judge(ModelSettings.load()) as judge:
@@ -36,7 +37,9 @@ async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
 
 
 def status(made: Sequence[Made], *, scripted: bool, floor: float) -> int:
-    """1 where the script made something invalid, or a model less than `floor` right; else 0."""
+    """Return 1 if the script made an invalid decision, or a model decided less than `floor` right;
+    otherwise 0.
+    """
     if scripted:
         return 0 if all(each.valid for each in made) else 1
     return 0 if metrics.share_right([each.pair for each in made]) >= floor else 1
@@ -44,7 +47,12 @@ def status(made: Sequence[Made], *, scripted: bool, floor: float) -> int:
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make evals", description=__doc__)
-    parser.add_argument("--floor", type=float, default=FLOOR, help="the least share of right decisions (%(default)s)")
+    parser.add_argument(
+        "--floor",
+        type=float,
+        default=FLOOR,
+        help="the least share of right decisions (%(default)s)",
+    )
     given = parser.parse_args(words)
     if not 0 <= given.floor <= 1:
         parser.error(f"--floor is {given.floor}: write a share from 0 to 1")
@@ -56,7 +64,9 @@ def main() -> int:
     os.environ.setdefault("THREADLINE_EMBEDDINGS", "local")
     telemetry.configure_logging("WARNING")
     console = Console(highlight=False)
-    with tempfile.TemporaryDirectory(prefix="threadline-evals-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="threadline-evals-", ignore_cleanup_errors=True
+    ) as folder:
         try:
             return asyncio.run(run(given, console, Path(folder)))
         except (Permanent, Transient, labelled.WrongSet) as fault:

@@ -1,6 +1,7 @@
-"""The labelled queries, decided by the product's own engine: by the configured model, or by the script of the devstack.
+"""The labelled queries, decided by the product's own engine: with the configured model, or with
+the devstack's script.
 
-Each decision is written down in a real Postgres and read again, as a turn's is.
+Each decision is written to a real Postgres and read back, as a turn's is.
 """
 
 import asyncio
@@ -22,16 +23,16 @@ from threadline.settings import ModelSettings
 from threadline_devstack.models.sandbox import ModelSandbox
 
 AT_ONCE = 4
-"""Queries that a model is asked at the same time: more would meet its limits of rate."""
+"""Concurrent queries to a model: more would exceed its rate limits."""
 TRIES = 4
-"""Calls for a query whose model is away or overloaded; then the measurement ends."""
+"""Calls for a query whose model is unavailable or overloaded; after them the measurement ends."""
 
 Pause = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A model that decides; `scripted` where it is none, but the devstack's stand-in."""
+    """A model that decides; `scripted` if it is the devstack's stand-in."""
 
     model: ChatModel
     name: str
@@ -40,7 +41,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Made:
-    """`kept`: what was read again of the decision. `problems`: what was wrong with the model's last answer."""
+    """`kept`: the decision as read back. `problems`: the errors of the model's last answer."""
 
     example: Example
     decision: Decision
@@ -49,18 +50,20 @@ class Made:
 
     @property
     def pair(self) -> tuple[DecisionType, DecisionType]:
-        """The right decision, and the one that was made."""
+        """Return the right decision, and the actual one."""
         return self.example.right, self.decision.type
 
     @property
     def valid(self) -> bool:
-        """It was made in the form that is asked for, without a problem, and is on record as it was made."""
+        """Return whether the answer had the required form, without a problem, and the decision was
+        stored unchanged.
+        """
         return not self.problems and self.kept == self.decision
 
 
 @asynccontextmanager
 async def judge(settings: ModelSettings) -> AsyncIterator[Judge]:
-    """The configured model, or over a server of its own the devstack's script where no key is set."""
+    """The configured model, or, without a key, the devstack's script on a server of its own."""
     if key := settings.key:
         config = OpenAIConfig(
             settings.openai_model,
@@ -90,14 +93,14 @@ async def _closing(model: OpenAIModel) -> AsyncIterator[OpenAIModel]:
 async def decide_all(
     examples: Sequence[Example], model: ChatModel, database: Database, pause: Pause = asyncio.sleep
 ) -> list[Made]:
-    """Decide each, and keep it as a turn of one conversation.
+    """Decide each query, and store it as a turn of one conversation.
 
     Args:
-        pause: waits so many seconds, before a model that was away is asked again.
+        pause: waits this many seconds before an unavailable model is called again.
 
     Raises:
-        Permanent: the model refuses to be asked.
-        Transient: it was away for all `TRIES`.
+        Permanent: the model refuses the request.
+        Transient: the model was unavailable for all `TRIES`.
     """
     few = asyncio.Semaphore(AT_ONCE)
 
@@ -111,11 +114,15 @@ async def decide_all(
     )
     return [
         Made(example, decision, problems, await _kept(database, turn, example, decision))
-        for turn, (example, (decision, problems)) in enumerate(zip(examples, decisions, strict=True), 1)
+        for turn, (example, (decision, problems)) in enumerate(
+            zip(examples, decisions, strict=True), 1
+        )
     ]
 
 
-async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[Decision, tuple[str, ...]]:
+async def _patiently(
+    example: Example, model: ChatModel, pause: Pause
+) -> tuple[Decision, tuple[str, ...]]:
     for attempt in range(1, TRIES):
         try:
             return await engine.decide(example.situation, ask_structured(model, [], attempt))
@@ -124,7 +131,9 @@ async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[
     return await engine.decide(example.situation, ask_structured(model, [], TRIES))
 
 
-async def _kept(database: Database, turn: int, example: Example, decided: Decision) -> Decision | None:
+async def _kept(
+    database: Database, turn: int, example: Example, decided: Decision
+) -> Decision | None:
     version = engine.prompt_version(engine.prompt("decide"))
     made = DecisionRound(1, decided, Thresholds(), example.situation.hash, version)
     async with database.begin() as tx:

@@ -1,6 +1,7 @@
-"""The labelled sets: questions with the section that answers each, and queries with the decision that is right.
+"""The labelled sets: questions with the section that answers each, and queries with the right
+decision.
 
-They lie beside this file, as `questions.yaml` and `decisions.yaml`, which say what their keys mean.
+They are `questions.yaml` and `decisions.yaml` beside this file, which explain their keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,28 +15,31 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from threadline.decisions.engine import Situation
-from threadline.decisions.model import DecisionType, Source, sensitive_topics
+from threadline.decisions.model import DecisionType, sensitive_topics
 from threadline.knowledge.documents import parse_document, split_document
-from threadline.knowledge.model import DocumentType
+from threadline.knowledge.model import DocumentType, Source
 
 FOLDER = Path(__file__).parent
 DOCUMENTS = FOLDER / "documents"
-QUESTIONS, DECISIONS = FOLDER / "questions.yaml", FOLDER / "decisions.yaml"
+QUESTIONS = FOLDER / "questions.yaml"
+DECISIONS = FOLDER / "decisions.yaml"
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class WrongSet(ValueError):
-    """A labelled set cannot be used; the message says where it is wrong, and what to write instead."""
+    """A labelled set is invalid; the message gives the place of the error, and the correction."""
 
 
 class Kind(StrEnum):
-    """What makes a question easy or hard to find an answer to; see `questions.yaml`."""
+    """The property that makes a question's answer easy or hard to find; see `questions.yaml`."""
 
     SAME = "same"
     PARAPHRASED = "paraphrased"
     TYPOS = "typos"
     REPLACED = "replaced"
+    IDENTIFIERS = "identifiers"
+    LANGUAGES = "languages"
 
 
 class _Entry(BaseModel):
@@ -68,6 +72,8 @@ class _Questions(_Entry):
     paraphrased: tuple[_Asked, ...]
     typos: tuple[_Asked, ...]
     replaced: tuple[_Asked, ...]
+    identifiers: tuple[_Asked, ...]
+    languages: tuple[_Asked, ...]
 
 
 class _Decisions(_Entry):
@@ -91,7 +97,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Questions:
-    """`as_of`: the day on which they are asked."""
+    """`as_of`: the date of the questions."""
 
     as_of: date
     all: tuple[Question, ...]
@@ -99,7 +105,9 @@ class Questions:
 
 @dataclass(frozen=True)
 class Example:
-    """A query in its situation, and the decision that is right; `about`: what makes it hard, in a word or two."""
+    """A query in its situation, and the right decision; `about`: the difficulty, in a word or
+    two.
+    """
 
     right: DecisionType
     situation: Situation
@@ -108,41 +116,60 @@ class Example:
 
 
 def questions(path: Path = QUESTIONS, folder: Path = DOCUMENTS) -> Questions:
-    """Read the questions, each of which has to name a section that is there.
+    """Read the questions, each of which must name an existing section.
 
     Raises:
-        WrongSet: a labelled set cannot be used.
+        WrongSet: a labelled set is invalid.
     """
     read = _read(path, _Questions)
     found = [
-        Question(kind, each.document, each.section, each.question) for kind in Kind for each in getattr(read, kind)
+        Question(kind, each.document, each.section, each.question)
+        for kind in Kind
+        for each in getattr(read, kind)
     ]
     _demand_once(path, [each.text for each in found])
     known = sections(folder)
     for each in found:
         if each.section not in known.get(each.document, ()):
-            there = ", ".join(known.get(each.document, ())) or f"no such document, but {', '.join(known)}"
-            raise WrongSet(f"{path.name} expects {each.document}, {each.section!r}, and there is: {there}.")
+            there = (
+                ", ".join(known.get(each.document, ()))
+                or f"no such document, but {', '.join(known)}"
+            )
+            raise WrongSet(
+                f"{path.name} expects {each.document}, {each.section!r}, and there is: {there}."
+            )
     return Questions(read.as_of, tuple(found))
 
 
 def decisions(path: Path = DECISIONS) -> tuple[Example, ...]:
-    """Read the queries, as the engine would be shown them.
+    """Read the queries in the form that the engine gets.
 
     Raises:
-        WrongSet: a labelled set cannot be used.
+        WrongSet: a labelled set is invalid.
     """
     read = _read(path, _Decisions)
-    labelled = [(action, each) for action in DecisionType for each in getattr(read, action.lower())]
+    labelled = [
+        (action, each) for action in DecisionType for each in getattr(read, action.lower())
+    ]
     _demand_once(path, [" / ".join([*_said(each), each.query]) for _, each in labelled])
-    return tuple(Example(action, _situation(each, read.tools), each.design, each.about) for action, each in labelled)
+    return tuple(
+        Example(action, _situation(each, read.tools), each.design, each.about)
+        for action, each in labelled
+    )
 
 
 def sections(folder: Path) -> dict[str, tuple[str, ...]]:
-    """The sections of each document of a folder that have a heading, as they are found by."""
-    read = {path.name: parse_document(path.name, path.read_bytes()) for path in sorted(folder.glob("*.md"))}
+    """Return the sections with a heading of each document of a folder, under the names that
+    retrieval uses.
+    """
+    read = {
+        path.name: parse_document(path.name, path.read_bytes()).document
+        for path in sorted(folder.glob("*.md"))
+    }
     return {
-        name: tuple(dict.fromkeys(piece.section for piece in split_document(each) if piece.section))
+        name: tuple(
+            dict.fromkeys(piece.section for piece in split_document(each) if piece.section)
+        )
         for name, each in read.items()
     }
 
@@ -155,7 +182,9 @@ def _situation(asked: _Query, tools: Mapping[str, str]) -> Situation:
     return Situation(
         asked.query,
         tuple(f"{author}: {text}" for said in asked.recent for author, text in said.items()),
-        sources=tuple(Source(each.title, each.section, each.title, "", each.text) for each in asked.sources),
+        sources=tuple(
+            Source(each.title, each.section, each.title, "", each.text) for each in asked.sources
+        ),
         tools=tools,
         sensitive=sensitive_topics(asked.query),
         types=tuple(DocumentType),
@@ -173,12 +202,16 @@ def _read(path: Path, shape: type[_Set]) -> _Set:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise WrongSet(f"{path.name} is no YAML: {error}") from error
     except ValidationError as error:
-        raise WrongSet("\n".join(f"{path.name}: {_told(each)}" for each in error.errors())) from error
+        raise WrongSet(
+            "\n".join(f"{path.name}: {_told(each)}" for each in error.errors())
+        ) from error
 
 
 def _told(error: Any) -> str:
-    """Where an entry is wrong; entries count from 1."""
-    where = ", ".join(f"entry {part + 1}" if isinstance(part, int) else str(part) for part in error["loc"])
+    """Return the place of an error in an entry; entries count from 1."""
+    where = ", ".join(
+        f"entry {part + 1}" if isinstance(part, int) else str(part) for part in error["loc"]
+    )
     return f"{where or 'the file'}: {error['msg']}."
 
 

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 Place = int | None
-"""Where among the found the right one stands, from 1 on; None where it is missing."""
+"""The rank of the right result, from 1; None if it is missing."""
 
 T = TypeVar("T")
 
 
 def place(found: Iterable[T], right: T) -> Place:
-    """Where the right one stands first."""
+    """Return the rank of the first right result."""
     return next((number for number, each in enumerate(found, 1) if each == right), None)
 
 
 def recall(places: Sequence[Place], k: int) -> float:
-    """The share of questions whose answer is among the first `k`, in [0, 1].
+    """Return the share of questions whose answer is among the first `k`, in [0, 1].
 
     Raises:
         ValueError: there are no questions.
@@ -25,7 +25,7 @@ def recall(places: Sequence[Place], k: int) -> float:
 
 
 def mean_reciprocal_rank(places: Sequence[Place]) -> float:
-    """The mean of 1 / place, in [0, 1]; what is missing counts 0.
+    """Return the mean of 1 / rank, in [0, 1]; a missing answer counts 0.
 
     Raises:
         ValueError: there are no questions.
@@ -34,7 +34,7 @@ def mean_reciprocal_rank(places: Sequence[Place]) -> float:
 
 
 def share_right(pairs: Sequence[tuple[T, T]]) -> float:
-    """Of pairs of what is right and what was given, the share that is equal.
+    """Return the share of equal pairs of the right and the given value.
 
     Raises:
         ValueError: there are no pairs.
@@ -43,7 +43,7 @@ def share_right(pairs: Sequence[tuple[T, T]]) -> float:
 
 
 def confusion(pairs: Iterable[tuple[T, T]]) -> Counter[tuple[T, T]]:
-    """How often what was given for what is right."""
+    """Return the number of occurrences of each pair of right and given value."""
     return Counter(pairs)
 
 

@@ -1,4 +1,6 @@
-"""The questions, asked of the product's own retrieval over the sample documents in a real Postgres."""
+"""The questions, searched by the product's own retrieval over the sample documents in a real
+Postgres.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +29,9 @@ TEAM = "T1"
 
 @dataclass(frozen=True)
 class Answered:
-    """What was found for a question: by its words alone, and by words and meaning, which is None without a model."""
+    """The results for a question: by its words alone, and by words and meaning (None without a
+    model).
+    """
 
     question: Question
     by_words: SearchResult
@@ -44,7 +48,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Measured:
-    """`model` is that of the vectors; empty for none."""
+    """`model` is the embedding model; empty for none."""
 
     answered: Sequence[Answered]
     model: str
@@ -52,7 +56,9 @@ class Measured:
 
 @asynccontextmanager
 async def own_postgres(folder: Path, machine: dict[str, str]) -> AsyncIterator[Database]:
-    """A server for as long as the block runs, with its data in `folder`; `machine` is the environment to run it in."""
+    """Run a server for as long as the block runs, with its data in `folder`; `machine` is its
+    environment.
+    """
     family = ProcessGroup(folder)
     try:
         databases = await postgres.start(
@@ -71,8 +77,8 @@ async def measure(database: Database, asked: Questions) -> Measured:
     """Ingest the documents and ask all questions; vectors are those of THREADLINE_EMBEDDINGS.
 
     Raises:
-        Permanent: a document is refused, or the model of embeddings cannot be used.
-        Transient: the database is away.
+        Permanent: a document is refused, or the embedding model cannot be used.
+        Transient: the database is unavailable.
     """
     async with configured_embedder(ModelSettings.load()) as embedder:
         async with open_web_fetcher() as web:
@@ -84,13 +90,19 @@ async def measure(database: Database, asked: Questions) -> Measured:
         return Measured(answered, embedder.model if embedder else "")
 
 
-async def _ask(database: Database, embedder: Embedder | None, question: Question, on: date) -> Answered:
+async def _ask(
+    database: Database, embedder: Embedder | None, question: Question, on: date
+) -> Answered:
     query = SearchQuery(TEAM, question.text, on=on)
     if not embedder:
         return Answered(question, await search(database, None, query), None)
-    by_words, fused = await asyncio.gather(search(database, None, query), search(database, embedder, query))
+    by_words, fused = await asyncio.gather(
+        search(database, None, query), search(database, embedder, query)
+    )
     if not fused.used_vectors:
-        raise Permanent("Vectors could not be compared: the log says why, or set THREADLINE_EMBEDDINGS=off.")
+        raise Permanent(
+            "Vectors could not be compared: the log says why, or set THREADLINE_EMBEDDINGS=off."
+        )
     return Answered(question, by_words, fused)
 
 

@@ -1,4 +1,4 @@
-"""How the measurements are shown on a terminal."""
+"""The measurements as tables on a terminal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,48 +15,77 @@ from tests.evals.retrieving import Answered, Measured
 from threadline.decisions.model import DecisionType
 
 _PLUMBING = (
-    "OPENAI_API_KEY is not set, so the devstack's script has decided, by a few words. This checks the plumbing alone: "
-    "that each query yields a valid decision, which is kept as it was made. How well a model decides it does not say."
+    "OPENAI_API_KEY is not set, so the devstack's script has decided, by a few words. This "
+    "checks the plumbing alone: that each query yields a valid decision, which is kept as it "
+    "was made. How well a model decides it does not say."
 )
 
 
 def retrieval(console: Console, measured: Measured) -> None:
-    """Recall and mean reciprocal rank for each kind of question, and what neither way has found."""
+    """Print recall and mean reciprocal rank for each kind of question, and the questions that both
+    searches missed.
+    """
     table = _table(f"Retrieval: the right section ({measured.model or 'no model of embeddings'})")
     for column in ("questions", "of", "found by", "recall@1", "recall@5", "MRR"):
         table.add_column(column)
     for kind, answered in _kinds(measured.answered):
-        table.add_row(kind, str(len(answered)), "words", *_figures([each.place_by_words for each in answered]))
+        table.add_row(
+            kind,
+            str(len(answered)),
+            "words",
+            *_figures([each.place_by_words for each in answered]),
+        )
         if measured.model:
-            table.add_row("", "", "words and meaning", *_figures([each.place_fused for each in answered]))
+            table.add_row(
+                "", "", "words and meaning", *_figures([each.place_fused for each in answered])
+            )
     console.print(table)
-    missed = [each.question for each in measured.answered if each.place_by_words is each.place_fused is None]
+    missed = [
+        each.question
+        for each in measured.answered
+        if each.place_by_words is each.place_fused is None
+    ]
     _line(console, f"Not among the first five: {len(missed)}")
     for each in missed:
         _line(console, f"  {each.kind}: {each.text} ({each.document}, {each.section})")
 
 
 def decisions(console: Console, judge: Judge, made: Sequence[Made]) -> None:
-    """What was decided for what is right, the share of each that is right, and what is wrong with the others."""
+    """Print the decisions made for each right one, the share of right ones, and the errors of the
+    others.
+    """
     if judge.scripted:
         _line(console, _PLUMBING)
-    console.print(_confusion(f"Decisions by {judge.name}: a line for what is right", [each.pair for each in made]))
+    console.print(
+        _confusion(
+            f"Decisions by {judge.name}: a line for what is right", [each.pair for each in made]
+        )
+    )
     if not judge.scripted:
         _misses(console, made)
     invalid = [each for each in made if not each.valid]
     _line(console, f"Valid, and kept as they were made: {len(made) - len(invalid)} of {len(made)}")
     for each in invalid:
-        _line(console, f"  {each.example.situation.query}: {'; '.join(each.problems) or 'kept otherwise'}")
+        _line(
+            console,
+            f"  {each.example.situation.query}: {'; '.join(each.problems) or 'kept otherwise'}",
+        )
 
 
 def _confusion(title: str, pairs: Sequence[tuple[DecisionType, DecisionType]]) -> Table:
-    table, counts = _table(title), metrics.confusion(pairs)
+    table = _table(title)
+    counts = metrics.confusion(pairs)
     for column in ("right", "of", "share", *DecisionType):
         table.add_column(column, no_wrap=True)
     for right in DecisionType:
         of_right = [pair for pair in pairs if pair[0] is right]
         share = f"{metrics.share_right(of_right):.2f}" if of_right else "–"
-        table.add_row(right, str(len(of_right)), share, *(str(counts[right, given] or "") for given in DecisionType))
+        table.add_row(
+            right,
+            str(len(of_right)),
+            share,
+            *(str(counts[right, given] or "") for given in DecisionType),
+        )
     table.add_row("all", str(len(pairs)), f"{metrics.share_right(pairs):.2f}")
     return table
 
@@ -82,8 +111,10 @@ def _figures(places: Sequence[Place]) -> Iterator[str]:
 
 
 def _table(title: str) -> Table:
-    """Narrow enough for eighty columns."""
-    return Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    """Return a table that fits into eighty columns."""
+    return Table(
+        title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False
+    )
 
 
 def _line(console: Console, text: str) -> None:

@@ -1,4 +1,6 @@
-"""The gate of decisions: every query is decided and kept, and a model that decides too little right is told of."""
+"""The gate of decisions: every query is decided and stored, and a model with too few right
+decisions is refused.
+"""
 
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +25,12 @@ KEY = "sk-for-the-sandbox"
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_MODEL", "THREADLINE_OPENAI_API"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "THREADLINE_OPENAI_MODEL",
+        "THREADLINE_OPENAI_API",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -33,7 +40,9 @@ async def sandbox() -> AsyncIterator[ModelSandbox]:
         yield running
 
 
-async def test_without_a_key_every_query_yields_a_valid_decision_over_the_scripts_server(database: Database) -> None:
+async def test_without_a_key_every_query_yields_a_valid_decision_over_the_scripts_server(
+    database: Database,
+) -> None:
     examples = labelled.decisions()
     async with deciding.judge(ModelSettings.load()) as judge:
         made = await deciding.decide_all(examples, judge.model, database)
@@ -44,10 +53,14 @@ async def test_without_a_key_every_query_yields_a_valid_decision_over_the_script
     assert status(made, scripted=True, floor=0.85) == 0
     assert "checks the plumbing alone" in shown
     assert "Valid, and kept as they were made: 90 of 90" in shown
-    assert sum(given is right for given, right in (each.pair for each in made)) == 40, "as docs/decisions.md says"
+    assert sum(given is right for given, right in (each.pair for each in made)) == 40, (
+        "as docs/decisions.md says"
+    )
 
 
-async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: ModelSandbox, database: Database) -> None:
+async def test_a_decision_that_is_invalid_twice_is_counted_and_shown(
+    sandbox: ModelSandbox, database: Database
+) -> None:
     async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
@@ -62,7 +75,7 @@ async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: Mod
     assert status([made], scripted=True, floor=0.85) == 1
 
 
-async def test_a_model_that_is_overloaded_is_asked_again_after_a_pause_and_not_for_ever(
+async def test_an_overloaded_model_is_called_again_after_a_pause_a_limited_number_of_times(
     sandbox: ModelSandbox, database: Database
 ) -> None:
     pauses: list[float] = []
@@ -70,7 +83,9 @@ async def test_a_model_that_is_overloaded_is_asked_again_after_a_pause_and_not_f
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    sandbox.fail_next(3 + deciding.TRIES, status=429, retry_after=7, api="responses", schema_name="decision")
+    sandbox.fail_next(
+        3 + deciding.TRIES, status=429, retry_after=7, api="responses", schema_name="decision"
+    )
     async with deciding.judge(settings(sandbox)) as judge:
         with pytest.raises(Transient):
             await deciding.decide_all(labelled.decisions()[:1], judge.model, database, pause)
@@ -96,28 +111,38 @@ async def test_a_configured_model_is_measured_whole_and_held_to_the_floor(
     assert await run(arguments([]), Console(file=written, width=100), tmp_path) == 1
     shown = written.getvalue()
     assert "no model of embeddings" in shown
-    assert "paraphrased: How do I stop being your customer? (cancellation.md, How to cancel)" in shown
+    assert (
+        "paraphrased: How do I stop being your customer? (cancellation.md, How to cancel)" in shown
+    )
     assert "ESCALATE, and not REASON_ONLY: Let me talk to a human, please. Not a bot." in shown
     assert "plumbing" not in shown
     assert len(sandbox.structured_requests) == 90
 
 
 @pytest.mark.parametrize("floor", ["-0.1", "1.5", "nan"])
-def test_a_floor_that_is_no_share_is_refused(floor: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_floor_that_is_no_share_is_refused(
+    floor: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         arguments(["--floor", floor])
     assert "write a share from 0 to 1" in capsys.readouterr().err
 
 
 def settings(sandbox: ModelSandbox) -> ModelSettings:
-    return ModelSettings.load().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
+    return ModelSettings.load().model_copy(
+        update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"}
+    )
 
 
 def decided(wrong: int) -> Sequence[Made]:
-    """All examples decided right, but for so many."""
+    """Return one right decision per example, except for this many."""
     made = []
     for place, example in enumerate(labelled.decisions()):
-        other = DecisionType.CLARIFY if example.right is not DecisionType.CLARIFY else DecisionType.RETRIEVE
+        other = (
+            DecisionType.CLARIFY
+            if example.right is not DecisionType.CLARIFY
+            else DecisionType.RETRIEVE
+        )
         decided = Decision(other if place < wrong else example.right, "It is so.")
         made.append(Made(example, decided, (), decided))
     return made

@@ -1,4 +1,4 @@
-"""The figures of a measurement, on places whose figures are known."""
+"""The figures of a measurement, on ranks whose figures are known."""
 
 import pytest
 
@@ -6,29 +6,29 @@ from tests.evals import metrics
 
 
 @pytest.mark.parametrize(("k", "share"), [(1, 0.25), (2, 0.5), (4, 0.5), (5, 0.75), (100, 0.75)])
-def test_recall_is_the_share_that_is_among_the_first(k: int, share: float) -> None:
+def test_recall_is_the_share_of_answers_among_the_first(k: int, share: float) -> None:
     assert metrics.recall([1, 2, 5, None], k) == share
 
 
-def test_the_mean_reciprocal_rank_counts_what_is_missing_as_nothing() -> None:
+def test_the_mean_reciprocal_rank_counts_a_missing_answer_as_zero() -> None:
     assert metrics.mean_reciprocal_rank([1, 2, 4, None]) == pytest.approx((1 + 1 / 2 + 1 / 4) / 4)
     assert metrics.mean_reciprocal_rank([1, 1]) == 1
     assert metrics.mean_reciprocal_rank([None]) == 0
 
 
-def test_a_place_is_the_first_from_one_on() -> None:
+def test_a_place_is_the_first_and_counts_from_one() -> None:
     assert metrics.place("abcb", "b") == 2
     assert metrics.place("abc", "d") is None
     assert metrics.place("", "a") is None
 
 
-def test_shares_and_confusions_are_of_what_is_right_and_what_was_given() -> None:
+def test_shares_and_confusions_compare_right_and_given_values() -> None:
     pairs = [("a", "a"), ("a", "b"), ("a", "b"), ("b", "b")]
     assert metrics.share_right(pairs) == 0.5
     assert metrics.confusion(pairs) == {("a", "a"): 1, ("a", "b"): 2, ("b", "b"): 1}
 
 
-def test_of_nothing_there_is_no_figure() -> None:
+def test_an_empty_measurement_has_no_figure() -> None:
     with pytest.raises(ValueError, match="nothing to measure"):
         metrics.recall([], 5)
     with pytest.raises(ValueError, match="nothing to measure"):

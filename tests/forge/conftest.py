@@ -1,4 +1,6 @@
-"""A bare repository of each test, the working copy that it came from, and a GitHub on the loopback."""
+"""A bare repository of each test, the working copy that it came from, and a GitHub on the
+loopback.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -17,7 +19,9 @@ from threadline.forge.remotes import Remote
 
 @pytest.fixture
 def developer(tmp_path: Path) -> GitRepository:
-    """A working copy of a repository with one commit: a program, a script and a link; `push` puts it into `origin`."""
+    """A working copy of a repository with one commit: a program, a script and a link; `push` puts
+    it into `origin`.
+    """
     work = GitRepository(tmp_path / "developer")
     work.path.mkdir()
     (work.path / "logo.png").write_bytes(b"\x89PNG\0\1\2")
@@ -71,12 +75,20 @@ def hosted(origin: GitRepository, github: FakeGitHub) -> PullRequests:
 
 @pytest.fixture
 def asked(origin: GitRepository) -> FixRequest:
-    return FixRequest("BUG-12", "shop", origin.head, FIRST, "Totals are\none too high", "See the thread.", "T1:C1:1.5")
+    return FixRequest(
+        "BUG-12",
+        "shop",
+        origin.head,
+        FIRST,
+        "Totals are\none too high",
+        "See the thread.",
+        "T1:C1:1.5",
+    )
 
 
 @pytest.fixture
 def judge(origin: GitRepository, tmp_path: Path) -> Callable[[str], Awaitable[str]]:
-    """What becomes of a diff against the default branch: the tree, or `Permanent`."""
+    """Judge a diff against the default branch: the tree, or `Permanent`."""
 
     async def judge(diff: str) -> str:
         check_diff(diff)

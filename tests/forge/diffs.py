@@ -1,10 +1,14 @@
-"""Diffs as git writes them, of files that hold the one line `a`, and the ways by which a fix may touch a path."""
+"""Diffs as git writes them, of files that hold the one line `a`, and the ways in which a fix may
+touch a path.
+"""
 
 BLOB = "1" * 40
 
 
 def change(path: str, *, mode: str = "100644", old: str = "a", new: str = "b") -> str:
-    head = f"diff --git a/{path} b/{path}\nindex {BLOB}..{BLOB} {mode}\n--- a/{path}\n+++ b/{path}\n"
+    head = (
+        f"diff --git a/{path} b/{path}\nindex {BLOB}..{BLOB} {mode}\n--- a/{path}\n+++ b/{path}\n"
+    )
     return f"{head}@@ -1 +1 @@\n-{old}\n+{new}\n"
 
 
@@ -19,4 +23,6 @@ def deletion(path: str, *, mode: str = "100644") -> str:
 
 
 def rename(old: str, new: str) -> str:
-    return f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+    return (
+        f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+    )

@@ -1,4 +1,4 @@
-"""As much of GitHub's REST API as pull requests need."""
+"""The part of GitHub's REST API that pull requests need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,18 +14,23 @@ TOKEN = SecretStr("ghp_verysecretverysecret")
 
 @dataclass
 class FakeGitHub:
-    """`refuse` answers the next calls, `refuse_posts` the next POST, with a message or a whole body.
-    `lose_draft` stores a draft without saying so."""
+    """`refuse` answers the next calls, `refuse_posts` the next POST, with a message or a whole
+    body. `lose_draft` stores a draft and loses the response.
+    """
 
     url: str = ""
     pulls: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     refuse: list[tuple[int, dict[str, str], str | dict[str, Any]]] = field(default_factory=list)
-    refuse_posts: list[tuple[int, dict[str, str], str | dict[str, Any]]] = field(default_factory=list)
+    refuse_posts: list[tuple[int, dict[str, str], str | dict[str, Any]]] = field(
+        default_factory=list
+    )
     lose_draft: bool = False
     takes_drafts: bool = True
     ignores_head: bool = False
-    """Lists the pull requests of every branch, as some servers do when they do not know the head."""
+    """Lists the pull requests of every branch, as some servers do when they do not know the
+    head.
+    """
     head_of: Callable[[str], str] = str
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -38,8 +43,13 @@ class FakeGitHub:
         number = int(request.match_info.get("number", "0"))
         if request.method == "GET" and not number:
             branch = request.query["head"].removeprefix("acme:")
-            pulls = [each for each in reversed(self.pulls) if self.ignores_head or each["head"]["ref"] == branch]
-            size, page = int(request.query["per_page"]), int(request.query["page"])
+            pulls = [
+                each
+                for each in reversed(self.pulls)
+                if self.ignores_head or each["head"]["ref"] == branch
+            ]
+            size = int(request.query["per_page"])
+            page = int(request.query["page"])
             return web.json_response(pulls[(page - 1) * size : page * size])
         if number > len(self.pulls):
             return web.json_response({"message": "Not Found"}, status=404)
@@ -57,8 +67,12 @@ class FakeGitHub:
             self.pulls[number - 1] |= await request.json()
         return web.json_response(self.pulls[number - 1])
 
-    def add(self, given: dict[str, Any], sha: str, repository: int | None = REPOSITORY) -> dict[str, Any]:
-        """A pull request from the branch `given["head"]` of a repository; None where that was deleted."""
+    def add(
+        self, given: dict[str, Any], sha: str, repository: int | None = REPOSITORY
+    ) -> dict[str, Any]:
+        """A pull request from the branch `given["head"]` of a repository; None where that was
+        deleted.
+        """
         number = len(self.pulls) + 1
         source = None if repository is None else {"id": repository}
         pull = given | {

@@ -1,4 +1,4 @@
-"""Diffs of the test repository's program, as an agent's workspace would tell them."""
+"""Diffs of the test repository's program, as an agent's workspace would return them."""
 
 
 def fix(old: str, new: str) -> str:

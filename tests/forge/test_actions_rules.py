@@ -5,11 +5,16 @@ from hypothesis import strategies as st
 
 from threadline.forge.actions import tail
 
-LINE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=30).map(str.rstrip)
+LINE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=30).map(
+    str.rstrip
+)
 
 
 def test_log_is_shown_without_timestamps_and_colours() -> None:
-    log = "\ufeff2026-03-01T09:00:00.1234567Z \x1b[36;1mmake test\x1b[0m\n2026-03-01T09:00:01.1Z   FAIL: one\r\n"
+    log = (
+        "\ufeff2026-03-01T09:00:00.1234567Z \x1b[36;1mmake test\x1b[0m\n2026-03-01T09:00:01.1Z   "
+        "FAIL: one\r\n"
+    )
     assert tail(log, 100) == "make test\n  FAIL: one"
 
 

@@ -1,4 +1,4 @@
-"""Repositories that cannot be worked with as they are get a sentence each, at a fix, at a fetch, and in the doctor."""
+"""Unusable repositories get a sentence each, at a fix, at a fetch, and in the doctor."""
 
 import asyncio
 import os
@@ -18,14 +18,23 @@ from threadline.forge.mirrors import Mirrors
 from threadline.forge.pull_requests import FixRequest, PullRequests
 from threadline.wiring.doctor import check_repositories
 
-BACKEND = Path(subprocess.check_output(["git", "--exec-path"], text=True).strip()) / "git-http-backend"
+BACKEND = (
+    Path(subprocess.check_output(["git", "--exec-path"], text=True).strip()) / "git-http-backend"
+)
 
 
 def shallow(origin: GitRepository, developer: GitRepository) -> None:
     developer.commit()
     developer.push()
     shutil.move(origin.path, origin.path.with_suffix(".full"))
-    developer.git("clone", "-q", "--bare", "--depth=1", origin.path.with_suffix(".full").as_uri(), str(origin.path))
+    developer.git(
+        "clone",
+        "-q",
+        "--bare",
+        "--depth=1",
+        origin.path.with_suffix(".full").as_uri(),
+        str(origin.path),
+    )
 
 
 def detached(origin: GitRepository, _: GitRepository) -> None:
@@ -90,7 +99,10 @@ async def test_detached_repository_can_still_be_investigated(
     tmp_path: Path, origin: GitRepository, developer: GitRepository
 ) -> None:
     detached(origin, developer)
-    assert await Mirrors(tmp_path / "mirrors", {"shop": str(origin.path)}, Git()).commit("shop") == developer.head
+    assert (
+        await Mirrors(tmp_path / "mirrors", {"shop": str(origin.path)}, Git()).commit("shop")
+        == developer.head
+    )
 
 
 @pytest.mark.parametrize("branch", ["threadline", "threadline/bug-12/wip"])
@@ -98,14 +110,20 @@ async def test_branch_in_the_way_is_named_before_anything_is_pushed(
     plain: PullRequests, asked: FixRequest, origin: GitRepository, branch: str
 ) -> None:
     origin.git("branch", branch, "main")
-    with pytest.raises(Permanent, match=rf"branch {branch} is in the way of threadline/bug-12.*rename or delete"):
+    with pytest.raises(
+        Permanent, match=rf"branch {branch} is in the way of threadline/bug-12.*rename or delete"
+    ):
         await plain.open(asked)
 
 
-async def test_doctor_names_each_repository_at_fault(origin: GitRepository, tmp_path: Path) -> None:
+async def test_doctor_names_each_repository_at_fault(
+    origin: GitRepository, tmp_path: Path
+) -> None:
     origin.git("branch", "threadline", "main")
     named = {"shop": str(origin.path), "web": str(tmp_path / "none.git")}
-    with pytest.raises(Permanent, match=r"shop takes no fix: its branch threadline .* clone web from"):
+    with pytest.raises(
+        Permanent, match=r"shop takes no fix: its branch threadline .* clone web from"
+    ):
         await check_repositories(named)
 
 
@@ -115,7 +133,7 @@ async def test_doctor_is_content_with_a_repository_that_works(origin: GitReposit
 
 @pytest.fixture
 async def refusing(origin: GitRepository) -> AsyncIterator[Callable[[int], PullRequests]]:
-    """Git over HTTP, by git's own program, whose answer to the push itself is a status."""
+    """Git over HTTP, by git's own program; the push itself is answered with a status."""
 
     async def answer(request: web.Request) -> web.Response:
         if "git-receive-pack" in request.path:
@@ -133,7 +151,9 @@ async def refusing(origin: GitRepository) -> AsyncIterator[Callable[[int], PullR
             "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
         }
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(BACKEND, stdin=pipe, stdout=pipe, env=environment)
+        process = await asyncio.create_subprocess_exec(
+            BACKEND, stdin=pipe, stdout=pipe, env=environment
+        )
         answered, _ = await process.communicate(await request.read())
         head, _, body = answered.partition(b"\r\n\r\n")
         lines = [line.split(": ", 1) for line in head.decode().split("\r\n")]
@@ -161,13 +181,17 @@ async def refusing(origin: GitRepository) -> AsyncIterator[Callable[[int], PullR
     ],
 )
 async def test_status_of_a_push_decides(
-    refusing: Callable[[int], PullRequests], asked: FixRequest, status: int, kind: type[Exception], said: str
+    refusing: Callable[[int], PullRequests],
+    asked: FixRequest,
+    status: int,
+    kind: type[Exception],
+    said: str,
 ) -> None:
     with pytest.raises(kind, match=f"could not push threadline/bug-12 to shop: .*{said}"):
         await refusing(status).open(asked)
 
 
-async def test_hook_that_talks_of_time_has_refused(
+async def test_hook_that_mentions_time_has_refused(
     plain: PullRequests, asked: FixRequest, origin: GitRepository
 ) -> None:
     hook = origin.path / "hooks" / "pre-receive"

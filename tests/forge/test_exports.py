@@ -1,4 +1,6 @@
-"""An export holds the very bytes of a commit and no link, and is compared without obeying what is written in it."""
+"""An export holds the very bytes of a commit and no link, and its comparison obeys no file in
+it.
+"""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,11 +18,14 @@ Judging = Callable[[str], Awaitable[str]]
 
 @pytest.fixture
 def export(tmp_path: Path, origin: GitRepository) -> Exporting:
-    """Write the default branch out under a name; the export, and where its files are."""
+    """Write the default branch out under a name; returns the export and the folder of its
+    files.
+    """
     mirrors = Mirrors(tmp_path / "mirrors", {"shop": str(origin.path)}, Git())
 
     async def write(name: str) -> tuple[Export, Path]:
-        tree, commit = tmp_path / name, await mirrors.commit("shop")
+        tree = tmp_path / name
+        commit = await mirrors.commit("shop")
         written = Export(Git(), mirrors.path("shop"), tree, tmp_path / "scratch" / name, commit)
         await written.write()
         return written, tree
@@ -32,7 +37,9 @@ def files(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-async def test_link_becomes_a_file_that_holds_its_target(export: Exporting, judge: Judging) -> None:
+async def test_link_becomes_a_file_that_holds_its_target(
+    export: Exporting, judge: Judging
+) -> None:
     written, tree = await export("a")
     assert not (tree / "passwords").is_symlink()
     assert (tree / "passwords").read_text() == "/etc/passwd"
@@ -43,7 +50,8 @@ async def test_link_becomes_a_file_that_holds_its_target(export: Exporting, judg
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("new.bin", b"\0\1\2"), ("logo.png", b"\0"), ("latin.txt", "caf\u00e9\n".encode("latin-1"))]
+    ("name", "content"),
+    [("new.bin", b"\0\1\2"), ("logo.png", b"\0"), ("latin.txt", "caf\u00e9\n".encode("latin-1"))],
 )
 async def test_binary_change_is_kept_but_refused_as_a_fix(
     export: Exporting, judge: Judging, name: str, content: bytes
@@ -78,7 +86,9 @@ async def test_diff_leaves_the_mirror_as_it_is(export: Exporting, tmp_path: Path
 
 
 @pytest.mark.parametrize("path", ["../x", ".git/config", "/tmp/x"])
-async def test_changes_outside_the_tree_are_refused(export: Exporting, tmp_path: Path, path: str) -> None:
+async def test_changes_outside_the_tree_are_refused(
+    export: Exporting, tmp_path: Path, path: str
+) -> None:
     written, _ = await export("a")
     head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
     with pytest.raises(Permanent, match="the kept changes do not fit a at"):
@@ -86,7 +96,9 @@ async def test_changes_outside_the_tree_are_refused(export: Exporting, tmp_path:
     assert not (tmp_path / "x").exists()
 
 
-async def test_submodule_is_left_alone(export: Exporting, developer: GitRepository, origin: GitRepository) -> None:
+async def test_submodule_is_left_alone(
+    export: Exporting, developer: GitRepository, origin: GitRepository
+) -> None:
     developer.git("update-index", "--add", "--cacheinfo", f"160000,{developer.head},lib")
     developer.git("commit", "-q", "-m", "submodule")
     developer.push()

@@ -1,4 +1,4 @@
-"""Git ignores this machine's settings, shows no secret, and ends when it is told to."""
+"""Git ignores this machine's settings, shows no secret, and ends when it is stopped."""
 
 import asyncio
 import base64
@@ -16,6 +16,7 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from tests.support.git_repository import GitRepository
+from tests.support.patience import patient
 from threadline.errors import Permanent, Transient
 from threadline.forge import git as git_module
 from threadline.forge.git import DiskUnusable, Git
@@ -31,7 +32,7 @@ class Host:
     url: str = ""
     logins: list[str] = field(default_factory=list)
     processes: list[str] = field(default_factory=list)
-    """The argument lists of all processes while it was asked."""
+    """The argument lists of all processes during each request."""
 
     async def answer(self, request: web.Request) -> web.Response:
         self.processes += _ps("-A", "-o", "args=").splitlines()
@@ -77,7 +78,9 @@ async def test_credentials_are_used_and_shown_nowhere(place: Path, host: Host, u
     assert not any(SECRET in line for line in shown)
 
 
-@pytest.mark.parametrize(("status", "error"), [("503", Transient), ("429", Transient), ("404", Permanent)])
+@pytest.mark.parametrize(
+    ("status", "error"), [("503", Transient), ("429", Transient), ("404", Permanent)]
+)
 async def test_answer_of_a_host_is_permanent_or_transient(
     place: Path, host: Host, status: str, error: type[Exception]
 ) -> None:
@@ -86,7 +89,9 @@ async def test_answer_of_a_host_is_permanent_or_transient(
         await Git().run("ls-remote", "--", remote.url, git_dir=place, remote=remote)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's disk that is always full")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="/dev/full is Linux's disk that is always full"
+)
 async def test_full_disk_is_transient(place: Path) -> None:
     git = Git()
     blob = await git.run("hash-object", "-w", "--stdin", git_dir=place, stdin=b"x" * 100_000)
@@ -100,7 +105,9 @@ async def test_unreachable_host_is_transient(place: Path) -> None:
         await Git().run("ls-remote", "--", "http://127.0.0.1:1/x.git", git_dir=place)
 
 
-async def test_git_gets_none_of_this_process_secrets(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_git_gets_none_of_this_process_secrets(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.bare=false'")
     shown = await Git().run("-c", "alias.show-env=!env", "show-env", git_dir=place)
@@ -120,17 +127,21 @@ async def test_cancelling_kills_git_and_its_children(place: Path, tmp_path: Path
 
 
 async def _eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not condition():  # noqa: ASYNC110 - another process has no event to wait for
             await asyncio.sleep(0.01)
 
 
 def _alive(pid: int) -> bool:
-    return not _ps("-o", "stat=", "-p", str(pid)).startswith(("Z", "X")) and bool(_ps("-o", "pid=", "-p", str(pid)))
+    return not _ps("-o", "stat=", "-p", str(pid)).startswith(("Z", "X")) and bool(
+        _ps("-o", "pid=", "-p", str(pid))
+    )
 
 
 def _ps(*arguments: str) -> str:
-    return subprocess.run(["ps", "-w", "-w", *arguments], check=False, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["ps", "-w", "-w", *arguments], check=False, capture_output=True, text=True
+    ).stdout.strip()
 
 
 async def test_git_that_hangs_is_transient(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +150,9 @@ async def test_git_that_hangs_is_transient(place: Path, monkeypatch: pytest.Monk
         await Git().run("-c", "alias.hang=!sleep 300", "hang", git_dir=place)
 
 
-async def test_output_without_end_is_refused_and_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_output_without_end_is_refused_and_not_kept(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(git_module, "MAX_OUTPUT", 1000)
     with pytest.raises(Permanent, match="more than 1000 bytes"):
         await Git().run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=place)
@@ -175,7 +188,8 @@ asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url))
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="only Linux ties a process to its parent")
 async def test_git_ends_with_a_worker_that_is_killed(place: Path) -> None:
-    called, ended = asyncio.Event(), asyncio.Event()
+    called = asyncio.Event()
+    ended = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         called.set()
@@ -188,10 +202,10 @@ async def test_git_ends_with_a_worker_that_is_killed(place: Path) -> None:
         url = f"git://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
         words = [sys.executable, "-c", _FETCHING, str(place), url]
         worker = await asyncio.create_subprocess_exec(*words, env={"PATH": os.environ["PATH"]})
-        await asyncio.wait_for(called.wait(), 30)
+        await asyncio.wait_for(called.wait(), patient(30))
         worker.kill()
         await worker.wait()
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), patient(30))
 
 
 async def test_ext_transport_is_refused(place: Path, tmp_path: Path) -> None:
@@ -202,11 +216,17 @@ async def test_ext_transport_is_refused(place: Path, tmp_path: Path) -> None:
 
 
 def test_repositories_are_known_by_the_last_part_of_their_address() -> None:
-    urls = ["https://me:pw@github.com/acme/shop.git", "git@github.com:acme/api.git", "/srv/git/web/"]
+    urls = [
+        "https://me:pw@github.com/acme/shop.git",
+        "git@github.com:acme/api.git",
+        "/srv/git/web/",
+    ]
     assert repositories_by_name(urls) == {"shop": urls[0], "api": urls[1], "web": urls[2]}
 
 
-@pytest.mark.parametrize("urls", [["/a/shop", "/b/Shop.git"], ["/"], ["/a/attachments"], ["/a/.git"], ["/a/.."]])
+@pytest.mark.parametrize(
+    "urls", [["/a/shop", "/b/Shop.git"], ["/"], ["/a/attachments"], ["/a/.git"], ["/a/.."]]
+)
 def test_names_that_cannot_be_folders_side_by_side_are_refused(urls: list[str]) -> None:
     with pytest.raises(Permanent, match="THREADLINE_REPO"):
         repositories_by_name(urls)
@@ -215,16 +235,36 @@ def test_names_that_cannot_be_folders_side_by_side_are_refused(urls: list[str]) 
 @pytest.mark.parametrize(
     ("url", "host", "slug", "link"),
     [
-        ("https://github.com/acme/shop.git", "github.com", "acme/shop", "https://github.com/acme/shop.git"),
-        ("git@github.com:acme/shop.git", "github.com", "acme/shop", "ssh://github.com/acme/shop.git"),
-        ("ssh://git@github.com/acme/shop", "github.com", "acme/shop", "ssh://git@github.com/acme/shop"),
+        (
+            "https://github.com/acme/shop.git",
+            "github.com",
+            "acme/shop",
+            "https://github.com/acme/shop.git",
+        ),
+        (
+            "git@github.com:acme/shop.git",
+            "github.com",
+            "acme/shop",
+            "ssh://github.com/acme/shop.git",
+        ),
+        (
+            "ssh://git@github.com/acme/shop",
+            "github.com",
+            "acme/shop",
+            "ssh://git@github.com/acme/shop",
+        ),
         ("/srv/acme/shop.git", "", "acme/shop", "file:///srv/acme/shop.git"),
         ("file:///srv/acme/shop.git", "", "acme/shop", "file:///srv/acme/shop.git"),
     ],
 )
 def test_address_is_read_in_each_of_its_forms(url: str, host: str, slug: str, link: str) -> None:
     remote = Remote.parse(url)
-    assert (remote.host, remote.slug, remote.link, remote.is_path) == (host, slug, link, host == "")
+    assert (remote.host, remote.slug, remote.link, remote.is_path) == (
+        host,
+        slug,
+        link,
+        host == "",
+    )
 
 
 async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path) -> None:
@@ -232,7 +272,9 @@ async def test_settings_of_a_repository_around_ours_are_not_read(tmp_path: Path)
     around.git("init", "-q")
     around.git("config", "user.name", "evil")
     await Git().init(tmp_path / "r.git")
-    found = await Git().run("config", "--get", "user.name", git_dir=tmp_path / "r.git", accept=(1,))
+    found = await Git().run(
+        "config", "--get", "user.name", git_dir=tmp_path / "r.git", accept=(1,)
+    )
     assert found.code == 1
 
 
@@ -242,7 +284,9 @@ def test_git_that_ends_before_it_is_written_to_is_no_error(data: bytes) -> None:
 
     async def run() -> int:
         quiet = subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec("git", "--version", stdin=subprocess.PIPE, stdout=quiet)
+        process = await asyncio.create_subprocess_exec(
+            "git", "--version", stdin=subprocess.PIPE, stdout=quiet
+        )
         code = await process.wait()
         assert process.stdin
         await git_module.feed(process.stdin, data)

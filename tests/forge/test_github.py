@@ -1,4 +1,4 @@
-"""One draft for each case at GitHub, whatever it answers."""
+"""One draft for each case at GitHub, however it answers."""
 
 import copy
 from collections.abc import Callable
@@ -26,7 +26,11 @@ async def test_same_request_twice_makes_one_commit_and_one_draft(
     assert (first.url, first.number) == ("https://github.example/acme/shop/pull/1", 1)
     assert github.calls == ["GET", "POST", "GET"]
     (pull,) = github.pulls
-    assert (pull["draft"], pull["base"]["ref"], pull["title"]) == (True, "main", "BUG-12: Totals are one too high")
+    assert (pull["draft"], pull["base"]["ref"], pull["title"]) == (
+        True,
+        "main",
+        "BUG-12: Totals are one too high",
+    )
 
 
 async def test_draft_whose_answer_was_lost_is_found_again(
@@ -65,10 +69,22 @@ async def test_later_fix_is_a_commit_on_top_of_the_same_draft(
     [
         (401, {}, Permanent, "set a new one in GITHUB_TOKEN", None),
         (403, {}, Permanent, "why not", None),
-        (404, {}, Permanent, "The repository acme/shop was not found .* check THREADLINE_REPO", None),
+        (
+            404,
+            {},
+            Permanent,
+            "The repository acme/shop was not found .* check THREADLINE_REPO",
+            None,
+        ),
         (422, {}, Permanent, r"HTTP 422\). why not", None),
         (403, {"Retry-After": "30"}, NotDone, "rate limit", 30.0),
-        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}, NotDone, "rate limit", 1.0),
+        (
+            403,
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"},
+            NotDone,
+            "rate limit",
+            1.0,
+        ),
         (429, {"Retry-After": "7"}, NotDone, "rate limit", 7.0),
         (500, {}, Transient, "HTTP 500", None),
         (503, {"X-RateLimit-Reset": "99999999999"}, Transient, "HTTP 503", None),
@@ -97,7 +113,10 @@ OTHERS: dict[str, tuple[dict[str, str], int | None]] = {
     "a branch that begins like ours": ({"head": "threadline/bug-120", "base": "main"}, REPOSITORY),
     "the same branch of a fork": ({"head": "threadline/bug-12", "base": "main"}, 99),
     "the same branch of a deleted fork": ({"head": "threadline/bug-12", "base": "main"}, None),
-    "the same branch for another base": ({"head": "threadline/bug-12", "base": "release"}, REPOSITORY),
+    "the same branch for another base": (
+        {"head": "threadline/bug-12", "base": "release"},
+        REPOSITORY,
+    ),
 }
 """Pull requests that a server may list for our branch and that are not ours."""
 
@@ -120,13 +139,15 @@ async def test_pull_request_of_somebody_else_stays_as_it_is(
     assert "PATCH" in github.calls
 
 
-async def test_own_draft_is_found_behind_many_of_other_branches(
+async def test_own_draft_is_found_after_many_of_other_branches(
     hosted: PullRequests, github: FakeGitHub, asked: FixRequest
 ) -> None:
     github.ignores_head = True
     own = await hosted.open(asked)
     for number in range(250):
-        github.add({"title": "Theirs", "body": "", "head": f"feature-{number}", "base": "main"}, "f" * 40)
+        github.add(
+            {"title": "Theirs", "body": "", "head": f"feature-{number}", "base": "main"}, "f" * 40
+        )
     assert (await hosted.open(asked)).number == own.number
 
 
@@ -159,15 +180,25 @@ async def test_refusal_that_names_a_place_is_not_repeated(
     hosted: PullRequests, github: FakeGitHub, asked: FixRequest
 ) -> None:
     github.refuse = [(403, {}, "See https://acme.example/x")]
-    with pytest.raises(Permanent, match="give it the right to write contents and pull requests") as failure:
+    with pytest.raises(
+        Permanent, match="give it the right to write contents and pull requests"
+    ) as failure:
         await hosted.open(asked)
     assert "acme.example" not in str(failure.value)
 
 
-async def test_fault_of_a_field_is_repeated(hosted: PullRequests, github: FakeGitHub, asked: FixRequest) -> None:
-    fault = {"resource": "PullRequest", "code": "custom", "message": "No commits between main and threadline/bug-12"}
+async def test_fault_of_a_field_is_repeated(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
+    fault = {
+        "resource": "PullRequest",
+        "code": "custom",
+        "message": "No commits between main and threadline/bug-12",
+    }
     github.refuse_posts = [(422, {}, {"message": "Validation Failed", "errors": [fault]})]
-    with pytest.raises(Permanent, match="Validation Failed; No commits between main and threadline/bug-12"):
+    with pytest.raises(
+        Permanent, match="Validation Failed; No commits between main and threadline/bug-12"
+    ):
         await hosted.open(asked)
 
 
@@ -176,7 +207,9 @@ async def test_unreachable_github_is_transient(origin: GitRepository, asked: Fix
         await PullRequests({"shop": str(origin.path)}, TOKEN, "http://127.0.0.1:1").open(asked)
 
 
-async def test_without_a_token_the_branch_is_all(origin: GitRepository, github: FakeGitHub, asked: FixRequest) -> None:
+async def test_fix_without_a_token_is_only_a_branch(
+    origin: GitRepository, github: FakeGitHub, asked: FixRequest
+) -> None:
     opened = await PullRequests({"shop": str(origin.path)}, None, github.url).open(asked)
     assert opened.number is None
     assert github.calls == []
@@ -191,12 +224,17 @@ def test_token_goes_to_githubs_own_host_alone() -> None:
     }
     remotes = PullRequests(urls, TOKEN)._remotes
     assert [name for name, remote in remotes.items() if remote.password] == ["a"]
-    enterprise = PullRequests(urls | {"e": "https://git.acme.example/x/e"}, TOKEN, "https://git.acme.example/api/v3")
+    enterprise = PullRequests(
+        urls | {"e": "https://git.acme.example/x/e"}, TOKEN, "https://git.acme.example/api/v3"
+    )
     assert [name for name, remote in enterprise._remotes.items() if remote.password] == ["e"]
 
 
-async def test_redirect_to_another_host_gets_no_token(unused_tcp_port_factory: Callable[[], int]) -> None:
-    first, second = unused_tcp_port_factory(), unused_tcp_port_factory()
+async def test_redirect_to_another_host_gets_no_token(
+    unused_tcp_port_factory: Callable[[], int],
+) -> None:
+    first = unused_tcp_port_factory()
+    second = unused_tcp_port_factory()
     seen: list[str | None] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -212,15 +250,24 @@ async def test_redirect_to_another_host_gets_no_token(unused_tcp_port_factory: C
     for port in (first, second):
         await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
-        assert await GitHub(f"http://127.0.0.1:{first}", TOKEN).pull_request_state("acme/shop", 1) == "open"
+        assert (
+            await GitHub(f"http://127.0.0.1:{first}", TOKEN).pull_request_state("acme/shop", 1)
+            == "open"
+        )
     finally:
         await runner.cleanup()
     assert seen == [f"Bearer {TOKEN.get_secret_value()}", None]
 
 
-async def test_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: FixRequest) -> None:
+async def test_state_of_a_draft_is_githubs(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
     opened = await hosted.open(asked)
-    for state, changes in (("open", {}), ("closed", {"state": "closed"}), ("merged", {"merged": True})):
+    for state, changes in (
+        ("open", {}),
+        ("closed", {"state": "closed"}),
+        ("merged", {"merged": True}),
+    ):
         github.pulls[0] |= changes
         assert await hosted.state(opened) == state
     github.pulls.clear()

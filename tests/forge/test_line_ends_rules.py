@@ -1,4 +1,4 @@
-"""Lines that a tool rewrote by the way have their ends again; those changed on purpose stay."""
+"""Lines that a tool rewrote unasked get their ends back; lines changed on purpose stay."""
 
 import difflib
 
@@ -8,7 +8,8 @@ from threadline.forge.line_ends import BOM, Hunk, Text, hunks_in, may_differ, re
 
 
 def restored(base: bytes, edited: bytes) -> bytes:
-    old, new = Text.of(base), Text.of(edited)
+    old = Text.of(base)
+    new = Text.of(edited)
     matcher = difflib.SequenceMatcher(None, old.lines, new.lines, autojunk=False)
     hunks = [
         Hunk(old_from, old_to - old_from, new_from, new_to - new_from)
@@ -24,7 +25,11 @@ CASES = {
     "all to CRLF": (MIXED, b"a\r\nB\r\nc\r\nd\r\n", b"a\r\nB\nc\r\nd\n"),
     "CRLF rewritten as LF": (b"a\r\nb\r\n", b"a\nB\n", b"a\r\nB\r\n"),
     "LF rewritten as CRLF": (b"a\nb\n", b"a\r\nB\r\n", b"a\nB\n"),
-    "lines added in the middle": (MIXED, b"a\nnew\nnew\nb\nc\nd\n", b"a\r\nnew\r\nnew\r\nb\nc\r\nd\n"),
+    "lines added in the middle": (
+        MIXED,
+        b"a\nnew\nnew\nb\nc\nd\n",
+        b"a\r\nnew\r\nnew\r\nb\nc\r\nd\n",
+    ),
     "lines added at the start": (b"a\r\nb\n", b"new\na\nb\n", b"new\r\na\r\nb\n"),
     "lines added at the end": (b"a\r\nb\r\n", b"a\nb\nnew\n", b"a\r\nb\r\nnew\r\n"),
     "lines removed": (MIXED, b"a\nd\n", b"a\r\nd\n"),
@@ -47,7 +52,11 @@ CASES = {
     "CR at the very end": (b"a\nb\r", b"A\nb\n", b"A\nb\r"),
     "CR within a line": (b"a\rb\nc\r\n", b"a\rb\nC\n", b"a\rb\nC\r\n"),
     "not UTF-8": (b"caf\xe9\r\nb\n", b"caf\xe9\nB\n", b"caf\xe9\r\nB\n"),
-    "ends alone, from CRLF to LF": (b"#!/bin/sh\r\nls\r\n", b"#!/bin/sh\nls\n", b"#!/bin/sh\nls\n"),
+    "ends alone, from CRLF to LF": (
+        b"#!/bin/sh\r\nls\r\n",
+        b"#!/bin/sh\nls\n",
+        b"#!/bin/sh\nls\n",
+    ),
     "mark alone": (BOM + b"{}\n", b"{}\n", b"{}\n"),
     "final newline alone": (b"a\nb", b"a\nb\n", b"a\nb\n"),
     "nothing of this": (b"a\nb\n", b"a\nB\n", b"a\nB\n"),
@@ -67,12 +76,16 @@ def test_text_is_its_lines_and_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "edited"), [(b"a\nb\n", b"a\nB\n"), (b"\0\r\n", b"\0\n"), (b"", b"a\r\n"), (b"a\r\n", b"")]
+    ("base", "edited"),
+    [(b"a\nb\n", b"a\nB\n"), (b"\0\r\n", b"\0\n"), (b"", b"a\r\n"), (b"a\r\n", b"")],
 )
 def test_other_files_are_not_looked_at(base: bytes, edited: bytes) -> None:
     assert not may_differ(base, edited)
 
 
 def test_heads_of_a_diff_are_read() -> None:
-    diff = b"@@ -1 +1 @@ x\n-a\n+A\n@@ -4,2 +3,0 @@\n-b\n-c\n@@ -9,0 +8,3 @@ @@ -1 +1 @@\n+d\n+e\n+@@ -5 +5 @@\n"
+    diff = (
+        b"@@ -1 +1 @@ x\n-a\n+A\n@@ -4,2 +3,0 @@\n-b\n-c\n@@ -9,0 +8,3 @@ @@ -1 +1 "
+        b"@@\n+d\n+e\n+@@ -5 +5 @@\n"
+    )
     assert hunks_in(diff) == [Hunk(0, 1, 0, 1), Hunk(3, 2, 3, 0), Hunk(9, 0, 7, 3)]

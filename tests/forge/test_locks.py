@@ -12,7 +12,9 @@ from threadline.forge import locks
 
 
 async def test_one_holder_at_a_time_also_when_each_deletes_the_file(tmp_path: Path) -> None:
-    path, inside, most = tmp_path / "a" / "x.lock", 0, 0
+    path = tmp_path / "a" / "x.lock"
+    inside = 0
+    most = 0
 
     async def work() -> None:
         nonlocal inside, most
@@ -31,7 +33,9 @@ async def test_one_holder_at_a_time_also_when_each_deletes_the_file(tmp_path: Pa
 async def test_file_deleted_between_opening_and_locking_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, flock, calls = tmp_path / "x.lock", fcntl.flock, 0
+    path = tmp_path / "x.lock"
+    flock = fcntl.flock
+    calls = 0
 
     def deleted_meanwhile(descriptor: int, operation: int) -> None:
         nonlocal calls
@@ -58,10 +62,16 @@ async def test_wait_ends_with_the_given_message(tmp_path: Path) -> None:
 async def test_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     program = (
-        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, "
+        "flush=True); input()"
     )
     holder = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, path, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-c",
+        program,
+        path,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert holder.stdout
     await holder.stdout.readline()

@@ -1,4 +1,6 @@
-"""A repository that cannot be fetched: a refusal is the admin's at once, an outage only when it lasts."""
+"""A repository that cannot be fetched: a refusal goes to the admin at once, an outage only when it
+lasts.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,9 +16,12 @@ from threadline.forge.mirrors import PATIENCE, SAME_FAULT, Mirrors
 AWAY = "http://127.0.0.1:1/acme/shop.git"
 
 
-async def outcomes(mirrors: Mirrors, clock: list[float], times: Sequence[float]) -> list[type[Exception] | None]:
+async def outcomes(
+    mirrors: Mirrors, clock: list[float], times: Sequence[float]
+) -> list[type[Exception] | None]:
     """Ask for the head at each of these times; returns the kinds of the errors."""
-    found, said = list[type[Exception] | None](), ""
+    found = list[type[Exception] | None]()
+    said = ""
     for clock[0] in times:
         try:
             await mirrors.commit("shop")
@@ -50,9 +55,11 @@ async def test_unreachable_repository_is_the_admins_only_when_it_stays_away(
 
 
 async def test_good_fetch_ends_an_outage(tmp_path: Path, origin: GitRepository) -> None:
-    clock, root = [0.0], tmp_path / "mirrors"
+    clock = [0.0]
+    root = tmp_path / "mirrors"
     mirrors = Mirrors(root, {"shop": str(origin.path)}, Git(), clock=lambda: clock[0])
-    good, away = mirrors._remotes["shop"], Mirrors(root, {"shop": AWAY}, Git())._remotes["shop"]
+    good = mirrors._remotes["shop"]
+    away = Mirrors(root, {"shop": AWAY}, Git())._remotes["shop"]
     found = list[type[Exception] | None]()
     for remote, at in ((away, 0.0), (good, 60.0), (away, 2 * PATIENCE)):
         mirrors._remotes["shop"] = remote

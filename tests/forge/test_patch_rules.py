@@ -1,4 +1,6 @@
-"""What a fix may touch, by its path and by what git says of it before and after it was applied."""
+"""A fix may touch a path depending on its name and on git's view of it before and after the
+fix.
+"""
 
 import contextlib
 
@@ -44,12 +46,18 @@ GITS = [
     "a/git~1/x",
     ".g\u200cit/x",
 ]
-HIDDEN = [".env", "web/.npmrc", ".vscode/tasks.json", ".pre-commit-config.yaml", ".\u200chusky/pre-commit"]
+HIDDEN = [
+    ".env",
+    "web/.npmrc",
+    ".vscode/tasks.json",
+    ".pre-commit-config.yaml",
+    ".\u200chusky/pre-commit",
+]
 OUTSIDE = ["../x", "a/../../x", "/etc/passwd", "a//b", "a\\b", "./x", "a\nb"]
 
 
 def record(path: str, old: str = "100644", new: str = "100644") -> bytes:
-    """One file, as `git diff-index --raw -z` tells of it."""
+    """One file, as `git diff-index --raw -z` lists it."""
     return f":{old} {new} {BLOB} {BLOB} M\0{path}\0".encode()
 
 
@@ -59,11 +67,21 @@ def test_forbidden_path_is_refused(path: str) -> None:
         check_path(path)
     for old, new in (("100644", "100644"), ("000000", "100644"), ("100644", "000000")):
         with pytest.raises(Permanent, match="the fix touches"):
-            check_index(record("fine") + record(path, old, new) + f"1\t0\tfine\0001\t0\t{path}\0".encode())
+            check_index(
+                record("fine") + record(path, old, new) + f"1\t0\tfine\0001\t0\t{path}\0".encode()
+            )
 
 
 @pytest.mark.parametrize(
-    "path", ["src/github/workflows.py", "docs/jenkinsfiles.md", "ci_helpers.py", "a b/c d.py", "caf\u00e9", ":0"]
+    "path",
+    [
+        "src/github/workflows.py",
+        "docs/jenkinsfiles.md",
+        "ci_helpers.py",
+        "a b/c d.py",
+        "caf\u00e9",
+        ":0",
+    ],
 )
 def test_other_path_is_accepted(path: str) -> None:
     check_path(path)
@@ -96,9 +114,15 @@ def test_other_than_a_regular_text_file_is_refused(listed: bytes, why: str) -> N
         (" \n", "changes nothing"),
         (change("x", new="a\0b"), "bytes that are not text"),
         (change("x", new="\udc80"), "bytes that are not text"),
-        (change("a") + rename("my x", "y").replace("simil", "new mode 100755\nsimil"), "changes the mode of y: "),
         (
-            "diff --git a/my logo b/my logo\nindex 1..2 100644\nGIT binary patch\nliteral 1\nIcmZPo\n",
+            change("a") + rename("my x", "y").replace("simil", "new mode 100755\nsimil"),
+            "changes the mode of y: ",
+        ),
+        (
+            (
+                "diff --git a/my logo b/my logo\nindex 1..2 100644\nGIT binary patch\nliteral "
+                "1\nIcmZPo\n"
+            ),
             "changes my logo, which is not UTF-8 text",
         ),
     ],
@@ -109,7 +133,7 @@ def test_diff_that_git_should_not_read_is_refused(diff: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["GIT binary patch", "new mode 100755"])
-def test_text_that_speaks_of_binary_patches_or_modes_is_accepted(words: str) -> None:
+def test_text_that_mentions_binary_patches_or_modes_is_accepted(words: str) -> None:
     check_diff(change("x", old=words, new=words))
 
 
@@ -120,8 +144,12 @@ def test_copy_of_a_forbidden_path_is_refused(path: str) -> None:
         check_sources(f"1\t1\tx\0000\t0\t{path}\0".encode())
 
 
-@pytest.mark.parametrize(("limit", "most", "why"), [("MAX_FILES", 2, "2 files"), ("MAX_LINES", 4, "4 lines")])
-def test_fix_too_big_to_review_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str, most: int, why: str) -> None:
+@pytest.mark.parametrize(
+    ("limit", "most", "why"), [("MAX_FILES", 2, "2 files"), ("MAX_LINES", 4, "4 lines")]
+)
+def test_fix_too_big_to_review_is_refused(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int, why: str
+) -> None:
     both = b"1\t1\ta\0" + b"2\t0\tb\0"
     monkeypatch.setattr(patches, limit, most)
     check_size(both)

@@ -12,7 +12,8 @@ from tests.forge.fixes import FIRST, SECOND
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge.git import Git
-from threadline.forge.pull_requests import FixClone, FixRequest, OpenedPullRequest, PullRequests
+from threadline.forge.model import PullRequest
+from threadline.forge.pull_requests import FixClone, FixRequest, PullRequests
 from threadline.forge.remotes import Remote
 
 
@@ -26,7 +27,7 @@ async def test_pushed_branch_is_the_pull_request_of_a_plain_remote(
 ) -> None:
     opened = await plain.open(asked)
     commit = origin.git("rev-parse", "threadline/bug-12")
-    assert opened == OpenedPullRequest(
+    assert opened == PullRequest(
         "shop", "threadline/bug-12", f"{origin.path.as_uri()}#threadline/bug-12", None, commit
     )
     assert origin.git("show", "threadline/bug-12:src/cart.py").endswith("return sum(items)")
@@ -37,11 +38,13 @@ async def test_pushed_branch_is_the_pull_request_of_a_plain_remote(
     assert log[3:5] == ["Threadline-Case: BUG-12", "Threadline-Request: T1:C1:1.5"]
 
 
-async def test_requests_at_once_make_one_commit(plain: PullRequests, asked: FixRequest, origin: GitRepository) -> None:
+async def test_requests_at_once_make_one_commit(
+    plain: PullRequests, asked: FixRequest, origin: GitRepository
+) -> None:
     results = await asyncio.gather(*(plain.open(asked) for _ in range(3)), return_exceptions=True)
     assert len(commits(origin)) == 1
-    assert any(isinstance(result, OpenedPullRequest) for result in results)
-    assert all(isinstance(result, (OpenedPullRequest, Transient)) for result in results), results
+    assert any(isinstance(result, PullRequest) for result in results)
+    assert all(isinstance(result, (PullRequest, Transient)) for result in results), results
 
 
 async def test_branch_that_moved_meanwhile_is_not_overwritten(
@@ -65,7 +68,7 @@ async def test_fix_of_an_older_commit_is_opened_when_it_merges(
     assert origin.git("merge-base", "main", "threadline/bug-12") == asked.base
 
 
-async def test_branch_of_an_earlier_base_starts_anew(
+async def test_branch_of_an_earlier_base_is_started_again(
     plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     await plain.open(asked)
@@ -113,12 +116,16 @@ async def test_commits_of_people_on_the_branch_are_never_undone(
         (addition(".github/workflows/x.yml"), "begins with .git"),
         (FIRST.replace("return sum(items) + 1", "return 7"), "does not fit shop"),
         (
-            "diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+            (
+                "diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ "
+                "-0,0 +1 @@\n+/etc/passwd\n"
+            ),
             "link",
         ),
-        # Says nothing of a mode: that this is a link is known to the index alone.
+        # Names no mode: only the index knows that this is a link.
         (
-            "diff --git a/passwords b/passwords\n--- a/passwords\n+++ b/passwords\n@@ -1 +1 @@\n-/etc/passwd\n"
+            "diff --git a/passwords b/passwords\n--- a/passwords\n+++ b/passwords\n@@ -1 +1 "
+            "@@\n-/etc/passwd\n"
             "\\ No newline at end of file\n+/etc/shadow\n\\ No newline at end of file\n",
             "symbolic link",
         ),
@@ -149,14 +156,21 @@ async def test_invalid_request_is_refused(
         await plain.open(replace(asked, **changes))
 
 
-async def test_binary_data_is_refused_before_git_reads_it(tmp_path: Path, asked: FixRequest) -> None:
+async def test_binary_data_is_refused_before_git_reads_it(
+    tmp_path: Path, asked: FixRequest
+) -> None:
     missing = PullRequests({"shop": str(tmp_path / "none.git")})
-    diff = "diff --git a/x b/x\nnew file mode 100644\nindex 1..2\nGIT binary patch\nliteral 99999999\nIcmZPo\n"
+    diff = (
+        "diff --git a/x b/x\nnew file mode 100644\nindex 1..2\nGIT binary patch\nliteral "
+        "99999999\nIcmZPo\n"
+    )
     with pytest.raises(Permanent, match="changes x, which is not UTF-8 text"):
         await missing.open(replace(asked, diff=diff))
 
 
-async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path, asked: FixRequest) -> None:
+async def test_repository_that_cannot_be_cloned_is_named(
+    tmp_path: Path, asked: FixRequest
+) -> None:
     missing = PullRequests({"shop": str(tmp_path / "none.git")})
     with pytest.raises(Permanent, match=r"shop from .*does not (appear|exist).*THREADLINE_REPO"):
         await missing.open(asked)

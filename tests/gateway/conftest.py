@@ -1,4 +1,6 @@
-"""Real parts for the gateway's tests: Temporal's dev server or its absence, a Slack, and the gateway between them."""
+"""Real parts for the gateway's tests: Temporal's dev server or its absence, a Slack, and the
+gateway between them.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,10 +13,17 @@ import pytest_asyncio
 import structlog
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
-from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
+from temporalio.client import (
+    Client,
+    Interceptor,
+    OutboundInterceptor,
+    StartWorkflowInput,
+    WorkflowHandle,
+)
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.patience import patient
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
 from threadline.conversations.model.conversation import conversation_workflow_id
@@ -45,14 +54,21 @@ async def temporal() -> Client:
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=["refuses", "stalls"])
-async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) -> AsyncIterator[Client]:
-    """A client of a Temporal that is away: nothing listens, or what listens never answers."""
+async def absent_temporal(
+    request: pytest.FixtureRequest, unused_tcp_port: int
+) -> AsyncIterator[Client]:
+    """A client of a Temporal that is away: no server listens, or one listens and never answers."""
     connections: list[asyncio.StreamWriter] = []
     server = None
     if request.param == "stalls":
-        server = await asyncio.start_server(lambda _, writer: connections.append(writer), "127.0.0.1", unused_tcp_port)
+        server = await asyncio.start_server(
+            lambda _, writer: connections.append(writer), "127.0.0.1", unused_tcp_port
+        )
     yield await Client.connect(
-        f"127.0.0.1:{unused_tcp_port}", lazy=True, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES
+        f"127.0.0.1:{unused_tcp_port}",
+        lazy=True,
+        data_converter=pydantic_data_converter,
+        retry_config=TEMPORAL_RETRIES,
     )
     for writer in connections:
         writer.close()
@@ -61,7 +77,7 @@ async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) 
 
 
 class TemporalGate(Interceptor):
-    """Stands before Temporal: it breaks off the next `refusals` signals, and holds the others until it is open.
+    """Interrupts the next `refusals` signals to Temporal, and holds the others until it is open.
 
     `refused` is set with the last refusal.
     """
@@ -103,16 +119,18 @@ def gate() -> TemporalGate:
 
 
 class KnownThreads(ThreadLookup):
-    """The cases of developers' threads by the thread's `ts`; can be told to fail or to take its time.
+    """The cases of developers' threads by the thread's `ts`; it fails or takes its time on
+    request.
 
-    `talks` are the threads of conversations, by the `ts` of each message in them, `working` those at work, by channel;
-    the next `refusals` reads fail.
+    `talks` are the threads of conversations, by the `ts` of each message in them, `edits` their
+    edits by `ts` and version, `working` those at work, by channel; the next `refusals` reads fail.
     """
 
     def __init__(self) -> None:
-        # It reads no database.
+        # Without super().__init__(): it reads no database.
         self.cases: dict[str, Thread] = {}
         self.talks: dict[str, Thread] = {}
+        self.edits: set[tuple[str, str]] = set()
         self.fails = False
         self.hangs = False
         self.working: dict[str, Thread] = {}
@@ -129,6 +147,10 @@ class KnownThreads(ThreadLookup):
         await self._trouble()
         return self.talks.get(ts)
 
+    async def has_edit(self, team: str, channel: str, ts: str, version: str) -> bool:
+        await self._trouble()
+        return (ts, version) in self.edits
+
     async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         await self._trouble()
         return self.working.get(channel)
@@ -142,7 +164,7 @@ class KnownThreads(ThreadLookup):
 
 
 class NotedRequests(CatchUpRequester):
-    """Notes which catch-ups are requested, deep or not, and requests none."""
+    """Records the requested catch-ups, deep or not, and starts none."""
 
     def __init__(self, client: Client, **given: Any) -> None:
         super().__init__(client, **given)
@@ -159,7 +181,7 @@ def threads() -> KnownThreads:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def sandbox() -> AsyncIterator[FaultySlack]:
-    """A Slack that delivers again at once what was not acknowledged."""
+    """A Slack that redelivers unacknowledged events at once."""
     async with FaultySlack.running(retry_delays=(0.0,) * 5) as running:
         yield running
 
@@ -171,7 +193,7 @@ def slack(sandbox: FaultySlack) -> AsyncWebClient:
 
 @dataclass
 class Process:
-    """A gateway that runs: where it listens, how to stop it, and what it has logged."""
+    """A running gateway: its address, its stop, and its log."""
 
     task: "asyncio.Task[None]"
     stop: asyncio.Event
@@ -179,20 +201,30 @@ class Process:
     log: list[dict[str, Any]] = field(default_factory=list)
 
     async def ready(self) -> tuple[int, dict[str, Any]]:
-        async with ClientSession() as http, http.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
+        async with (
+            ClientSession() as http,
+            http.get(f"http://127.0.0.1:{self.port}/readyz") as answer,
+        ):
             return answer.status, await answer.json()
 
     async def counts(self) -> dict[str, int]:
-        """How often each outcome and each reason to ignore an event came."""
+        """The count of each outcome and of each reason to ignore an event."""
         return dict((await self.ready())[1]["counts"])
 
 
 @asynccontextmanager
 async def _running(
-    config: GatewayConfig, router: EventRouter, slack: AsyncWebClient, temporal: Client, seconds: float = 30
+    config: GatewayConfig,
+    router: EventRouter,
+    slack: AsyncWebClient,
+    temporal: Client,
+    seconds: float = 30,
 ) -> AsyncIterator[Process]:
-    stop, ready = asyncio.Event(), asyncio.Event()
-    gateway = GatewayServer(config, router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal))
+    stop = asyncio.Event()
+    ready = asyncio.Event()
+    gateway = GatewayServer(
+        config, router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal)
+    )
     process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:
@@ -206,7 +238,7 @@ async def _running(
     structlog.configure(processors=[notice], cache_logger_on_first_use=False)
     waiting = asyncio.create_task(ready.wait())
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             await asyncio.wait({process.task, waiting}, return_when=asyncio.FIRST_COMPLETED)
             yield process
             stop.set()
@@ -219,5 +251,5 @@ async def _running(
 
 @pytest.fixture
 def serving() -> Callable[..., AbstractAsyncContextManager[Process]]:
-    """Runs a gateway for the length of a block; it has to stop by itself at the end."""
+    """Runs a gateway for the length of a block; at the end it must stop by itself."""
     return _running

@@ -6,16 +6,31 @@ from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Ignored, Route, RoutingConfig, route
 from threadline.threads.model import IncomingMessage
 
-TEAM, REPORTS, SUMMARIES, ESCALATIONS = "T1", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS"
-BOT, REPORTER, DEVELOPER, OTHER = "U_BOT", "U_REPORTER", "U_DEVELOPER", "U_OTHER"
-ROOT, LATER, EDITED = "100.000001", "100.000002", "100.000009"
+TEAM = "T1"
+REPORTS = "C_REPORTS"
+SUMMARIES = "C_SUMMARIES"
+ESCALATIONS = "C_ESCALATIONS"
+BOT = "U_BOT"
+REPORTER = "U_REPORTER"
+DEVELOPER = "U_DEVELOPER"
+OTHER = "U_OTHER"
+ROOT = "100.000001"
+LATER = "100.000002"
+EDITED = "100.000009"
 CONFIG = RoutingConfig(REPORTS, SUMMARIES, ESCALATIONS, BOT, "B_BOT", team=TEAM)
 
 Json = dict[str, Any]
 
 
 def said(**fields: Any) -> Json:
-    return {"type": "message", "channel": REPORTS, "user": REPORTER, "text": "it breaks", "ts": ROOT, **fields}
+    return {
+        "type": "message",
+        "channel": REPORTS,
+        "user": REPORTER,
+        "text": "it breaks",
+        "ts": ROOT,
+        **fields,
+    }
 
 
 def reply(**fields: Any) -> Json:
@@ -58,7 +73,7 @@ def message_of(found: Route | Ignored) -> IncomingMessage:
 
 
 async def outcome(router: EventRouter, route: Route) -> str:
-    """What a route is counted as."""
+    """The outcome under which a route is counted."""
     return (await router.deliver(route)).outcome
 
 

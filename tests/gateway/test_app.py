@@ -1,4 +1,6 @@
-"""The gateway as a process: signed requests in, signals out, and an acknowledgement only for what Temporal keeps."""
+"""The gateway as a process: it takes signed requests, sends signals, and acknowledges only events
+that Temporal keeps.
+"""
 
 import asyncio
 import io
@@ -33,7 +35,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET = "signing-secret"
 CONFIG = GatewayConfig(signing_secret=SECRET, port=0)
-ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1")
+ROUTING = RoutingConfig(
+    "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1"
+)
 
 _serial = count(1)
 
@@ -41,7 +45,7 @@ Json = dict[str, Any]
 
 
 class Running:
-    """A gateway that is up, and what Slack would send it."""
+    """A gateway that is up, and the requests that Slack sends to it."""
 
     def __init__(self, http: ClientSession, process: Process) -> None:
         self.http = http
@@ -57,10 +61,17 @@ class Running:
             "X-Slack-Signature": str(signature),
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
-        return await self.http.post(self.url + path, data=io.BytesIO(body.encode()), headers=signed)
+        return await self.http.post(
+            self.url + path, data=io.BytesIO(body.encode()), headers=signed
+        )
 
     async def event(self, event: Json, **headers: str) -> int:
-        body = {"type": "event_callback", "team_id": "T1", "event_id": f"Ev{next(_serial)}", "event": event}
+        body = {
+            "type": "event_callback",
+            "team_id": "T1",
+            "event_id": f"Ev{next(_serial)}",
+            "event": event,
+        }
         return (await self.send(json.dumps(body), **headers)).status
 
 
@@ -90,11 +101,20 @@ async def gateway(serve: Serve, temporal: Client) -> AsyncIterator[Running]:
 
 def report(**fields: Any) -> Json:
     ts = f"{time.time_ns() // 1_000_000_000}.{next(_serial):06d}"
-    return {"type": "message", "channel": "C_REPORTS", "user": "U1", "text": "it breaks", "ts": ts, **fields}
+    return {
+        "type": "message",
+        "channel": "C_REPORTS",
+        "user": "U1",
+        "text": "it breaks",
+        "ts": ts,
+        **fields,
+    }
 
 
 def case_of(temporal: Client, event: Json) -> WorkflowHandle[Any, Any]:
-    return temporal.get_workflow_handle(bug_workflow_id(Thread("T1", event["channel"], event["ts"])))
+    return temporal.get_workflow_handle(
+        bug_workflow_id(Thread("T1", event["channel"], event["ts"]))
+    )
 
 
 async def signals(handle: WorkflowHandle[Any, Any]) -> list[Json]:
@@ -104,11 +124,13 @@ async def signals(handle: WorkflowHandle[Any, Any]) -> list[Json]:
     return [json.loads(each.input.payloads[0].data) for each in found if each.signal_name]
 
 
-async def test_event_is_not_acknowledged_before_temporal_has_it(serve: Serve, temporal: Client, gate: Any) -> None:
+async def test_event_is_not_acknowledged_before_temporal_has_it(
+    serve: Serve, temporal: Client, gate: Any
+) -> None:
     async with serve(gate.over(temporal)) as gateway:
         sent = asyncio.create_task(gateway.event(report()))
         await gate.reached.wait()
-        # While the event is on its way the gateway answers others, and not this one.
+        # While the event is in flight the gateway answers others, and not this one.
         assert (await gateway.process.ready())[0] == 200
         assert not sent.done()
 
@@ -116,7 +138,9 @@ async def test_event_is_not_acknowledged_before_temporal_has_it(serve: Serve, te
         assert await sent == 200
 
 
-async def test_event_under_way_is_finished_when_the_gateway_stops(serve: Serve, temporal: Client, gate: Any) -> None:
+async def test_event_under_way_is_finished_when_the_gateway_stops(
+    serve: Serve, temporal: Client, gate: Any
+) -> None:
     async with serve(gate.over(temporal)) as gateway:
         taken = report()
         sent = asyncio.create_task(gateway.event(taken))
@@ -133,7 +157,9 @@ async def test_event_under_way_is_finished_when_the_gateway_stops(serve: Serve, 
         assert len(await signals(case_of(temporal, taken))) == 1
 
 
-async def test_absent_temporal_makes_slack_deliver_again(serve: Serve, absent_temporal: Client) -> None:
+async def test_absent_temporal_makes_slack_deliver_again(
+    serve: Serve, absent_temporal: Client
+) -> None:
     async with serve(absent_temporal) as gateway:
         async with asyncio.timeout(3.0):
             assert await gateway.event(report()) == 500
@@ -153,12 +179,17 @@ async def test_acknowledged_report_is_in_temporal_as_often_as_it_is_delivered(
     assert await gateway.event(event, **retried) == 200
 
     kept = await signals(case_of(temporal, event))
-    assert [(each["id"], each["kind"]) for each in kept] == [(f"T1:C_REPORTS:{event['ts']}", "report")] * 2
+    assert [(each["id"], each["kind"]) for each in kept] == [
+        (f"T1:C_REPORTS:{event['ts']}", "report")
+    ] * 2
 
 
-async def test_of_a_mention_and_its_message_the_message_counts(gateway: Running, temporal: Client) -> None:
+async def test_message_counts_over_its_own_mention(gateway: Running, temporal: Client) -> None:
     twin = report(subtype="file_share", files=[{"id": "F1"}], text="<@U0THREADLINE> look")
-    mention = {**{name: twin[name] for name in ("channel", "user", "text", "ts")}, "type": "app_mention"}
+    mention = {
+        **{name: twin[name] for name in ("channel", "user", "text", "ts")},
+        "type": "app_mention",
+    }
 
     assert [await gateway.event(mention), await gateway.event(twin)] == [200, 200]
 
@@ -189,11 +220,15 @@ async def test_url_verification_is_answered(gateway: Running) -> None:
 
 
 async def test_click_and_rate_limit_warning_are_acknowledged_and_counted(gateway: Running) -> None:
-    body = "payload=" + json.dumps({"type": "block_actions", "team": {"id": "T1"}, "user": {"id": "U1"}, "actions": []})
+    body = "payload=" + json.dumps(
+        {"type": "block_actions", "team": {"id": "T1"}, "user": {"id": "U1"}, "actions": []}
+    )
     form = {"Content_Type": "application/x-www-form-urlencoded"}
 
     assert (await gateway.send(body, "/slack/interactions", **form)).status == 200
-    assert (await gateway.send(json.dumps({"type": "app_rate_limited", "team_id": "T1"}))).status == 200
+    assert (
+        await gateway.send(json.dumps({"type": "app_rate_limited", "team_id": "T1"}))
+    ).status == 200
 
     assert await gateway.process.counts() == {"unknown_button": 1, "unhandled_app_rate_limited": 1}
 
@@ -216,8 +251,13 @@ async def test_unsigned_request_is_refused(gateway: Running, path: str) -> None:
         answer = await gateway.send(body, path, **headers)
         assert (answer.status, await answer.text()) == (401, ""), name
     assert await gateway.process.counts() == {"unsigned": len(UNSIGNED)}
-    for bare in ({}, {"X-Slack-Request-Timestamp": str(int(time.time())), "X-Slack-Signature": "v0=0"}):
-        async with gateway.http.post(gateway.url + path, data=b"\xff\xfe{", headers=bare) as answer:
+    for bare in (
+        {},
+        {"X-Slack-Request-Timestamp": str(int(time.time())), "X-Slack-Signature": "v0=0"},
+    ):
+        async with gateway.http.post(
+            gateway.url + path, data=b"\xff\xfe{", headers=bare
+        ) as answer:
             assert answer.status == 401
 
 
@@ -266,9 +306,15 @@ async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
         await identify(slack)
 
 
-async def test_missing_secret_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
+async def test_missing_secret_is_named(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> None:
     router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_SIGNING_SECRET"):
         await GatewayServer(
-            GatewayConfig(), router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal)
+            GatewayConfig(),
+            router,
+            slack,
+            {"temporal": temporal_answers(temporal)},
+            NotedRequests(temporal),
         ).run(asyncio.Event())

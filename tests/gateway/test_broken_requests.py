@@ -1,4 +1,6 @@
-"""Requests over real sockets that end in their body, never end, or are no HTTP: none is an error or delays others."""
+"""Requests over real sockets that end in their body, never end, or are no HTTP cause no errors and
+delay no others.
+"""
 
 import asyncio
 import json
@@ -18,6 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import ROUTING, Process
+from tests.support.patience import patient
 from threadline import http_server
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig
@@ -39,7 +42,7 @@ GONE = {
     "in a chunk": CHUNKED + b"40\r\n" + b"x" * 10,
     "between two chunks": CHUNKED + b"3\r\nabc\r\n",
 }
-"""Sent, and then the client is gone, by an end of its connection or by a reset."""
+"""Bytes after which the client disconnects, by an end of its connection or by a reset."""
 UNREADABLE = {
     "a chunk without a length": CHUNKED + b"zz\r\nabc\r\n0\r\n\r\n",
     "a chunk that is longer than told": CHUNKED + b"2\r\nabcdef\r\n0\r\n\r\n",
@@ -49,10 +52,12 @@ UNREADABLE = {
     "two lengths": HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "a body that is no gzip": HEAD + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
     "an endless header": HEAD + b"X-Long: " + b"x" * 20_000 + b"\r\n\r\n",
-    "the greeting of TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40) + b"\r\n\r\n",
+    "the greeting of TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+    + bytes(40)
+    + b"\r\n\r\n",
     "no HTTP": b"hello\r\n\r\n",
 }
-"""Sent, and then the client waits for an answer."""
+"""Bytes after which the client waits for an answer."""
 
 _serial = count(1)
 
@@ -61,7 +66,9 @@ _serial = count(1)
 async def process(
     serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup, temporal: Client
 ) -> AsyncIterator[Process]:
-    async with serving(CONFIG, EventRouter(ROUTING, temporal, threads), slack, temporal) as running:
+    async with serving(
+        CONFIG, EventRouter(ROUTING, temporal, threads), slack, temporal
+    ) as running:
         yield running
 
 
@@ -72,11 +79,22 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def well_formed() -> bytes:
     ts = f"{int(time.time())}.{next(_serial):06d}"
-    event = {"type": "message", "channel": ROUTING.reports_channel, "user": "U1", "text": "it breaks", "ts": ts}
-    body = json.dumps({"type": "event_callback", "team_id": "T1", "event_id": f"Ev{ts}", "event": event})
+    event = {
+        "type": "message",
+        "channel": ROUTING.reports_channel,
+        "user": "U1",
+        "text": "it breaks",
+        "ts": ts,
+    }
+    body = json.dumps(
+        {"type": "event_callback", "team_id": "T1", "event_id": f"Ev{ts}", "event": event}
+    )
     now = str(int(time.time()))
     signature = SignatureVerifier(SECRET).generate_signature(timestamp=now, body=body)
-    signed = f"X-Slack-Request-Timestamp: {now}\r\nX-Slack-Signature: {signature}\r\nConnection: close\r\n"
+    signed = (
+        f"X-Slack-Request-Timestamp: {now}\r\nX-Slack-Signature: {signature}\r\nConnection: "
+        "close\r\n"
+    )
     return HEAD + f"{signed}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
@@ -92,11 +110,11 @@ async def leave(port: int, sent: bytes, *, reset: bool) -> None:
 
 
 async def status(port: int, sent: bytes) -> int:
-    """The status that the gateway answers; 0 when it only hangs up."""
+    """The status that the gateway answers; 0 if it only hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             line = await reader.readline()
     except ConnectionResetError:
         line = b""
@@ -119,9 +137,12 @@ async def test_requests_that_break_are_no_errors_and_delay_no_other(
     process: Process, impatient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    broken, sound = list[Any](), list[Any]()
+    broken = list[Any]()
+    sound = list[Any]()
     for _ in range(ROUNDS):
-        broken += [leave(process.port, sent, reset=bool(len(broken) % 2)) for sent in GONE.values()]
+        broken += [
+            leave(process.port, sent, reset=bool(len(broken) % 2)) for sent in GONE.values()
+        ]
         broken += [status(process.port, sent) for sent in UNREADABLE.values()]
         sound.append(status(process.port, well_formed()))
 
@@ -138,7 +159,9 @@ async def test_request_that_cannot_be_read_is_refused(process: Process, name: st
     assert await status(process.port, UNREADABLE[name]) in (400, 401)
 
 
-@pytest.mark.parametrize("sent", [LONG + b'{"type"', CHUNKED + b"3\r\nabc\r\n", LONG], ids=["body", "chunks", "none"])
+@pytest.mark.parametrize(
+    "sent", [LONG + b'{"type"', CHUNKED + b"3\r\nabc\r\n", LONG], ids=["body", "chunks", "none"]
+)
 async def test_body_that_does_not_come_is_given_up(
     process: Process, impatient: None, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
@@ -147,11 +170,13 @@ async def test_body_that_does_not_come_is_given_up(
     assert_quiet(process, caplog)
 
 
-async def test_body_that_drips_is_given_up_by_its_whole_time(process: Process, impatient: None) -> None:
+async def test_body_that_drips_is_given_up_by_its_whole_time(
+    process: Process, impatient: None
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
     writer.write(LONG)
     answer = asyncio.create_task(reader.readline())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while not answer.done():
             writer.write(b"x")
             await asyncio.sleep(0.05)
@@ -162,13 +187,23 @@ async def test_body_that_drips_is_given_up_by_its_whole_time(process: Process, i
 def signed(secret: str, seconds_ago: int = 0) -> bytes:
     now = str(int(time.time()) - seconds_ago)
     signature = SignatureVerifier(secret).generate_signature(timestamp=now, body="{}")
-    headers = f"X-Slack-Request-Timestamp: {now}\r\nX-Slack-Signature: {signature}\r\nConnection: close\r\n"
+    headers = (
+        f"X-Slack-Request-Timestamp: {now}\r\nX-Slack-Signature: {signature}\r\nConnection: "
+        "close\r\n"
+    )
     return HEAD + f"{headers}Content-Length: 2\r\n\r\n{{}}".encode()
 
 
 async def test_wrong_signatures_are_logged_once_an_interval_by_reason(process: Process) -> None:
-    requests = [signed("another"), signed(SECRET, seconds_ago=3600), HEAD + b"Content-Length: 2\r\n\r\n{}"]
-    assert await asyncio.gather(*(status(process.port, each) for each in requests * 100)) == [401] * 300
+    requests = [
+        signed("another"),
+        signed(SECRET, seconds_ago=3600),
+        HEAD + b"Content-Length: 2\r\n\r\n{}",
+    ]
+    assert (
+        await asyncio.gather(*(status(process.port, each) for each in requests * 100))
+        == [401] * 300
+    )
 
     def lines() -> list[dict[str, Any]]:
         return [entry for entry in process.log if entry["event"] == "signatures_refused"]
@@ -180,12 +215,15 @@ async def test_wrong_signatures_are_logged_once_an_interval_by_reason(process: P
     process.stop.set()
     await process.task
     [_, rest] = lines()
-    reasons = {name: first["reasons"].get(name, 0) + rest["reasons"].get(name, 0) for name in rest["reasons"]}
+    reasons = {
+        name: first["reasons"].get(name, 0) + rest["reasons"].get(name, 0)
+        for name in rest["reasons"]
+    }
     assert reasons == {"wrong_secret": 100, "stale_timestamp": 100, "not_signed": 100}
     assert rest["count"] == 299
 
 
-async def test_rare_log_tells_the_first_at_once_and_the_rest_together() -> None:
+async def test_rare_log_writes_the_first_at_once_and_the_rest_together() -> None:
     told = list[tuple[int, dict[str, int]]]()
 
     def notice(_: Any, __: str, entry: Any) -> Any:
@@ -197,7 +235,7 @@ async def test_rare_log_tells_the_first_at_once_and_the_rest_together() -> None:
         for reason in ("a", "b", "b"):
             log.note(reason, "127.0.0.1")
         assert told == [(1, {"a": 1})]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while len(told) < 2:  # noqa: ASYNC110 - a timer calls
                 await asyncio.sleep(0.02)
         assert told[1] == (2, {"b": 2})

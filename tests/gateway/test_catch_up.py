@@ -1,4 +1,6 @@
-"""A gateway that comes back asks for a look at what it may have missed: deep when it was away, else a short one."""
+"""A gateway that comes back requests a catch-up: a deep one after it was away, else a short
+one.
+"""
 
 import asyncio
 import json
@@ -14,6 +16,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.patience import patient
 from tests.support.slack import Clock
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
@@ -28,9 +31,12 @@ Start = Callable[[GatewayConfig], None]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def start(slack: AsyncWebClient, threads: ThreadLookup, temporal: Client) -> AsyncIterator[Start]:
+async def start(
+    slack: AsyncWebClient, threads: ThreadLookup, temporal: Client
+) -> AsyncIterator[Start]:
     """Runs gateways until the test ends."""
-    stop, running = asyncio.Event(), list[asyncio.Task[None]]()
+    stop = asyncio.Event()
+    running = list[asyncio.Task[None]]()
 
     def run(config: GatewayConfig) -> None:
         router = EventRouter(ROUTING, temporal, threads)
@@ -44,31 +50,43 @@ async def start(slack: AsyncWebClient, threads: ThreadLookup, temporal: Client) 
 
 
 async def asked(temporal: Client, times: int) -> list[Any]:
-    """Wait until the one catch-up was asked so often; returns whether each was to be deep."""
+    """Wait until the one catch-up has this many requests; returns whether each was deep."""
     handle = temporal.get_workflow_handle(CATCH_UP_ID)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while True:
             try:
                 running = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
                 events = (await handle.fetch_history()).events if running else []
-            except Exception:  # noqa: BLE001 - nobody has asked yet
+            except Exception:  # noqa: BLE001 - the catch-up has no request yet
                 events = []
             signals = [event.workflow_execution_signaled_event_attributes for event in events]
-            found = [json.loads(each.input.payloads[0].data)["deep"] for each in signals if each.signal_name]
+            found = [
+                json.loads(each.input.payloads[0].data)["deep"]
+                for each in signals
+                if each.signal_name
+            ]
             if len(found) >= times:
                 return found
-            await asyncio.sleep(0.05)  # between looks at another process
+            await asyncio.sleep(0.05)  # time between looks at another process
 
 
-async def test_each_socket_connection_asks(start: Start, sandbox: FaultySlack, temporal: Client) -> None:
+async def test_each_socket_connection_requests_a_catch_up(
+    start: Start, sandbox: FaultySlack, temporal: Client
+) -> None:
     start(SOCKET)
     assert await asked(temporal, 1) == [True]
     await sandbox.sockets.disconnect("refresh_requested")
-    assert await asked(temporal, 2) == [True, False], "a connection that Slack renews has missed no edit"
+    assert await asked(temporal, 2) == [True, False], (
+        "a connection that Slack renews has missed no edit"
+    )
 
 
-async def test_request_names_the_followed_channels_and_since_when(temporal: Client) -> None:
-    """The gateway writes to no database: what was written before the core worker's first start is found too."""
+async def test_request_names_the_followed_channels_and_the_time_of_following(
+    temporal: Client,
+) -> None:
+    """The gateway writes to no database: messages from before the core worker's first start are
+    found as well.
+    """
     before = time.time()
     requester = CatchUpRequester(temporal, [identity.REPORTS, identity.SUMMARIES])
     requester.on_connected()
@@ -76,7 +94,10 @@ async def test_request_names_the_followed_channels_and_since_when(temporal: Clie
     await requester.close()
 
     handle = temporal.get_workflow_handle(CATCH_UP_ID)
-    signals = [each.workflow_execution_signaled_event_attributes for each in (await handle.fetch_history()).events]
+    signals = [
+        each.workflow_execution_signaled_event_attributes
+        for each in (await handle.fetch_history()).events
+    ]
     [args] = [json.loads(each.input.payloads[0].data) for each in signals if each.signal_name]
     await handle.terminate()
     _, followed = parse_request([args])
@@ -84,12 +105,14 @@ async def test_request_names_the_followed_channels_and_since_when(temporal: Clie
     assert all(before <= at <= time.time() for at in followed.values())
 
 
-async def test_start_with_http_asks(start: Start, sandbox: FaultySlack, temporal: Client) -> None:
+async def test_start_with_http_requests_a_catch_up(
+    start: Start, sandbox: FaultySlack, temporal: Client
+) -> None:
     start(HTTP)
     assert await asked(temporal, 1) == [True]
 
 
-async def test_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
+async def test_gap_of_more_than_a_minute_requests_a_deep_catch_up(temporal: Client) -> None:
     clock = Clock()
     requests = NotedRequests(temporal, clock=clock)
     requests.on_connected()
@@ -104,16 +127,22 @@ async def test_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) 
     assert requests.deep == [True, False, True, False]
 
 
-async def test_events_refused_for_a_minute_ask_for_a_deep_look(
+async def test_events_refused_for_a_minute_request_a_deep_catch_up(
     temporal: Client, absent_temporal: Client, threads: ThreadLookup
 ) -> None:
-    """The connection stands all the while, so nothing else tells that Slack has given events up."""
+    """The connection stays open, so there is no other sign that Slack has given events up."""
     clock = Clock()
     requests = NotedRequests(temporal, clock=clock)
     away, back = (
-        InFlightEvents(EventRouter(ROUTING, client, threads), requests) for client in (absent_temporal, temporal)
+        InFlightEvents(EventRouter(ROUTING, client, threads), requests)
+        for client in (absent_temporal, temporal)
     )
-    said = {"type": "message", "channel": identity.REPORTS, "user": identity.REPORTER, "text": "any news"}
+    said = {
+        "type": "message",
+        "channel": identity.REPORTS,
+        "user": identity.REPORTER,
+        "text": "any news",
+    }
 
     def event(number: int) -> dict[str, Any]:
         ts = f"170000000{number}.000000"
@@ -122,14 +151,14 @@ async def test_events_refused_for_a_minute_ask_for_a_deep_look(
     assert await away.handle(event(1)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 59
     assert await back.handle(event(2)) == HTTPStatus.OK
-    assert requests.deep == [], "Slack delivers again what was refused for so short a time"
+    assert requests.deep == [], "Slack redelivers events that were refused for so short a time"
     assert await away.handle(event(3)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 31
     assert await away.handle(event(4)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 31
     ignored = {**event(5), "event": {"type": "channel_rename"}}
     assert await back.handle(ignored) == HTTPStatus.OK
-    assert requests.deep == [], "what goes nowhere does not tell that Temporal is back"
+    assert requests.deep == [], "an ignored event does not show that Temporal is back"
     assert await back.handle(event(6)) == HTTPStatus.OK
     assert await back.handle(event(7)) == HTTPStatus.OK
     assert requests.deep == [True]

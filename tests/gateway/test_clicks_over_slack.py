@@ -1,4 +1,6 @@
-"""Clicks on Slack's own road: the sandbox's message with buttons, Socket Mode, the gateway, Temporal."""
+"""Clicks over Slack's own transport: the sandbox's message with buttons, Socket Mode, the gateway,
+Temporal.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +15,10 @@ from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import ConversationTurn
+from threadline.conversations.model.handover import Handover, handover_workflow_id
 from threadline.gateway.router import EventRouter
 from threadline.handovers import blocks
-from threadline.handovers.model import REPLY, Handover, handover_workflow_id
+from threadline.handovers.model import REPLY
 from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
@@ -28,16 +31,29 @@ HASH = "5e" * 32
 
 async def posted(slack: AsyncWebClient, action_id: str) -> str:
     """A message with an approval's buttons, as the product posts it."""
-    record = {"action_id": action_id, "action_hash": HASH, "does": "Do it", "approvers": [identity.DEVELOPER]}
+    record = {
+        "action_id": action_id,
+        "action_hash": HASH,
+        "does": "Do it",
+        "approvers": [identity.DEVELOPER],
+    }
     [message] = answer_of("I propose this.", [("approval", [record])])
-    answer = await slack.chat_postMessage(channel=identity.GENERAL, text=message.text, blocks=list(message.blocks))
+    answer = await slack.chat_postMessage(
+        channel=identity.GENERAL, text=message.text, blocks=list(message.blocks)
+    )
     return str(answer["ts"])
 
 
 async def test_each_click_is_acknowledged_when_temporal_has_it(
-    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+    serving: Callable[..., Any],
+    sandbox: FaultySlack,
+    slack: AsyncWebClient,
+    temporal: Client,
+    threads: KnownThreads,
 ) -> None:
-    async with serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal) as process:
+    async with serving(
+        SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal
+    ) as process:
         ts = await posted(slack, "ACT-71")
         assert await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)
         assert await sandbox.click(identity.REPORTER, identity.GENERAL, ts, REJECT)
@@ -48,22 +64,35 @@ async def test_each_click_is_acknowledged_when_temporal_has_it(
     async for event in handle.fetch_history_events():
         signal = event.workflow_execution_signaled_event_attributes
         if signal.signal_name == BUTTON_PRESSED:
-            clicks += await temporal.data_converter.decode(list(signal.input.payloads), [ButtonPress])
+            clicks += await temporal.data_converter.decode(
+                list(signal.input.payloads), [ButtonPress]
+            )
     told = [(each.user_id, each.action_id, each.value, each.thread_ts) for each in clicks]
     value = button_value("ACT-71", HASH)
-    assert told == [(identity.DEVELOPER, APPROVE, value, ts), (identity.REPORTER, REJECT, value, ts)]
+    assert told == [
+        (identity.DEVELOPER, APPROVE, value, ts),
+        (identity.REPORTER, REJECT, value, ts),
+    ]
     assert len({each.key for each in clicks}) == 2
 
 
 async def test_reply_of_a_card_is_written_in_a_modal_and_signalled(
-    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+    serving: Callable[..., Any],
+    sandbox: FaultySlack,
+    slack: AsyncWebClient,
+    temporal: Client,
+    threads: KnownThreads,
 ) -> None:
     ref = ConversationTurn(Thread(identity.TEAM, identity.GENERAL, "1789999990.000100"), 4)
     card = blocks.card(Handover(1, ref, identity.REPORTER), "I want my money back")
-    answer = await slack.chat_postMessage(channel=identity.ESCALATIONS, text=card.text, blocks=list(card.blocks))
+    answer = await slack.chat_postMessage(
+        channel=identity.ESCALATIONS, text=card.text, blocks=list(card.blocks)
+    )
     router = EventRouter(ROUTING, temporal, threads, open_view=SlackClient(slack).open_view)
     async with serving(SOCKET, router, slack, temporal) as process:
-        assert await sandbox.click(identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY)
+        assert await sandbox.click(
+            identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY
+        )
         view = sandbox.workspace.view_of(identity.DEVELOPER)
         assert view
         assert await sandbox.submit(identity.DEVELOPER, view.id, {REPLY: "We pay it back."})
@@ -71,14 +100,18 @@ async def test_reply_of_a_card_is_written_in_a_modal_and_signalled(
         counts = await process.counts()
         assert (counts["modal_opened"], counts["modal_sent"]) == (1, 1)
         sandbox.faults.refuse("views.open", "expired_trigger_id")
-        assert not await sandbox.click(identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY)
+        assert not await sandbox.click(
+            identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY
+        )
 
     handle = temporal.get_workflow_handle(handover_workflow_id(ref.thread, 4))
     texts = list[str]()
     async for event in handle.fetch_history_events():
         signal = event.workflow_execution_signaled_event_attributes
         if signal.signal_name == BUTTON_PRESSED:
-            presses = await temporal.data_converter.decode(list(signal.input.payloads), [ButtonPress])
+            presses = await temporal.data_converter.decode(
+                list(signal.input.payloads), [ButtonPress]
+            )
             texts += [each.text for each in presses]
     assert texts == ["We pay it back."]
 
@@ -90,6 +123,8 @@ async def test_click_that_temporal_does_not_take_is_not_acknowledged(
     absent_temporal: Client,
     threads: KnownThreads,
 ) -> None:
-    async with serving(SOCKET, EventRouter(ROUTING, absent_temporal, threads), slack, absent_temporal):
+    async with serving(
+        SOCKET, EventRouter(ROUTING, absent_temporal, threads), slack, absent_temporal
+    ):
         ts = await posted(slack, "ACT-72")
         assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)

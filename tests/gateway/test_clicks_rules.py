@@ -1,4 +1,6 @@
-"""A press of a button of an approval or a hand-over starts or signals its workflow; no other interaction does."""
+"""A press of a button of an approval or a handover starts or signals its workflow; no other
+interaction does.
+"""
 
 from typing import Any
 
@@ -9,18 +11,25 @@ from hypothesis import strategies as st
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
 from threadline.conversations.model.conversation import ConversationTurn
-from threadline.gateway.interactions import ModalRequest, parse_button, parse_modal_request, parse_submission
-from threadline.handovers.model import CLOSE, REPLY, TAKE, HandoverInput, handover_workflow_id
+from threadline.conversations.model.handover import HandoverInput, handover_workflow_id
+from threadline.gateway.interactions import (
+    ModalRequest,
+    parse_button,
+    parse_modal_request,
+    parse_submission,
+)
+from threadline.handovers.model import CLOSE, REPLY, TAKE
 from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 from threadline_devstack.slack.views import check_view
 
-HASH, BOT_ID = "0f" * 32, "B_BOT"
+HASH = "0f" * 32
+BOT_ID = "B_BOT"
 
 
 def parsed(body: dict[str, Any]) -> WorkflowStart | None:
-    """What a press starts in the workspace T1."""
+    """The start of a workflow by a press in the workspace T1."""
     return parse_button(body, "T1", BOT_ID)
 
 
@@ -30,7 +39,7 @@ def modal_of(body: dict[str, Any]) -> ModalRequest | None:
 
 
 def sent(body: dict[str, Any]) -> WorkflowStart | None:
-    """What a modal that is sent starts in the workspace T1."""
+    """The start of a workflow by a modal that is sent in the workspace T1."""
     return parse_submission(body, "T1", BOT_ID)
 
 
@@ -45,14 +54,18 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
         "type": "block_actions",
         "team": {"id": "T1"},
         "user": {"id": "U1", "team_id": "T9"},
-        "container": {"message_ts": "1789999999.000100", "channel_id": "C1", "thread_ts": "1789999990.000100"},
+        "container": {
+            "message_ts": "1789999999.000100",
+            "channel_id": "C1",
+            "thread_ts": "1789999990.000100",
+        },
         "actions": [pressed | (action or {})],
     }
     return plain | given
 
 
 def press_in(body: dict[str, Any]) -> ButtonPress:
-    """What the workflow is sent."""
+    """The press that the workflow receives."""
     start = parsed(body)
     assert isinstance(start, WorkflowStart)
     assert start.signal == BUTTON_PRESSED
@@ -61,20 +74,28 @@ def press_in(body: dict[str, Any]) -> ButtonPress:
     return press
 
 
-def test_click_says_who_decides_which_action_and_where() -> None:
+def test_click_names_its_person_action_and_place() -> None:
     start = parsed(payload())
     assert isinstance(start, WorkflowStart)
     assert start.workflow_id == approval_workflow_id("T1", "ACT-1")
     assert start.argument == ApprovalRun("T1", "ACT-1")
-    press, value = press_in(payload()), button_value("ACT-1", HASH)
-    assert (press.user_id, press.value, press.action_id, press.at) == ("U1", value, APPROVE, 1790000000.5)
+    press = press_in(payload())
+    value = button_value("ACT-1", HASH)
+    assert (press.user_id, press.value, press.action_id, press.at) == (
+        "U1",
+        value,
+        APPROVE,
+        1790000000.5,
+    )
     assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     assert press_in(payload({"action_id": REJECT})).action_id == REJECT
 
 
 @pytest.mark.parametrize("team", [{"id": "T1"}, {"id": "T2"}, None, {"id": ""}])
-def test_press_is_for_our_workspace_wherever_the_person_presses(team: object) -> None:
-    body = payload(team=team, user={"id": "U1", "team_id": "T2"}, message={"bot_id": BOT_ID, "ts": "1.2"})
+def test_press_is_for_our_workspace_when_made_in_another(team: object) -> None:
+    body = payload(
+        team=team, user={"id": "U1", "team_id": "T2"}, message={"bot_id": BOT_ID, "ts": "1.2"}
+    )
     start = parsed(body)
     assert isinstance(start, WorkflowStart)
     assert start.argument == ApprovalRun("T1", "ACT-1")
@@ -107,14 +128,19 @@ def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
     assert parsed(body) is None
 
 
-def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
+def test_click_on_a_handover_names_the_person_who_takes_or_closes_it() -> None:
     ref = ConversationTurn(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
     for button in (TAKE, CLOSE):
         body = payload({"action_id": button, "value": ref.key})
-        start, press = parsed(body), press_in(body)
+        start = parsed(body)
+        press = press_in(body)
         assert isinstance(start, WorkflowStart)
         assert start.workflow_id == handover_workflow_id(ref.thread, 4)
-        assert (start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
+        assert (start.argument, press.user_id, press.action_id) == (
+            HandoverInput(ref),
+            "U1",
+            button,
+        )
         assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     other = ConversationTurn(Thread("T2", "C0GENERAL", "1789999990.000100"), 4)
     assert parsed(payload({"action_id": TAKE, "value": other.key}, team={"id": "T2"})) is None
@@ -150,7 +176,9 @@ def test_press_of_reply_opens_a_modal_that_names_its_card() -> None:
         payload({"action_id": REPLY, "value": VALUE}),
         payload({"action_id": REPLY, "value": "x"}, trigger_id="1.2.3"),
         payload({"action_id": REPLY, "value": VALUE.replace("T1", "T2")}, trigger_id="1.2.3"),
-        payload({"action_id": REPLY, "value": VALUE}, trigger_id="1.2.3", message={"bot_id": "B_OTHER"}),
+        payload(
+            {"action_id": REPLY, "value": VALUE}, trigger_id="1.2.3", message={"bot_id": "B_OTHER"}
+        ),
         payload({"action_id": TAKE, "value": VALUE}, trigger_id="1.2.3"),
     ],
 )
@@ -161,9 +189,13 @@ def test_any_other_press_opens_no_modal(body: dict[str, Any]) -> None:
 def test_modal_that_is_sent_is_a_press_with_its_text() -> None:
     start = sent(submission())
     assert isinstance(start, WorkflowStart)
-    assert start.workflow_id == handover_workflow_id(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
+    assert start.workflow_id == handover_workflow_id(
+        Thread("T1", "C0GENERAL", "1789999990.000100"), 4
+    )
     (press,) = start.signal_args
-    assert press == ButtonPress("U1", REPLY, VALUE, "V1:U1", 0.0, "C1", "1789999990.000100", "We pay it back.\nToday.")
+    assert press == ButtonPress(
+        "U1", REPLY, VALUE, "V1:U1", 0.0, "C1", "1789999990.000100", "We pay it back.\nToday."
+    )
 
 
 def test_secrets_and_characters_that_cannot_be_stored_are_left_out_of_a_reply() -> None:
@@ -197,27 +229,46 @@ def test_unreadable_time_is_left_open() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=10) | st.just(button_value("ACT-1", HASH)),
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.text(max_size=10)
+    | st.just(button_value("ACT-1", HASH)),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["actions", "user", "id", "team", "value", "action_id", "container"]), inner)
+        | st.dictionaries(
+            st.sampled_from(["actions", "user", "id", "team", "value", "action_id", "container"]),
+            inner,
+        )
     ),
     max_leaves=15,
 )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["actions", "user", "team", "container", "message"]), json_values
+    )
+)
 def test_any_json_can_be_parsed(body: dict[str, Any]) -> None:
     assert isinstance(parsed(body), WorkflowStart | None)
     assert isinstance(modal_of(body), ModalRequest | None)
 
 
 view_values = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=10) | st.just(REPLY) | st.just(f"C1 1.1 {VALUE}"),
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.text(max_size=10)
+    | st.just(REPLY)
+    | st.just(f"C1 1.1 {VALUE}"),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["id", "callback_id", "private_metadata", "state", "values", REPLY]), inner)
+        | st.dictionaries(
+            st.sampled_from(["id", "callback_id", "private_metadata", "state", "values", REPLY]),
+            inner,
+        )
     ),
     max_leaves=15,
 )

@@ -1,4 +1,4 @@
-"""An event of a conversation becomes one signal to its workflow, as soon as it is known whose it is."""
+"""An event of a conversation becomes one signal to its workflow, once its thread is known."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from temporalio.service import RPCError
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.slack_events import CONFIG, outcome
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
+from tests.support.patience import patient
 from threadline.conversations.model.conversation import ConversationInput, conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import STARTING_WINDOW, EventRouter, NotAccepted
@@ -28,7 +29,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 def said(thread: Thread, ts: str = "", kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
     identity = message_id(thread.team, thread.channel, ts or thread.ts)
     return IncomingMessage(
-        identity, kind, SenderType.UNKNOWN, "U1", "add three items", thread.channel, ts or thread.ts, addressed=not ts
+        identity,
+        kind,
+        SenderType.UNKNOWN,
+        "U1",
+        "add three items",
+        thread.channel,
+        ts or thread.ts,
+        addressed=not ts,
     )
 
 
@@ -50,13 +58,15 @@ def sign(thread: Thread, ts: str) -> Route:
     return Route(
         RouteTarget.REACTED_MESSAGE,
         place,
-        IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, "U1", "", thread.channel, "9.5"),
+        IncomingMessage(
+            identity, MessageKind.STOP, SenderType.UNKNOWN, "U1", "", thread.channel, "9.5"
+        ),
     )
 
 
 async def until_listed(temporal: Client, channel: str, count: int) -> None:
-    """Temporal lists what runs a moment after it began."""
-    async with asyncio.timeout(10):
+    """Wait for Temporal's list, which shows a run a moment after it began."""
+    async with asyncio.timeout(patient(10)):
         while (await temporal.count_workflows(f"CaseChannel = '{channel}'")).count < count:  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0.05)
 
@@ -73,30 +83,46 @@ async def test_mention_starts_its_conversation(temporal: Client, threads: KnownT
     thread = new_thread("C_ELSE")
     call = said(thread)
 
-    assert await outcome(EventRouter(CONFIG, temporal, threads), addressed(thread, call)) == "conversation"
+    assert (
+        await outcome(EventRouter(CONFIG, temporal, threads), addressed(thread, call))
+        == "conversation"
+    )
 
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", call)]
     assert await started_with(handle, ConversationInput) == ConversationInput(thread=thread)
     described = await handle.describe()
-    assert (described.workflow_type, described.task_queue) == ("ConversationWorkflow", "threadline")
+    assert (described.workflow_type, described.task_queue) == (
+        "ConversationWorkflow",
+        "threadline",
+    )
     assert described.typed_search_attributes[CHANNEL_ATTRIBUTE] == "C_ELSE"
 
 
-async def test_question_in_somebodys_name_is_signalled_like_a_mention(temporal: Client, threads: KnownThreads) -> None:
+async def test_question_in_somebodys_name_is_signalled_like_a_mention(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread("C_ELSE")
     question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
     router = EventRouter(CONFIG, temporal, threads)
     await router.ask(thread, question)
     await router.ask(thread, question)
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
-    assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
+    assert await accepted(handle) == [("incoming_message", question)] * 2, (
+        "its inbox takes one message of each id"
+    )
 
 
-async def test_followed_thread_gets_messages_deletions_and_stop_words(temporal: Client, threads: KnownThreads) -> None:
+async def test_followed_thread_gets_messages_deletions_and_stop_words(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread
-    words = [said(thread, "2.0"), said(thread, "2.0", MessageKind.DELETION), said(thread, "3.0", MessageKind.STOP)]
+    words = [
+        said(thread, "2.0"),
+        said(thread, "2.0", MessageKind.DELETION),
+        said(thread, "3.0", MessageKind.STOP),
+    ]
     router = EventRouter(CONFIG, temporal, threads)
 
     outcomes = [await outcome(router, overheard(thread, word)) for word in words]
@@ -106,7 +132,9 @@ async def test_followed_thread_gets_messages_deletions_and_stop_words(temporal: 
     assert await accepted(handle) == [("incoming_message", word) for word in words]
 
 
-async def test_messages_among_people_start_nothing(temporal: Client, threads: KnownThreads) -> None:
+async def test_messages_among_people_start_nothing(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread("C_ELSE")
     router = EventRouter(CONFIG, temporal, threads)
 
@@ -117,12 +145,15 @@ async def test_messages_among_people_start_nothing(temporal: Client, threads: Kn
     assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
 
 
-async def test_reply_is_kept_before_its_mention_is_stored(temporal: Client, threads: KnownThreads) -> None:
-    """No worker runs here: the database cannot know of the conversation."""
+async def test_reply_is_kept_before_its_mention_is_stored(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    """No worker runs here: the database does not know the conversation."""
     thread = new_thread("C_ELSE")
     router = EventRouter(CONFIG, temporal, threads)
     await router.deliver(addressed(thread, said(thread)))
-    more, stop = said(thread, "2.0"), sign(thread, thread.ts)
+    more = said(thread, "2.0")
+    stop = sign(thread, thread.ts)
 
     assert await outcome(router, overheard(thread, more)) == "followed_thread"
     assert await outcome(router, stop) == "stop"
@@ -142,7 +173,9 @@ async def test_conversation_that_ended_and_was_never_stored_is_not_followed(
     assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "not_followed"
 
 
-async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Client, threads: KnownThreads) -> None:
+async def test_stop_sign_reaches_the_conversation_of_its_message(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread("C_ELSE")
     threads.talks["7.0"] = thread
     stop = sign(thread, "7.0")
@@ -153,8 +186,11 @@ async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Clien
     assert await accepted(handle) == [("incoming_message", stop.message)]
 
 
-async def test_direct_stop_word_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
-    busy, own = new_thread("D_1"), new_thread("D_1")
+async def test_direct_stop_word_reaches_the_conversation_at_work(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    busy = new_thread("D_1")
+    own = new_thread("D_1")
     threads.working["D_1"] = busy
     stop = said(own, own.ts, MessageKind.STOP)
 
@@ -168,7 +204,7 @@ async def test_direct_stop_word_reaches_the_conversation_at_work(temporal: Clien
 async def test_direct_stop_word_reaches_a_request_that_is_not_stored_yet(
     temporal: Client, threads: KnownThreads
 ) -> None:
-    """No worker runs here: the database cannot know of the request."""
+    """No worker runs here: the database does not know the request."""
     known, asked, own = (new_thread("D_3") for _ in range(3))
     router = EventRouter(CONFIG, temporal, threads)
     for thread in (asked, known, new_thread("D_4")):
@@ -187,13 +223,17 @@ async def test_direct_stop_word_reaches_a_request_that_is_not_stored_yet(
 async def test_direct_stop_word_that_is_stored_begins_nothing_again(
     temporal: Client, threads: KnownThreads, *, at_work: bool
 ) -> None:
-    """It stopped what was at work, which has ended since, or something else is."""
-    busy, own = new_thread("D_5"), new_thread("D_5")
+    """The word stopped work that has ended since; with `at_work`, other work runs now."""
+    busy = new_thread("D_5")
+    own = new_thread("D_5")
     threads.talks[own.ts] = busy
     threads.working.update({"D_5": busy} if at_work else {})
 
     assert (
-        await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, said(own, own.ts, MessageKind.STOP)))
+        await outcome(
+            EventRouter(CONFIG, temporal, threads),
+            stop_word(own, said(own, own.ts, MessageKind.STOP)),
+        )
         == "already_stored"
     )
 
@@ -201,11 +241,16 @@ async def test_direct_stop_word_that_is_stored_begins_nothing_again(
     assert not await exists(temporal, busy)
 
 
-async def test_direct_stop_word_is_answered_when_nothing_is_at_work(temporal: Client, threads: KnownThreads) -> None:
+async def test_direct_stop_word_is_answered_when_nothing_is_at_work(
+    temporal: Client, threads: KnownThreads
+) -> None:
     own = new_thread("D_2")
     stop = replace(said(own), kind=MessageKind.STOP)
 
-    assert await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, stop)) == "conversation"
+    assert (
+        await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, stop))
+        == "conversation"
+    )
 
     [(_, kept)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(own)))
     assert kept == replace(stop, kind=MessageKind.MESSAGE)
@@ -227,7 +272,9 @@ async def test_event_is_not_accepted_while_the_database_does_not_place_it(
                 await router.deliver(route)
     assert not await exists(temporal, thread)
     called = new_thread("C_ELSE")
-    assert await outcome(router, addressed(called, said(called))) == "conversation", "a mention needs no database"
+    assert await outcome(router, addressed(called, said(called))) == "conversation", (
+        "a mention needs no database"
+    )
     threads.fails = threads.hangs = False
 
     assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "followed_thread"
@@ -236,7 +283,8 @@ async def test_event_is_not_accepted_while_the_database_does_not_place_it(
 async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
     absent_temporal: Client, threads: KnownThreads
 ) -> None:
-    known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
+    known = new_thread("C_ELSE")
+    unknown = new_thread("C_ELSE")
     threads.talks[known.ts] = known
     router = EventRouter(CONFIG, absent_temporal, threads)
     stop = stop_word(new_thread("D_1"), said(known, "2.0", MessageKind.STOP))
@@ -259,7 +307,8 @@ async def test_temporal_is_not_asked_about_old_threads(
     thread = new_thread("C_ELSE")
     at = f"{float(thread.ts) + STARTING_WINDOW + 1:.6f}"
     router = EventRouter(CONFIG, temporal, threads)
-    monkeypatch.setattr(temporal, "get_workflow_handle", None)  # whoever asks fails, and says so in the log
+    # a look-up would fail and be logged
+    monkeypatch.setattr(temporal, "get_workflow_handle", None)
     with capture_logs() as log:
         assert await outcome(router, overheard(thread, said(thread, at))) == "not_followed"
         assert await outcome(router, overheard(thread, said(thread, "no time"))) == "not_followed"
@@ -277,12 +326,15 @@ class Guests:
         return User(team="T1", guest=True)
 
 
-async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
-    thread, own = new_thread("C_ELSE"), new_thread("C_ELSE")
+async def test_guest_neither_speaks_to_the_bot_nor_stops_it(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    thread = new_thread("C_ELSE")
+    own = new_thread("C_ELSE")
     guests = Guests()
     router = EventRouter(CONFIG, temporal, threads, AuthorPolicy(UserDirectory(guests.fetch)))
     assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "not_followed"
-    assert guests.asked == 0, "nobody is asked about who talks among others"
+    assert guests.asked == 0, "people who talk among themselves are not looked up"
 
     threads.talks[thread.ts] = thread
     routes = (
@@ -300,7 +352,7 @@ async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, th
 
 
 async def find_user(user_id: str) -> User | None:
-    """Of whom Slack says what they are: people, apps, or nothing."""
+    """The senders as Slack describes them: people, apps, or unknown."""
     if user_id == "U_UNSAID":
         raise Transient("Slack did not say")
     return User(team="T1", bot=user_id == "U_ALERTS")
@@ -310,11 +362,15 @@ async def find_user(user_id: str) -> User | None:
 async def test_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
     temporal: Client, threads: KnownThreads, open_to_all: tuple[str, ...]
 ) -> None:
-    router = EventRouter(CONFIG, temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all))
+    router = EventRouter(
+        CONFIG, temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all)
+    )
     roots = {"U_ALERTS": "", "U2": "U2", "U1": "U1", "": "", "U_UNSAID": "U_UNSAID"}
     for root_author_id, told in roots.items():
         thread = new_thread("C_ELSE")
         called = addressed(thread, replace(said(thread), root_author_id=root_author_id))
         assert await outcome(router, called) == "conversation"
-        [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
+        [(_, message)] = await accepted(
+            temporal.get_workflow_handle(conversation_workflow_id(thread))
+        )
         assert message.root_author_id == told

@@ -1,4 +1,6 @@
-"""Which events are a conversation's, what the bot reads of them, and what stops it."""
+"""The events of conversations: their routes, the parts that the bot reads, and the words that stop
+it.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +31,8 @@ from threadline.gateway.routes import IgnoreReason, Route, RouteTarget, route
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
-ELSE, DIRECT = "C_ELSE", "D_1"
+ELSE = "C_ELSE"
+DIRECT = "D_1"
 CALL = f"<@{BOT}>"
 
 
@@ -47,11 +50,20 @@ def direct(text: str = "add three items", **fields: Any) -> Json:
 
 def sign(name: str = "octagonal_sign", **fields: Any) -> Json:
     item = {"type": "message", "channel": ELSE, "ts": LATER}
-    return {"type": "reaction_added", "user": OTHER, "reaction": name, "item": item, "event_ts": EDITED, **fields}
+    return {
+        "type": "reaction_added",
+        "user": OTHER,
+        "reaction": name,
+        "item": item,
+        "event_ts": EDITED,
+        **fields,
+    }
 
 
-ADDRESSED, OVERHEARD = RouteTarget.CONVERSATION, RouteTarget.FOLLOWED_THREAD
+ADDRESSED = RouteTarget.CONVERSATION
+OVERHEARD = RouteTarget.FOLLOWED_THREAD
 
+MENTION_BY_EDIT = edit(root(), root("hi all"))
 TAKEN: list[tuple[str, Json, RouteTarget, str]] = [
     ("a mention", root(), ADDRESSED, "message"),
     ("a mention with a name", root(f"hi <@{BOT}|threadline>"), ADDRESSED, "message"),
@@ -62,24 +74,65 @@ TAKEN: list[tuple[str, Json, RouteTarget, str]] = [
     ("a mention whose root says stop", root(f"{CALL} stop"), ADDRESSED, "message"),
     ("a direct message", direct(), ADDRESSED, "message"),
     ("a reply in a direct message", direct(ts=LATER, thread_ts=ROOT), ADDRESSED, "message"),
-    ("a reply that says stop in a direct message", direct("Stop!", ts=LATER, thread_ts=ROOT), ADDRESSED, "stop"),
+    (
+        "a reply that says stop in a direct message",
+        direct("Stop!", ts=LATER, thread_ts=ROOT),
+        ADDRESSED,
+        "stop",
+    ),
     ("a root that tells somebody else to stop", direct("<@U9> stop"), ADDRESSED, "message"),
     ("a reply", reply(), OVERHEARD, "message"),
-    ("a reply that is sent to the channel as well", reply(subtype="thread_broadcast"), OVERHEARD, "message"),
+    (
+        "a reply that is sent to the channel as well",
+        reply(subtype="thread_broadcast"),
+        OVERHEARD,
+        "message",
+    ),
     ("a word to stop", reply("please stop it"), OVERHEARD, "stop"),
     ("somebody else is told to stop", reply("<@U9> stop"), OVERHEARD, "message"),
-    ("a mention in what is shared", reply("look", attachments=[share(f"{CALL} stop")]), OVERHEARD, "message"),
-    ("a mention that an edit brings", edit(root(), root("hi all")), OVERHEARD, "edit"),
+    (
+        "a mention in a shared message",
+        reply("look", attachments=[share(f"{CALL} stop")]),
+        OVERHEARD,
+        "message",
+    ),
+    ("a mention that an edit brings", MENTION_BY_EDIT, OVERHEARD, "edit"),
+    ("an edit that takes the mention away", edit(root("hi all"), root()), OVERHEARD, "edit"),
+    (
+        "an edit with a mention in code",
+        edit(root(f"see `{CALL}`"), root("hi all")),
+        OVERHEARD,
+        "edit",
+    ),
     ("a reply edited into a stop", edit(reply("stop"), reply()), OVERHEARD, "edit"),
-    ("an edited direct message", edit(direct("b"), direct()) | {"channel_type": "im"}, OVERHEARD, "edit"),
+    (
+        "an edited direct message",
+        edit(direct("b"), direct()) | {"channel_type": "im"},
+        OVERHEARD,
+        "edit",
+    ),
     ("a deleted reply", deletion(reply()), OVERHEARD, "deletion"),
-    ("a deleted direct message", deletion(direct()) | {"channel_type": "im"}, OVERHEARD, "deletion"),
-    ("a deletion of which Slack tells no more", deletion({"channel": ELSE, "ts": ROOT}), OVERHEARD, "deletion"),
+    (
+        "a deleted direct message",
+        deletion(direct()) | {"channel_type": "im"},
+        OVERHEARD,
+        "deletion",
+    ),
+    (
+        "a deletion without its message",
+        deletion({"channel": ELSE, "ts": ROOT}),
+        OVERHEARD,
+        "deletion",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("event", "target", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
-def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, target: RouteTarget, message_kind: str) -> None:
+@pytest.mark.parametrize(
+    ("event", "target", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
+)
+def test_event_of_a_conversation_is_addressed_or_overheard(
+    event: Json, target: RouteTarget, message_kind: str
+) -> None:
     found = routed(event)
 
     assert isinstance(found, Route)
@@ -87,7 +140,8 @@ def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, target: 
     assert found.thread == Thread(TEAM, event["channel"], ROOT)
     message = message_of(found)
     assert (message.kind, message.sender_type) == (message_kind, SenderType.UNKNOWN)
-    assert message.addressed is (target is ADDRESSED)
+    calls_since_edit = event is MENTION_BY_EDIT
+    assert message.addressed is (target is ADDRESSED or calls_since_edit)
     assert message.sender_id in (REPORTER, "")
 
 
@@ -95,21 +149,37 @@ IGNORED: list[tuple[str, Json, IgnoreReason | AuthorRefusal]] = [
     ("a root without a mention", root("hi all"), IgnoreReason.OTHER_CHANNEL),
     ("a root that calls somebody else", root("<@U9> hi"), IgnoreReason.OTHER_CHANNEL),
     ("a root in a group message", root("hi", channel_type="mpim"), IgnoreReason.OTHER_CHANNEL),
-    ("a mention in a root's shared message", root("look", attachments=[share(CALL)]), IgnoreReason.OTHER_CHANNEL),
+    (
+        "a mention in a root's shared message",
+        root("look", attachments=[share(CALL)]),
+        IgnoreReason.OTHER_CHANNEL,
+    ),
     ("a mention's twin", root(type="app_mention"), IgnoreReason.MENTION),
     ("another company's mention", root(user_team="T_ELSE"), AuthorRefusal.OTHER_COMPANY),
     ("another reaction", sign("eyes"), IgnoreReason.REACTION),
-    ("a stop sign on a file", sign(item={"type": "file", "file": "F1"}), IgnoreReason.MISSING_FIELDS),
+    (
+        "a stop sign on a file",
+        sign(item={"type": "file", "file": "F1"}),
+        IgnoreReason.MISSING_FIELDS,
+    ),
     ("a stop sign at no time", sign(event_ts=None), IgnoreReason.MISSING_FIELDS),
-    ("a stop sign on a report", sign(item={"channel": REPORTS, "ts": ROOT}), IgnoreReason.REACTION),
+    (
+        "a stop sign on a report",
+        sign(item={"channel": REPORTS, "ts": ROOT}),
+        IgnoreReason.REACTION,
+    ),
     ("a stop sign that is taken away", sign(type="reaction_removed"), IgnoreReason.REACTION),
-    ("a thumb on what a person said", sign("+1", item_user=REPORTER), IgnoreReason.REACTION),
+    ("a thumb on a person's message", sign("+1", item_user=REPORTER), IgnoreReason.REACTION),
     ("our own thumb", sign("+1", user=BOT, item_user=BOT), IgnoreReason.OWN_MESSAGE),
 ]
 
 
-@pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
-def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason | AuthorRefusal) -> None:
+@pytest.mark.parametrize(
+    ("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED]
+)
+def test_other_event_is_ignored_with_its_reason(
+    event: Json, reason: IgnoreReason | AuthorRefusal
+) -> None:
     assert routed(event) == reason
 
 
@@ -120,13 +190,21 @@ CASES: list[tuple[str, Json, RouteTarget | None]] = [
         said(text=CALL, ts=LATER, thread_ts=ROOT, parent_user_id=REPORTER),
         RouteTarget.CASE,
     ),
-    ("a developer who says stop", reply("stop", channel=ESCALATIONS, parent_user_id=BOT), RouteTarget.CASE_THREAD),
+    (
+        "a developer who says stop",
+        reply("stop", channel=ESCALATIONS, parent_user_id=BOT),
+        RouteTarget.CASE_THREAD,
+    ),
     ("a mention beside the cases", root(channel=SUMMARIES), None),
 ]
 
 
-@pytest.mark.parametrize(("event", "target"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
-def test_mention_in_a_case_channel_changes_nothing(event: Json, target: RouteTarget | None) -> None:
+@pytest.mark.parametrize(
+    ("event", "target"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
+)
+def test_mention_in_a_case_channel_changes_nothing(
+    event: Json, target: RouteTarget | None
+) -> None:
     found = routed(event)
 
     assert (found.target if isinstance(found, Route) else None) is target
@@ -165,7 +243,11 @@ def test_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
 
 
 def test_each_stop_sign_has_an_id_of_its_own() -> None:
-    ids = {message_of(routed(sign(user=user, event_ts=at))).id for user in (OTHER, REPORTER) for at in ("7.1", "8.2")}
+    ids = {
+        message_of(routed(sign(user=user, event_ts=at))).id
+        for user in (OTHER, REPORTER)
+        for at in ("7.1", "8.2")
+    }
     assert len(ids) == 4
 
 
@@ -188,11 +270,13 @@ def test_thumb_that_is_taken_away_is_another_event_on_the_same_message() -> None
     assert put.id != away.id
 
 
-def test_author_of_the_root_is_told_unless_it_was_the_bot() -> None:
+def test_author_of_the_root_is_passed_on_unless_it_is_the_bot() -> None:
     authors = {REPORTER: REPORTER, BOT: "", "USLACKBOT": "", None: ""}
     for author, told in authors.items():
         assert message_of(routed(reply(parent_user_id=author))).root_author_id == told
-    assert message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_author_id == REPORTER
+    assert (
+        message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_author_id == REPORTER
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +296,7 @@ def test_mention_of_the_bot_is_left_out_of_the_text(text: str, read: str) -> Non
     assert message_of(routed(edit(root(text), root("before")))).text == read
 
 
-def test_gateway_without_a_bot_user_is_mentioned_by_nobody() -> None:
+def test_gateway_without_a_bot_user_sees_no_mention() -> None:
     nameless = replace(CONFIG, bot_user_id="")
     found = route({"team_id": TEAM, "event": root("<@> hi")}, nameless)
 

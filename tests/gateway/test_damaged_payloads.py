@@ -1,7 +1,8 @@
-"""Whatever Slack signs is answered 200 or, when it is no JSON object, 400: never by an error of the gateway.
+"""The gateway answers every signed request with 200 or, if it is no JSON object, 400: never with
+an error of its own.
 
-`payloads.json` has one of each payload that Slack's documentation describes and the gateway may receive
-(https://docs.slack.dev/reference/events, …/reference/interaction-payloads).
+`payloads.json` has one of each payload that Slack's documentation describes and the gateway may
+receive (https://docs.slack.dev/reference/events, …/reference/interaction-payloads).
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,10 +33,22 @@ from threadline.gateway.server import GatewayConfig
 from threadline_devstack.slack import identity
 
 SECRET = "signing-secret"
-ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1")
-PAYLOADS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("payloads.json").read_text(encoding="utf-8"))
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-CONTENT_TYPES = (JSON, FORM, "text/plain", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "?")
+ROUTING = RoutingConfig(
+    "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID, team="T1"
+)
+PAYLOADS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("payloads.json").read_text(encoding="utf-8")
+)
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+CONTENT_TYPES = (
+    JSON,
+    FORM,
+    "text/plain",
+    "multipart/form-data; boundary=x",
+    "application/json; charset=utf-16",
+    "?",
+)
 DAMAGED = 3_000
 AT_ONCE = 4
 
@@ -44,7 +57,9 @@ Place = tuple[Any, ...]
 
 @dataclass
 class Sent:
-    """One request. `readable`: it is a JSON object or a command, in the content type that Slack uses."""
+    """One request. `readable`: it is a JSON object or a command, in the content type that Slack
+    uses.
+    """
 
     name: str
     path: str
@@ -58,25 +73,35 @@ def encode(kind: str, name: str, value: Any) -> Sent:
         return Sent(name, "/slack/events", JSON, json.dumps(value).encode())
     form = value if kind == "commands" else {"payload": json.dumps(value)}
     body = urlencode(form, errors="surrogatepass").encode()
-    return Sent(name, "/slack/interactions", FORM, body, readable="command" in form or "payload" in form)
+    return Sent(
+        name, "/slack/interactions", FORM, body, readable="command" in form or "payload" in form
+    )
 
 
 def places(value: Any, path: Place = ()) -> Iterator[Place]:
     yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, list):
+        inside = enumerate(value)
     for key, each in inside:
         yield from places(each, (*path, key))
 
 
 def changed(value: Any, path: Place, change: Callable[[Any], Any]) -> Any:
-    """A copy in which the value at a path is another; `...` takes it away."""
+    """A copy with another value at a path; `...` removes it."""
     if not path:
         return change(value)
     key, *rest = path
     new = changed(value[key], tuple(rest), change)
     if isinstance(value, dict):
         return {name: each for name, each in {**value, key: new}.items() if each is not ...}
-    return [each for index, old in enumerate(value) if (each := new if index == key else old) is not ...]
+    return [
+        each
+        for index, old in enumerate(value)
+        if (each := new if index == key else old) is not ...
+    ]
 
 
 def nested(value: Any, depth: int) -> Any:
@@ -97,7 +122,22 @@ def retyped(value: Any) -> Any:
 
 
 ODD: tuple[Any, ...] = (
-    *(None, True, 0, -1, 1e308, float("nan"), float("-inf"), 10**400, "", " ", [], {}, [None], {"": None}),
+    *(
+        None,
+        True,
+        0,
+        -1,
+        1e308,
+        float("nan"),
+        float("-inf"),
+        10**400,
+        "",
+        " ",
+        [],
+        {},
+        [None],
+        {"": None},
+    ),
     *(
         "\x00",
         "\ud800",
@@ -109,7 +149,17 @@ ODD: tuple[Any, ...] = (
         "<" * 3_000,
         ":" * 3_000,
     ),
-    *("<@U0THREADLINE> stop", "message", "message_changed", "C_REPORTS", "T1", "../../etc", "1e999", "nan", "9" * 190),
+    *(
+        "<@U0THREADLINE> stop",
+        "message",
+        "message_changed",
+        "C_REPORTS",
+        "T1",
+        "../../etc",
+        "1e999",
+        "nan",
+        "9" * 190,
+    ),
 )
 
 
@@ -122,7 +172,7 @@ CHANGES: tuple[Callable[[random.Random], Callable[[Any], Any]], ...] = (
 
 
 def damage(rng: random.Random, kind: str, name: str, value: Any) -> Sent:
-    """A payload with one to three faults in its JSON, and now and then one in its bytes."""
+    """A payload with one to three faults in its JSON, and sometimes one in its bytes."""
     for _ in range(rng.randint(1, 3)):
         place = rng.choice(list(places(value))[1:] or [()])
         value = changed(value, place, rng.choice(CHANGES)(rng)) if place else value
@@ -132,7 +182,11 @@ def damage(rng: random.Random, kind: str, name: str, value: Any) -> Sent:
             sent.body = sent.body[: rng.randrange(len(sent.body))]
         case 1:
             at = rng.randrange(len(sent.body))
-            sent.body = sent.body[:at] + rng.choice((b"\xff", b"\x00", b"1" * 5_000, b"[" * 5_000)) + sent.body[at:]
+            sent.body = (
+                sent.body[:at]
+                + rng.choice((b"\xff", b"\x00", b"1" * 5_000, b"[" * 5_000))
+                + sent.body[at:]
+            )
         case 2:
             sent.content_type = rng.choice(CONTENT_TYPES)
         case _:
@@ -143,8 +197,14 @@ def damage(rng: random.Random, kind: str, name: str, value: Any) -> Sent:
 
 def signed(sent: Sent) -> dict[str, str]:
     now = str(int(time.time()))
-    digest = hmac.new(SECRET.encode(), b"v0:" + now.encode() + b":" + sent.body, hashlib.sha256).hexdigest()
-    return {"Content-Type": sent.content_type, "X-Slack-Request-Timestamp": now, "X-Slack-Signature": f"v0={digest}"}
+    digest = hmac.new(
+        SECRET.encode(), b"v0:" + now.encode() + b":" + sent.body, hashlib.sha256
+    ).hexdigest()
+    return {
+        "Content-Type": sent.content_type,
+        "X-Slack-Request-Timestamp": now,
+        "X-Slack-Signature": f"v0={digest}",
+    }
 
 
 @pytest.mark.slow
@@ -157,15 +217,23 @@ async def test_damaged_payload_is_never_answered_by_an_error(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_router, "ACCEPT_TIMEOUT", 60)  # a busy machine is no fault of the gateway
+    monkeypatch.setattr(
+        event_router, "ACCEPT_TIMEOUT", 60
+    )  # a busy machine is no fault of the gateway
     caplog.set_level(logging.WARNING)
     rng = random.Random(20)  # noqa: S311 - it must be the same each time
-    whole = [(kind, name, value) for kind, named in PAYLOADS.items() for name, value in named.items()]
-    sent = [encode(*each) for each in whole] + [damage(rng, *rng.choice(whole)) for _ in range(DAMAGED)]
+    whole = [
+        (kind, name, value) for kind, named in PAYLOADS.items() for name, value in named.items()
+    ]
+    sent = [encode(*each) for each in whole] + [
+        damage(rng, *rng.choice(whole)) for _ in range(DAMAGED)
+    ]
     answers: list[int] = [0] * len(sent)
     router = EventRouter(ROUTING, temporal, threads)
     async with (
-        serving(GatewayConfig(signing_secret=SECRET, port=0), router, slack, temporal, 100) as process,
+        serving(
+            GatewayConfig(signing_secret=SECRET, port=0), router, slack, temporal, 100
+        ) as process,
         ClientSession(f"http://127.0.0.1:{process.port}") as http,
     ):
 
@@ -178,14 +246,24 @@ async def test_damaged_payload_is_never_answered_by_an_error(
         await asyncio.gather(*map(send, range(AT_ONCE)))
         counts = await process.counts()
 
-    wrong = [(each, status) for each, status in zip(sent, answers, strict=True) if status not in (200, 400)]
-    refused = [each for each, status in zip(sent, answers, strict=True) if each.readable and status != 200]
+    wrong = [
+        (each, status)
+        for each, status in zip(sent, answers, strict=True)
+        if status not in (200, 400)
+    ]
+    refused = [
+        each for each, status in zip(sent, answers, strict=True) if each.readable and status != 200
+    ]
     expected = "slack_rate_limited_events"
-    assert [entry for entry in process.log if entry["level"] == "error" and entry["event"] != expected] == []
+    assert [
+        entry for entry in process.log if entry["level"] == "error" and entry["event"] != expected
+    ] == []
     assert (wrong[:3], refused[:3]) == ([], [])
     assert answers[: len(whole)] == [200] * len(whole)
     assert Counter(answers)[400] == counts["malformed"]
     assert [entry for entry in process.log if "exc_info" in entry or "exception" in entry] == []
     assert [
-        record.getMessage() for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR
+        record.getMessage()
+        for record in caplog.records
+        if record.exc_info or record.levelno >= logging.ERROR
     ] == []

@@ -18,7 +18,13 @@ from threadline.gateway.router import EventRouter, NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
 from threadline.threads.contract import Handled, route_reply_workflow_id
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, parse_message
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    message_id,
+    parse_message,
+)
 from threadline.threads.workflow_client import CHANNEL_ATTRIBUTE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -31,7 +37,11 @@ def new_thread(channel: str = "C_REPORTS") -> Thread:
 
 
 def said(
-    thread: Thread, *, kind: MessageKind = MessageKind.MESSAGE, ts: str = "", sender: SenderType = SenderType.REPORTER
+    thread: Thread,
+    *,
+    kind: MessageKind = MessageKind.MESSAGE,
+    ts: str = "",
+    sender: SenderType = SenderType.REPORTER,
 ) -> IncomingMessage:
     return IncomingMessage(
         id=message_id(thread.team, thread.channel, ts or thread.ts),
@@ -45,13 +55,21 @@ def said(
 
 
 async def accepted(handle: WorkflowHandle[Any, Any]) -> list[tuple[str, IncomingMessage]]:
-    """The signals in a workflow's history, which is where Temporal keeps them until a worker comes."""
+    """The signals in a workflow's history, which is where Temporal keeps them until a worker
+    comes.
+    """
     history = await handle.fetch_history()
     found = [e.workflow_execution_signaled_event_attributes for e in history.events]
-    return [(s.signal_name, parse_message(await decoded(handle, s.input.payloads))) for s in found if s.signal_name]
+    return [
+        (s.signal_name, parse_message(await decoded(handle, s.input.payloads)))
+        for s in found
+        if s.signal_name
+    ]
 
 
-async def decoded(handle: WorkflowHandle[Any, Any], payloads: Any, types: list[type] | None = None) -> list[Any]:
+async def decoded(
+    handle: WorkflowHandle[Any, Any], payloads: Any, types: list[type] | None = None
+) -> list[Any]:
     return await handle._client.data_converter.decode(payloads, types)
 
 
@@ -64,24 +82,32 @@ async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -
     thread = new_thread()
     report = said(thread, kind=MessageKind.REPORT)
 
-    assert await outcome(EventRouter(CONFIG, temporal, threads), Route(RouteTarget.CASE, thread, report)) == "report"
+    assert (
+        await outcome(
+            EventRouter(CONFIG, temporal, threads), Route(RouteTarget.CASE, thread, report)
+        )
+        == "report"
+    )
 
     handle = temporal.get_workflow_handle(bug_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", report)]
     assert await started_with(handle, BugState) == BugState(thread=thread)
     described = await handle.describe()
-    assert (described.workflow_type, described.task_queue) == ("BugInvestigationWorkflow", "threadline")
+    assert (described.workflow_type, described.task_queue) == (
+        "BugInvestigationWorkflow",
+        "threadline",
+    )
     assert described.typed_search_attributes[CHANNEL_ATTRIBUTE] == "C_REPORTS"
 
 
-async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threads: KnownThreads) -> None:
+async def test_messages_of_a_case_reach_one_run_in_order(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread()
     router = EventRouter(CONFIG, temporal, threads)
-    report, reply, close = (
-        said(thread, kind=MessageKind.REPORT),
-        said(thread, ts="2.0"),
-        said(thread, kind=MessageKind.CLOSE, ts="3.0"),
-    )
+    report = said(thread, kind=MessageKind.REPORT)
+    reply = said(thread, ts="2.0")
+    close = said(thread, kind=MessageKind.CLOSE, ts="3.0")
 
     await router.deliver(Route(RouteTarget.CASE, thread, report))
     run = (await temporal.get_workflow_handle(bug_workflow_id(thread)).describe()).run_id
@@ -99,7 +125,9 @@ async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threa
     ]
 
 
-async def test_message_after_the_end_starts_a_new_run(temporal: Client, threads: KnownThreads) -> None:
+async def test_message_after_the_end_starts_a_new_run(
+    temporal: Client, threads: KnownThreads
+) -> None:
     thread = new_thread()
     router = EventRouter(CONFIG, temporal, threads)
     await router.deliver(Route(RouteTarget.CASE, thread, said(thread)))
@@ -116,21 +144,26 @@ async def test_message_after_the_end_starts_a_new_run(temporal: Client, threads:
     assert await accepted(handle) == [("incoming_message", late)]
 
 
-async def test_developers_reply_reaches_the_case_of_its_thread(temporal: Client, threads: KnownThreads) -> None:
-    case, summary = new_thread(), new_thread("C_SUMMARIES")
+async def test_developers_reply_reaches_the_case_of_its_thread(
+    temporal: Client, threads: KnownThreads
+) -> None:
+    case = new_thread()
+    summary = new_thread("C_SUMMARIES")
     threads.cases[summary.ts] = case
     reply = said(summary, sender=SenderType.DEVELOPER)
 
     router = EventRouter(CONFIG, temporal, threads)
     assert await outcome(router, Route(RouteTarget.CASE_THREAD, summary, reply)) == "case_thread"
 
-    assert await accepted(temporal.get_workflow_handle(bug_workflow_id(case))) == [("incoming_message", reply)]
+    assert await accepted(temporal.get_workflow_handle(bug_workflow_id(case))) == [
+        ("incoming_message", reply)
+    ]
     with pytest.raises(RPCError, match="not found"):
         await temporal.get_workflow_handle(route_reply_workflow_id(summary)).describe()
 
 
 def missing(_: KnownThreads) -> None:
-    """The row is not there, or not yet."""
+    """The row is missing, or not there yet."""
 
 
 def failing(threads: KnownThreads) -> None:
@@ -150,7 +183,10 @@ async def test_reply_whose_case_is_not_found_is_kept(
     reply = said(summary, sender=SenderType.DEVELOPER)
 
     router = EventRouter(CONFIG, temporal, threads)
-    assert await outcome(router, Route(RouteTarget.CASE_THREAD, summary, reply)) == "case_thread_deferred"
+    assert (
+        await outcome(router, Route(RouteTarget.CASE_THREAD, summary, reply))
+        == "case_thread_deferred"
+    )
 
     handle = temporal.get_workflow_handle(route_reply_workflow_id(summary))
     assert await accepted(handle) == [("incoming_message", reply)]
@@ -158,9 +194,17 @@ async def test_reply_whose_case_is_not_found_is_kept(
     assert (await handle.describe()).workflow_type == "RouteReplyWorkflow"
 
 
-async def test_ignored_event_reaches_nobody(absent_temporal: Client, threads: KnownThreads) -> None:
-    unfurled = {"type": "event_callback", "team_id": "T1", "event": edit(slack_message(), slack_message())}
-    assert await EventRouter(CONFIG, absent_temporal, threads).handle(unfurled) == Handled("unfurl")
+async def test_ignored_event_is_not_delivered(
+    absent_temporal: Client, threads: KnownThreads
+) -> None:
+    unfurled = {
+        "type": "event_callback",
+        "team_id": "T1",
+        "event": edit(slack_message(), slack_message()),
+    }
+    assert await EventRouter(CONFIG, absent_temporal, threads).handle(unfurled) == Handled(
+        "unfurl"
+    )
 
 
 async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
@@ -168,7 +212,10 @@ async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
 ) -> None:
     threads.hangs = True
     thread = new_thread()
-    for route in (Route(RouteTarget.CASE, thread, said(thread)), Route(RouteTarget.CASE_THREAD, thread, said(thread))):
+    for route in (
+        Route(RouteTarget.CASE, thread, said(thread)),
+        Route(RouteTarget.CASE_THREAD, thread, said(thread)),
+    ):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match=f"did not accept T1:C_REPORTS:{thread.ts}"):
                 await EventRouter(CONFIG, absent_temporal, threads).deliver(route)

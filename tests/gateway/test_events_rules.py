@@ -1,4 +1,4 @@
-"""Where each kind of Slack event goes, and why others go nowhere."""
+"""Each kind of Slack event has its route, or a reason to be ignored."""
 
 from dataclasses import replace
 from typing import Any
@@ -47,7 +47,8 @@ def section(*pieces: Json) -> Json:
     return {"type": "rich_text_section", "elements": list(pieces)}
 
 
-CASE, CASE_THREAD = RouteTarget.CASE, RouteTarget.CASE_THREAD
+CASE = RouteTarget.CASE
+CASE_THREAD = RouteTarget.CASE_THREAD
 TAKEN: list[tuple[str, Json, RouteTarget, str, str]] = [
     ("a report", said(), CASE, "report", "reporter"),
     ("a report with a root's thread_ts", said(thread_ts=ROOT), CASE, "report", "reporter"),
@@ -56,7 +57,13 @@ TAKEN: list[tuple[str, Json, RouteTarget, str, str]] = [
     ("the reporter's reply", reply(), CASE, "message", "reporter"),
     ("the reporter closes", reply(text="never mind"), CASE, "close", "reporter"),
     ("someone unknown replies", reply(parent_user_id=None), CASE, "message", "unknown"),
-    ("someone unknown closes", reply(parent_user_id=None, text="never mind"), CASE, "close", "unknown"),
+    (
+        "someone unknown closes",
+        reply(parent_user_id=None, text="never mind"),
+        CASE,
+        "close",
+        "unknown",
+    ),
     ("a developer replies", case_reply(), CASE_THREAD, "message", "developer"),
     (
         "a developer's reply without the root's author",
@@ -66,20 +73,48 @@ TAKEN: list[tuple[str, Json, RouteTarget, str, str]] = [
         "developer",
     ),
     ("a developer says close", case_reply(text="close this"), CASE_THREAD, "message", "developer"),
-    ("a reply to an escalation", case_reply(channel=ESCALATIONS), CASE_THREAD, "message", "developer"),
+    (
+        "a reply to an escalation",
+        case_reply(channel=ESCALATIONS),
+        CASE_THREAD,
+        "message",
+        "developer",
+    ),
     ("an edited report", edit(said(text="it breaks badly"), said()), CASE, "edit", "reporter"),
-    ("a reply edited into a close", edit(reply(text="never mind"), reply()), CASE, "edit", "reporter"),
-    ("a developer's edit", edit(case_reply(text="more"), case_reply()), CASE_THREAD, "edit", "developer"),
-    ("a reply under a deleted report", reply(parent_user_id="USLACKBOT"), CASE, "message", "unknown"),
+    (
+        "a reply edited into a close",
+        edit(reply(text="never mind"), reply()),
+        CASE,
+        "edit",
+        "reporter",
+    ),
+    (
+        "a developer's edit",
+        edit(case_reply(text="more"), case_reply()),
+        CASE_THREAD,
+        "edit",
+        "developer",
+    ),
+    (
+        "a reply under a deleted report",
+        reply(parent_user_id="USLACKBOT"),
+        CASE,
+        "message",
+        "unknown",
+    ),
     ("a deleted reply", deletion(reply()), CASE, "deletion", "reporter"),
     ("a developer's deletion", deletion(case_reply()), CASE_THREAD, "deletion", "developer"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("event", "target", "message_kind", "sender"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
+    ("event", "target", "message_kind", "sender"),
+    [row[1:] for row in TAKEN],
+    ids=[row[0] for row in TAKEN],
 )
-def test_event_of_a_case_is_routed_to_it(event: Json, target: RouteTarget, message_kind: str, sender: str) -> None:
+def test_event_of_a_case_is_routed_to_it(
+    event: Json, target: RouteTarget, message_kind: str, sender: str
+) -> None:
     found = routed(event)
 
     assert isinstance(found, Route)
@@ -90,10 +125,15 @@ def test_event_of_a_case_is_routed_to_it(event: Json, target: RouteTarget, messa
     assert message.sender_id in (REPORTER, DEVELOPER)
     assert message.channel == event["channel"]
     if message_kind not in ("edit", "deletion"):
-        assert (message.id, message.ts) == (f"{TEAM}:{event['channel']}:{event['ts']}", event["ts"])
+        assert (message.id, message.ts) == (
+            f"{TEAM}:{event['channel']}:{event['ts']}",
+            event["ts"],
+        )
 
 
-WEBHOOK = said(bot_id="B_FORM", app_id="A_FORM", user=None, subtype="bot_message", username="Bug form")
+WEBHOOK = said(
+    bot_id="B_FORM", app_id="A_FORM", user=None, subtype="bot_message", username="Bug form"
+)
 OWN_APP = said(bot_id="B_ELSEWHERE", app_id="A_OURS", user="U_BOT_ELSEWHERE")
 IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("nothing", {}, IgnoreReason.NOT_A_MESSAGE),
@@ -106,15 +146,35 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
     ("another bot's edit", edit(WEBHOOK | {"text": "b"}, WEBHOOK), IgnoreReason.BOT_MESSAGE),
     ("Slackbot", said(user="USLACKBOT"), IgnoreReason.BOT_MESSAGE),
     ("someone joins", said(subtype="channel_join"), IgnoreReason.SUBTYPE),
-    ("a counter of replies", said(subtype="message_replied", message=said()), IgnoreReason.SUBTYPE),
+    (
+        "a counter of replies",
+        said(subtype="message_replied", message=said()),
+        IgnoreReason.SUBTYPE,
+    ),
     ("nobody", said(user=None), IgnoreReason.MISSING_FIELDS),
     ("no time", said(ts=None), IgnoreReason.MISSING_FIELDS),
-    ("a deletion in no channel", deletion({"channel": "", "ts": ROOT}), IgnoreReason.MISSING_FIELDS),
+    (
+        "a deletion in no channel",
+        deletion({"channel": "", "ts": ROOT}),
+        IgnoreReason.MISSING_FIELDS,
+    ),
     ("an unfurled link", edit(said(attachments=[{"text": "page"}]), said()), IgnoreReason.UNFURL),
-    ("an unfurled link in rich text", edit(said(blocks=rich(section(words("x")))), said()), IgnoreReason.UNFURL),
+    (
+        "an unfurled link in rich text",
+        edit(said(blocks=rich(section(words("x")))), said()),
+        IgnoreReason.UNFURL,
+    ),
     ("a third party", reply(user=OTHER), IgnoreReason.THIRD_PARTY),
-    ("a third party's edit", edit(reply(user=OTHER, text="b"), reply(user=OTHER)), IgnoreReason.THIRD_PARTY),
-    ("a chat among developers", case_reply(parent_user_id=DEVELOPER), IgnoreReason.NOT_A_CASE_THREAD),
+    (
+        "a third party's edit",
+        edit(reply(user=OTHER, text="b"), reply(user=OTHER)),
+        IgnoreReason.THIRD_PARTY,
+    ),
+    (
+        "a chat among developers",
+        case_reply(parent_user_id=DEVELOPER),
+        IgnoreReason.NOT_A_CASE_THREAD,
+    ),
     ("a developer's root", said(channel=SUMMARIES), IgnoreReason.ROOT_IN_CASE_CHANNEL),
 ]
 
@@ -129,9 +189,13 @@ FILES_LEFT: list[tuple[str, list[Json], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("left", "shown"), [row[1:] for row in FILES_LEFT], ids=[row[0] for row in FILES_LEFT])
+@pytest.mark.parametrize(
+    ("left", "shown"), [row[1:] for row in FILES_LEFT], ids=[row[0] for row in FILES_LEFT]
+)
 @pytest.mark.parametrize("channel", [ESCALATIONS, "C_GENERAL"])
-def test_removal_of_a_file_is_an_edit_though_the_words_stay(left: list[Json], shown: list[str], channel: str) -> None:
+def test_removal_of_a_file_is_an_edit_though_the_words_stay(
+    left: list[Json], shown: list[str], channel: str
+) -> None:
     before = case_reply(channel=channel, files=[FILE, OTHER_FILE] if shown else [FILE])
     message = message_of(routed(edit(before | {"files": left}, before)))
     assert (message.kind, message.files_removed) == ("edit", True)
@@ -160,7 +224,9 @@ def test_removal_of_a_file_from_an_edited_message_is_another_edit() -> None:
     assert message_of(routed(change)).version == EDITED
 
 
-@pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
+@pytest.mark.parametrize(
+    ("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED]
+)
 def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
     assert routed(event) == reason
 
@@ -187,7 +253,9 @@ WHOSE_APP: list[tuple[str, Json, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "counts"), [row[1:] for row in WHOSE_APP], ids=[row[0] for row in WHOSE_APP])
+@pytest.mark.parametrize(
+    ("more", "counts"), [row[1:] for row in WHOSE_APP], ids=[row[0] for row in WHOSE_APP]
+)
 def test_allowed_app_of_another_company_is_refused(more: Json, counts: bool) -> None:
     config = replace(CONFIG, allowed_apps=frozenset({"A_FORM"}))
     found = route({"team_id": TEAM, "event": WEBHOOK | more}, config)
@@ -220,15 +288,24 @@ def test_edit_has_an_id_of_its_own_and_names_its_original() -> None:
 
 def test_deletion_without_its_message_still_names_the_original() -> None:
     found = message_of(routed(deletion({"channel": REPORTS, "ts": ROOT})))
-    assert (found.kind, found.correction_of, found.sender_id) == ("deletion", f"{TEAM}:{REPORTS}:{ROOT}", "")
+    assert (found.kind, found.correction_of, found.sender_id) == (
+        "deletion",
+        f"{TEAM}:{REPORTS}:{ROOT}",
+        "",
+    )
 
 
-@pytest.mark.parametrize("event", [deletion(said()), edit(said(subtype="tombstone", user="USLACKBOT"), said())])
+@pytest.mark.parametrize(
+    "event", [deletion(said()), edit(said(subtype="tombstone", user="USLACKBOT"), said())]
+)
 def test_deletion_names_its_original_and_carries_no_text(event: Json) -> None:
     found = routed(event)
     message = message_of(found)
 
-    assert (message.id, message.correction_of) == (f"T1:C_REPORTS:{ROOT}:d", f"T1:C_REPORTS:{ROOT}")
+    assert (message.id, message.correction_of) == (
+        f"T1:C_REPORTS:{ROOT}:d",
+        f"T1:C_REPORTS:{ROOT}",
+    )
     assert (message.text, message.files, message.sender_id) == ("", (), REPORTER)
     assert isinstance(found, Route)
     assert found.target is RouteTarget.CASE
@@ -239,19 +316,35 @@ THEIRS = "T_THEIRS"
 OUR_TEAM: list[tuple[str, Json]] = [
     ("nothing is named", {"team_id": None}),
     ("our workspace", {"context_team_id": TEAM, "authorizations": [{"team_id": TEAM}]}),
-    ("their channel", {"team_id": THEIRS, "context_team_id": TEAM, "authorizations": [{"team_id": TEAM}]}),
+    (
+        "their channel",
+        {"team_id": THEIRS, "context_team_id": TEAM, "authorizations": [{"team_id": TEAM}]},
+    ),
     ("their channel, named by nothing else", {"team_id": THEIRS}),
-    ("an arbitrary installation", {"context_team_id": TEAM, "authorizations": [{"team_id": THEIRS}]}),
-    ("no team, and an arbitrary installation", {"team_id": None, "authorizations": [{"team_id": THEIRS}]}),
-    ("their context of a shared channel", {"context_team_id": THEIRS, "is_ext_shared_channel": True}),
+    (
+        "an arbitrary installation",
+        {"context_team_id": TEAM, "authorizations": [{"team_id": THEIRS}]},
+    ),
+    (
+        "no team, and an arbitrary installation",
+        {"team_id": None, "authorizations": [{"team_id": THEIRS}]},
+    ),
+    (
+        "their context of a shared channel",
+        {"context_team_id": THEIRS, "is_ext_shared_channel": True},
+    ),
     ("a grid", {"team_id": "E_GRID", "context_team_id": TEAM, "context_enterprise_id": "E_GRID"}),
     ("damaged", {"team_id": 7, "context_team_id": None, "authorizations": "x"}),
 ]
 
 
-@pytest.mark.parametrize("author", [{}, {"team": THEIRS}, {"team": TEAM, "user_team": TEAM, "source_team": TEAM}])
+@pytest.mark.parametrize(
+    "author", [{}, {"team": THEIRS}, {"team": TEAM, "user_team": TEAM, "source_team": TEAM}]
+)
 @pytest.mark.parametrize("body", [row[1] for row in OUR_TEAM], ids=[row[0] for row in OUR_TEAM])
-def test_team_is_that_of_the_installation_whatever_a_delivery_names(body: Json, author: Json) -> None:
+def test_team_is_that_of_the_installation_and_not_of_the_delivery(
+    body: Json, author: Json
+) -> None:
     found = routed(said(**author), **body)
 
     assert isinstance(found, Route)
@@ -260,7 +353,12 @@ def test_team_is_that_of_the_installation_whatever_a_delivery_names(body: Json, 
 
 
 def test_reactions_edits_and_deletions_are_of_the_installation_as_well() -> None:
-    sign = {"type": "reaction_added", "reaction": "octagonal_sign", "user": OTHER, "event_ts": LATER}
+    sign = {
+        "type": "reaction_added",
+        "reaction": "octagonal_sign",
+        "user": OTHER,
+        "event_ts": LATER,
+    }
     placed = {**sign, "item": {"channel": "C_ELSE", "ts": ROOT}}
     for event in (placed, edit(said(text="worse"), said()), deletion(said())):
         assert message_of(routed(event, team_id=THEIRS)).id.startswith(f"{TEAM}:")
@@ -268,7 +366,11 @@ def test_reactions_edits_and_deletions_are_of_the_installation_as_well() -> None
 
 @pytest.mark.parametrize("shared", [False, None, "true"])
 def test_delivery_to_the_installation_of_another_workspace_is_ignored(shared: Any) -> None:
-    body = {"context_team_id": THEIRS, "is_ext_shared_channel": shared, "authorizations": [{"team_id": TEAM}]}
+    body = {
+        "context_team_id": THEIRS,
+        "is_ext_shared_channel": shared,
+        "authorizations": [{"team_id": TEAM}],
+    }
     assert routed(said(), **body) == IgnoreReason.OTHER_INSTALLATION
 
 
@@ -277,17 +379,26 @@ def test_event_that_names_its_authors_company_is_refused_at_once(named: Json) ->
     assert routed(said(**named), team_id=THEIRS) == AuthorRefusal.OTHER_COMPANY
     body = {"type": "event_callback", "team_id": TEAM, "event": said(**named)}
     assert isinstance(route(body, replace(CONFIG, external_people=frozenset({REPORTS}))), Route)
-    # In a grid they may belong to our workspace too: Slack is asked.
+    # In a grid they may belong to our workspace too, so Slack is asked.
     assert isinstance(route(body, replace(CONFIG, enterprise="E_GRID")), Route)
 
 
 def test_gateway_that_does_not_know_its_team_takes_nothing() -> None:
-    assert route({"team_id": TEAM, "event": said()}, replace(CONFIG, team="")) == IgnoreReason.MISSING_FIELDS
+    assert (
+        route({"team_id": TEAM, "event": said()}, replace(CONFIG, team=""))
+        == IgnoreReason.MISSING_FIELDS
+    )
 
 
 def test_files_are_references_without_removed_ones() -> None:
     files = [
-        {"id": "F1", "name": "screen.png", "mimetype": "image/png", "size": 7, "url_private": "https://x"},
+        {
+            "id": "F1",
+            "name": "screen.png",
+            "mimetype": "image/png",
+            "size": 7,
+            "url_private": "https://x",
+        },
         {"id": "F2", "mode": "tombstone"},
         {"name": "no id"},
         {"id": "F3", "file_access": "check_file_info"},
@@ -315,7 +426,12 @@ def test_rich_text_is_read_when_there_is_no_plain_text(text: str | None) -> None
             "style": "ordered",
             "elements": [section(words("open")), section(words("press"))],
         },
-        {"type": "rich_text_list", "style": "bullet", "indent": 1, "elements": [section(words("twice"))]},
+        {
+            "type": "rich_text_list",
+            "style": "bullet",
+            "indent": 1,
+            "elements": [section(words("twice"))],
+        },
         {"type": "rich_text_quote", "elements": [words("it said\nno")]},
         {"type": "rich_text_preformatted", "elements": [words("Traceback")]},
         section({"type": "link", "url": "https://e.org"}, {"type": "broadcast", "range": "here"}),
@@ -343,7 +459,10 @@ def test_shared_messages_are_read_and_unfurled_pages_are_not() -> None:
 
     assert (shared.text, shared.forwarded) == (
         "look",
-        "[Forwarded message by somebody]\n> it says 500\n[Preview of https://e.org]\n> a page's summary",
+        (
+            "[Forwarded message by somebody]\n> it says 500\n[Preview of https://e.org]\n> a "
+            "page's summary"
+        ),
     )
     assert (bare.text, bare.forwarded) == ("", "[Attachment]\n> a picture")
 
@@ -353,13 +472,21 @@ NEVER_MIND = {"is_msg_unfurl": True, "text": "never mind", **BY_BOB}
 FORWARDING: list[tuple[str, Json]] = [
     ("a share without a comment", {"text": "", "attachments": [share("never mind")]}),
     ("a share by its other mark", {"text": "", "attachments": [NEVER_MIND]}),
-    ("a share of a reply", {"text": "", "attachments": [{"is_reply_unfurl": True, "text": "never mind"}]}),
+    (
+        "a share of a reply",
+        {"text": "", "attachments": [{"is_reply_unfurl": True, "text": "never mind"}]},
+    ),
     (
         "a share of blocks",
         {
             "text": "",
             "attachments": [
-                {"message_blocks": [{"message": {"blocks": rich(section(words("never mind")))}}], "fallback": "x"}
+                {
+                    "message_blocks": [
+                        {"message": {"blocks": rich(section(words("never mind")))}}
+                    ],
+                    "fallback": "x",
+                }
             ],
         },
     ),
@@ -367,33 +494,54 @@ FORWARDING: list[tuple[str, Json]] = [
     ("a long quote", {"text": "&gt;&gt;&gt; never\nmind"}),
     (
         "a quote in rich text",
-        {"text": "", "blocks": rich({"type": "rich_text_quote", "elements": [words("never mind")]})},
+        {
+            "text": "",
+            "blocks": rich({"type": "rich_text_quote", "elements": [words("never mind")]}),
+        },
     ),
     (
         "a quoted list",
         {
             "text": "",
             "blocks": rich(
-                {"type": "rich_text_list", "style": "bullet", "border": 1, "elements": [section(words("never mind"))]}
+                {
+                    "type": "rich_text_list",
+                    "style": "bullet",
+                    "border": 1,
+                    "elements": [section(words("never mind"))],
+                }
             ),
         },
     ),
-    ("a preview", {"text": "", "attachments": [{"from_url": "https://e.org", "text": "never mind"}]}),
-    ("an attachment without marks", {"text": "", "attachments": [{"author_name": "Bob", "text": "never mind"}]}),
+    (
+        "a preview",
+        {"text": "", "attachments": [{"from_url": "https://e.org", "text": "never mind"}]},
+    ),
+    (
+        "an attachment without marks",
+        {"text": "", "attachments": [{"author_name": "Bob", "text": "never mind"}]},
+    ),
 ]
 
 
-@pytest.mark.parametrize("content", [row[1] for row in FORWARDING], ids=[row[0] for row in FORWARDING])
+@pytest.mark.parametrize(
+    "content", [row[1] for row in FORWARDING], ids=[row[0] for row in FORWARDING]
+)
 def test_forwarded_words_are_not_the_authors_own(content: Json) -> None:
     message = message_of(routed(reply(**content)))
 
     assert (message.kind, message.text) == ("message", "")
     assert "never" in message.forwarded
-    assert message_of(routed(reply(text="never mind", attachments=[share("it works")]))).kind == "close"
+    assert (
+        message_of(routed(reply(text="never mind", attachments=[share("it works")]))).kind
+        == "close"
+    )
 
 
 def test_forwarded_words_are_redacted_and_bounded_and_go_with_a_deletion() -> None:
-    message = message_of(routed(said(text="", attachments=[share(f"x {TOKEN}"), share("y" * 50_000)])))
+    message = message_of(
+        routed(said(text="", attachments=[share(f"x {TOKEN}"), share("y" * 50_000)]))
+    )
     assert TOKEN not in message.forwarded
     assert len(message.forwarded) <= 40_000
     assert message_of(routed(deletion(reply(attachments=[share("secret")])))).forwarded == ""
@@ -415,10 +563,11 @@ TOKEN = "gh" + "p_" + "a1B2" * 9
 
 def test_redaction_changes_neither_ids_nor_what_counts_as_an_edit() -> None:
     secret = reply(text=f"x {TOKEN}")
-    plain, redacted = message_of(routed(reply(text="x"))), message_of(routed(secret))
+    plain = message_of(routed(reply(text="x")))
+    redacted = message_of(routed(secret))
     assert redacted.id == plain.id
     assert TOKEN not in redacted.text
-    # One token replaced by another reads the same when it is redacted, and is an edit all the same.
+    # A token replaced by another reads the same once redacted, and is still an edit.
     assert message_of(routed(edit(reply(text=f"x {TOKEN[:-4]}zzZ9"), secret))).kind == "edit"
 
 
@@ -446,17 +595,25 @@ LIKELY = {
     "item_user": [BOT, REPORTER],
     "event_ts": [EDITED],
 }
-pieces = st.dictionaries(st.sampled_from(["type", "elements", "style", "indent", "offset"]), json_values)
+pieces = st.dictionaries(
+    st.sampled_from(["type", "elements", "style", "indent", "offset"]), json_values
+)
 slack_shaped: st.SearchStrategy[Json] = st.deferred(
     lambda: st.fixed_dictionaries(
         {},
         optional={
             **{name: st.sampled_from(values) | json_values for name, values in LIKELY.items()},
-            "item": st.fixed_dictionaries({"channel": st.just("C_ELSE"), "ts": st.just(ROOT)}) | json_values,
+            "item": st.fixed_dictionaries({"channel": st.just("C_ELSE"), "ts": st.just(ROOT)})
+            | json_values,
             "edited": json_values,
-            "files": st.lists(st.dictionaries(st.sampled_from(["id", "name", "size"]), json_values)) | json_values,
+            "files": st.lists(
+                st.dictionaries(st.sampled_from(["id", "name", "size"]), json_values)
+            )
+            | json_values,
             "attachments": json_values,
-            "blocks": st.lists(st.fixed_dictionaries({"type": st.just("rich_text"), "elements": st.lists(pieces)}))
+            "blocks": st.lists(
+                st.fixed_dictionaries({"type": st.just("rich_text"), "elements": st.lists(pieces)})
+            )
             | json_values,
             "message": slack_shaped | json_values,
             "previous_message": slack_shaped | json_values,
@@ -466,7 +623,9 @@ slack_shaped: st.SearchStrategy[Json] = st.deferred(
 
 
 @given(st.just(TEAM) | json_values, slack_shaped | json_values, json_values)
-def test_any_json_gets_a_route_and_can_be_read_back(team: Any, event: Any, authorizations: Any) -> None:
+def test_any_json_gets_a_route_and_can_be_read_back(
+    team: Any, event: Any, authorizations: Any
+) -> None:
     found = route({"team_id": team, "event": event, "authorizations": authorizations}, CONFIG)
 
     if not isinstance(found, Ignored):
@@ -475,6 +634,8 @@ def test_any_json_gets_a_route_and_can_be_read_back(team: Any, event: Any, autho
         place = found.thread
         assert all((place.team, place.channel, place.ts))
         assert (
-            parse_message([{**vars(found.message), "files": [vars(file) for file in found.message.files]}])
+            parse_message(
+                [{**vars(found.message), "files": [vars(file) for file in found.message.files]}]
+            )
             == found.message
         )

@@ -1,4 +1,4 @@
-"""What Temporal keeps of a message that holds secrets: everything but those."""
+"""Temporal keeps a message without the secrets in it."""
 
 from itertools import count
 from typing import Any
@@ -19,7 +19,14 @@ _serial = count(1)
 
 def event(text: str, **fields: Any) -> Json:
     ts = f"77{next(_serial)}.000001"
-    return {"type": "message", "channel": "C_REPORTS", "user": "U1", "text": text, "ts": ts, **fields}
+    return {
+        "type": "message",
+        "channel": "C_REPORTS",
+        "user": "U1",
+        "text": text,
+        "ts": ts,
+        **fields,
+    }
 
 
 def body(event: Json) -> Json:
@@ -33,7 +40,9 @@ async def kept(temporal: Client, ts: str) -> bytes:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_temporal_never_holds_a_recognised_secret(temporal: Client, threads: ThreadLookup) -> None:
+async def test_temporal_never_holds_a_recognised_secret(
+    temporal: Client, threads: ThreadLookup
+) -> None:
     report = event(
         f"clone with {TOKEN}, DB_PASSWORD={WORD}\n{KEY}\nand the canary sings",
         files=[{"id": "F1", "name": f"log {TOKEN}.txt"}],
@@ -48,10 +57,14 @@ async def test_temporal_never_holds_a_recognised_secret(temporal: Client, thread
     }
     rich = event("", thread_ts=report["ts"], parent_user_id="U1")
     pieces = [{"type": "text", "text": f"it is {TOKEN}"}]
-    rich["blocks"] = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": pieces}]}]
+    rich["blocks"] = [
+        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": pieces}]}
+    ]
 
     router = EventRouter(CONFIG, temporal, threads)
-    outcomes = [(await router.handle(body(each))).outcome for each in (report, reply, edited, rich)]
+    outcomes = [
+        (await router.handle(body(each))).outcome for each in (report, reply, edited, rich)
+    ]
 
     assert outcomes == ["report", "case", "case", "case"]
     whole = await kept(temporal, report["ts"])

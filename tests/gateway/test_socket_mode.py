@@ -1,4 +1,6 @@
-"""Socket Mode: what Slack's socket brings is acknowledged when Temporal has it, and the socket comes back."""
+"""Socket Mode: an event from Slack's socket is acknowledged once Temporal has it, and the socket
+reconnects.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,10 +14,16 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.patience import patient
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
-from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents, SocketModeConnection
+from threadline.gateway.server import (
+    GatewayConfig,
+    GatewayServer,
+    InFlightEvents,
+    SocketModeConnection,
+)
 from threadline.slack.model import Thread
 from threadline.wiring.probes import temporal_answers
 from threadline_devstack.slack import identity
@@ -28,7 +36,9 @@ Serve = Callable[[Client], AbstractAsyncContextManager[Any]]
 @pytest.fixture
 def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup) -> Serve:
     """Runs a gateway by Socket Mode over this client of Temporal."""
-    return lambda temporal: serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal)
+    return lambda temporal: serving(
+        SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal
+    )
 
 
 def report(sandbox: FaultySlack, text: str = "it breaks", **more: Any) -> str:
@@ -36,13 +46,17 @@ def report(sandbox: FaultySlack, text: str = "it breaks", **more: Any) -> str:
 
 
 async def kept(temporal: Client, ts: str) -> int:
-    """How many signals Temporal keeps of the case that was reported at `ts`."""
-    handle = temporal.get_workflow_handle(bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, ts)))
+    """The number of signals that Temporal keeps of the case reported at `ts`."""
+    handle = temporal.get_workflow_handle(
+        bug_workflow_id(Thread(identity.TEAM, identity.REPORTS, ts))
+    )
     events = (await handle.fetch_history()).events
     return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
 
 
-async def test_acknowledged_report_is_in_temporal(serve: Serve, sandbox: FaultySlack, temporal: Client) -> None:
+async def test_acknowledged_report_is_in_temporal(
+    serve: Serve, sandbox: FaultySlack, temporal: Client
+) -> None:
     async with serve(temporal) as process:
         status, told = await process.ready()
         assert (status, told["socket"]) == (200, True)
@@ -63,7 +77,9 @@ async def test_report_with_replies_and_corrections_reaches_one_case(
         sandbox.workspace.edit(identity.REPORTS, reply, "much more")
         sandbox.workspace.delete(identity.REPORTS, reply)
         sandbox.workspace.post(identity.REPORTS, identity.BYSTANDER, "me too", thread_ts=root)
-        sandbox.workspace.post(identity.REPORTS, identity.BOT_USER, "looking", thread_ts=root, bot_id=identity.BOT_ID)
+        sandbox.workspace.post(
+            identity.REPORTS, identity.BOT_USER, "looking", thread_ts=root, bot_id=identity.BOT_ID
+        )
         await sandbox.deliveries.settled()
 
     # The report, the reply, its edit and its deletion; the mention is the report once more.
@@ -104,7 +120,9 @@ async def test_event_under_way_is_acknowledged_before_the_socket_closes(
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
 
 
-@pytest.mark.parametrize(("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")])
+@pytest.mark.parametrize(
+    ("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")]
+)
 async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
     serve: Serve, sandbox: FaultySlack, temporal: Client, reason: str, level: str
 ) -> None:
@@ -117,7 +135,9 @@ async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
     assert await kept(temporal, ts) == 1
 
 
-async def test_broken_connection_comes_back(serve: Serve, sandbox: FaultySlack, temporal: Client) -> None:
+async def test_broken_connection_comes_back(
+    serve: Serve, sandbox: FaultySlack, temporal: Client
+) -> None:
     async with serve(temporal):
         await sandbox.sockets.cut()
         ts = report(sandbox)
@@ -127,7 +147,7 @@ async def test_broken_connection_comes_back(serve: Serve, sandbox: FaultySlack, 
 
 
 class SlackWithADeadAddress(AsyncWebClient):
-    """The first address that it gives leads nowhere."""
+    """Gives a dead address first."""
 
     given = 0
 
@@ -144,12 +164,12 @@ class SlackWithADeadAddress(AsyncWebClient):
 async def link_over(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> AsyncIterator[SocketModeConnection]:
-    """A link that looks at its connection often, so that a test need not wait for it."""
+    """A link that checks its connection often, so that a test need not wait for it."""
     requests = NotedRequests(temporal)
     events = InFlightEvents(EventRouter(ROUTING, temporal, threads), requests)
     link = SocketModeConnection(events, identity.APP_TOKEN, slack, requests, heartbeat=0.2)
     try:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(patient(15)):
             yield link
     finally:
         await link.close()
@@ -167,11 +187,17 @@ async def test_dead_or_refused_address_is_asked_for_again(
         assert slack.given == 2
 
 
-async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
+async def test_refused_app_token_is_named(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> None:
     config = GatewayConfig(app_token="xapp-revoked", port=0)
 
     router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
         await GatewayServer(
-            config, router, slack, {"temporal": temporal_answers(temporal)}, NotedRequests(temporal)
+            config,
+            router,
+            slack,
+            {"temporal": temporal_answers(temporal)},
+            NotedRequests(temporal),
         ).run(asyncio.Event())

@@ -18,7 +18,7 @@ def patient_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def waiting(make_talk: Make) -> HandoverScene:
-    """The card is shown, and nobody has taken it."""
+    """The card is shown, and its handover is not taken."""
     scene = HandoverScene(engine_of(make_talk()))
     await scene.escalated()
     await scene.talk.run(scene.activities.open_handover, scene.ref)

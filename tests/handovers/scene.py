@@ -1,4 +1,6 @@
-"""A thread whose first turn ended with a person: its handover on Postgres, Slack's wire and, in workflows, Temporal."""
+"""A thread whose first turn ended with a person: its handover on Postgres, Slack's wire and, in
+workflows, Temporal.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,29 +15,32 @@ from temporalio.worker import Replayer
 
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_activities import Engine
+from tests.support.patience import patient
 from tests.support.temporal import until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
 from threadline.conversations.model.conversation import ConversationTurn, OutcomeKind
+from threadline.conversations.model.handover import (
+    HANDOVER_WORKFLOW,
+    HandoverInput,
+    handover_workflow_id,
+)
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverState
 from threadline.handovers.model import (
     CLOSE,
     HANDOVER,
-    HANDOVER_WORKFLOW,
     LOOK_EVERY,
     REPLY,
     TAKE,
     UNDO,
     WRITTEN,
-    HandoverInput,
-    handover_workflow_id,
     reply_value,
 )
-from threadline.handovers.store import HandoverStore
 from threadline.handovers.workflow import HandoverWorkflow
-from threadline.slack.model import Thread
+from threadline.slack.model import FileRef, Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.activity_options import activities_of
@@ -56,17 +61,28 @@ from threadline_devstack.slack.identity import (
 )
 from threadline_devstack.slack.model import SandboxMessage, SandboxUser
 
-PERSON, OTHER, ASKER = DEVELOPER, BYSTANDER, REPORTER
+PERSON = DEVELOPER
+OTHER = BYSTANDER
+ASKER = REPORTER
 
 
-def correction(said: IncomingMessage, kind: MessageKind, text: str = "", after: float = 1) -> IncomingMessage:
-    """An edit or a deletion of a message, so many seconds later."""
+def correction(
+    said: IncomingMessage, kind: MessageKind, text: str = "", after: float = 1
+) -> IncomingMessage:
+    """An edit or a deletion of a message, this many seconds later."""
     version = f"{float(said.ts) + after:.6f}"
-    return replace(said, id=f"{said.id}:{kind}:{version}", kind=kind, text=text, correction_of=said.id, version=version)
+    return replace(
+        said,
+        id=f"{said.id}:{kind}:{version}",
+        kind=kind,
+        text=text,
+        correction_of=said.id,
+        version=version,
+    )
 
 
 class Starts(WorkflowClient):
-    """Keeps what is started, where no Temporal runs."""
+    """Keeps the requested workflows; no Temporal runs."""
 
     def __init__(self) -> None:
         self.started: list[WorkflowStart] = []
@@ -94,20 +110,26 @@ class HandoverScene:
 
     @property
     def activities(self) -> LiveHandoverActivities:
-        slack, outbox = self.talk.activities.deps.slack, self.talk.activities.deps.outbox
+        slack = self.talk.activities.deps.slack
+        outbox = self.talk.activities.deps.outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
         settings = HandoverSettings(ESCALATIONS, readers, self.remind_every, self.hold, (ON_CALL,))
         authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
-        return LiveHandoverActivities(self.talk.database, slack, outbox, authors, self.workflows, settings)
+        return LiveHandoverActivities(
+            self.talk.database, slack, outbox, authors, self.workflows, settings
+        )
 
     @property
     def threads(self) -> LiveThreadActivities:
-        relays, slack = {HANDOVER: self.activities.receive_message}, self.talk.activities.deps.slack
-        return LiveThreadActivities(self.talk.database, slack, BOT_USER, self.workflows, {"case": case_start}, relays)
+        relays = {HANDOVER: self.activities.receive_message}
+        slack = self.talk.activities.deps.slack
+        return LiveThreadActivities(
+            self.talk.database, slack, BOT_USER, self.workflows, {"case": case_start}, relays
+        )
 
-    async def escalated(self) -> None:
+    async def escalated(self, *files: FileRef) -> None:
         """A turn ends with a person."""
-        self.question = self.talk.message("I want my money back, or I will sue")
+        self.question = self.talk.message("I want my money back, or I will sue", files=files)
         await self.talk.said(self.question)
         await self.talk.begin(1)
         await self.engine.decide()
@@ -131,10 +153,14 @@ class HandoverScene:
     ) -> HandoverState:
         """Somebody presses a button of the card."""
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
-        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts)
+        press = ButtonPress(
+            by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts
+        )
         return await self.talk.run(self.activities.press_handover, press)
 
-    async def replied(self, text: str, by: str = PERSON, key: str = "V1", at: float = 0.0) -> HandoverState:
+    async def replied(
+        self, text: str, by: str = PERSON, key: str = "V1", at: float = 0.0
+    ) -> HandoverState:
         """Somebody sends a reply by the card's modal."""
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
         press = ButtonPress(by, REPLY, self.ref.key, key, at, card.channel, card.ts, text)
@@ -144,13 +170,15 @@ class HandoverScene:
 
     async def undone(self, message_id: str, by: str = PERSON) -> HandoverState:
         """Somebody presses Undo at the preview of a reply."""
-        press = ButtonPress(by, UNDO, reply_value(self.ref, message_id), "undo", 0.0, ESCALATIONS, "1.0")
+        press = ButtonPress(
+            by, UNDO, reply_value(self.ref, message_id), "undo", 0.0, ESCALATIONS, "1.0"
+        )
         pressed = await self.talk.run(self.activities.press_handover, press)
         await self.talk.run(self.activities.show_reply, press)
         return pressed
 
     async def show_replies(self) -> None:
-        """Do what the workflow does with the presses that messages under the card have made."""
+        """Do the workflow's part for the presses that messages under the card have made."""
         starts = cast("Starts", self.workflows)
         while starts.started:
             (press,) = starts.started.pop(0).signal_args
@@ -159,7 +187,7 @@ class HandoverScene:
                 await self.talk.run(self.activities.show_reply, press)
 
     async def send_replies(self) -> HandoverState:
-        """Post what is due, as the workflow does at its timer."""
+        """Post the replies that are due, as the workflow does at its timer."""
         return await self.talk.run(self.activities.send_replies, self.ref)
 
     def previews(self) -> list[SandboxMessage]:
@@ -176,19 +204,27 @@ class HandoverScene:
         await self.engine.settled(OutcomeKind.SILENT, turn)
 
     async def relay(self, turn: int) -> bool:
-        return await self.talk.run(self.activities.relay_to_person, ConversationTurn(self.talk.thread, turn))
+        return await self.talk.run(
+            self.activities.relay_to_person, ConversationTurn(self.talk.thread, turn)
+        )
 
     def said(self, channel: str = GENERAL) -> list[str]:
-        """What the bot says in the asker's thread, or under the card."""
+        """The bot's words in the asker's thread, or under the card."""
         return [each.text for each in self.talk.posted(channel) if each.thread_ts]
 
     def whole(self, channel: str = GENERAL) -> list[str]:
         """The same with its blocks."""
-        return [f"{each.text} {each.blocks}" for each in self.talk.posted(channel) if each.thread_ts]
+        return [
+            f"{each.text} {each.blocks}" for each in self.talk.posted(channel) if each.thread_ts
+        ]
 
     async def notes(self) -> list[str]:
-        """What the agent reads of the person's answers."""
-        return [message.content for key, message in await self.talk.transcript() if key.startswith("h:")]
+        """The agent's notes of the person's answers."""
+        return [
+            message.content
+            for key, message in await self.talk.transcript()
+            if key.startswith("h:")
+        ]
 
 
 @dataclass(kw_only=True)
@@ -229,11 +265,11 @@ class HandoverWorkflowScene(HandoverScene):
         assert (await self.gateway.handle(self.click(card, by, button))).signalled
 
     async def state(self) -> dict[str, Any]:
-        """What the workflow says of itself."""
+        """The answer of the workflow's query."""
         return dict(await self.handle.query("state"))
 
     async def timers(self) -> list[float]:
-        """Of each timer that neither fired nor was cancelled, its seconds."""
+        """The seconds of each timer that neither fired nor was cancelled."""
         return (await self._timers())[0]
 
     async def only_looks(self) -> bool:
@@ -242,11 +278,12 @@ class HandoverWorkflowScene(HandoverScene):
         return len(timers) == 1 and LOOK_EVERY - 600 < timers[0] <= LOOK_EVERY
 
     async def fired(self) -> int:
-        """How many timers of this run have fired."""
+        """The number of this run's timers that have fired."""
         return (await self._timers())[1]
 
     async def _timers(self) -> tuple[list[float], int]:
-        started, fired = dict[int, float](), 0
+        started = dict[int, float]()
+        fired = 0
         for event in (await self.handle.fetch_history()).events:
             if event.HasField("timer_started_event_attributes"):
                 timer = event.timer_started_event_attributes.start_to_fire_timeout
@@ -281,7 +318,13 @@ class HandoverWorkflowScene(HandoverScene):
         return said
 
     async def event(self, card: SandboxMessage, said: SandboxMessage) -> None:
-        event = {"type": "message", "channel": ESCALATIONS, "ts": said.ts, "thread_ts": card.ts, "user": said.user}
+        event = {
+            "type": "message",
+            "channel": ESCALATIONS,
+            "ts": said.ts,
+            "thread_ts": card.ts,
+            "user": said.user,
+        }
         event |= {"text": said.text, "parent_user_id": BOT_USER}
         body = {"type": "event_callback", "team_id": TEAM, "event": event}
         assert (await self.gateway.handle(body)).outcome == "case_thread_deferred"
@@ -293,18 +336,27 @@ class HandoverWorkflowScene(HandoverScene):
         await until(told, f"{words!r} is said to the asker")
 
     async def until_kept(self, count: int) -> None:
-        """Wait until so many messages under the card are handled."""
+        """Wait until this many messages under the card are handled."""
 
         async def kept() -> bool:
             return (
-                len(await self.talk.rows("SELECT message_id FROM handover_answers WHERE shown_at IS NOT NULL")) == count
+                len(
+                    await self.talk.rows(
+                        "SELECT message_id FROM handover_answers WHERE shown_at IS NOT NULL"
+                    )
+                )
+                == count
             )
 
         await until(kept, f"{count} messages are handled")
 
     async def until_whispered(self, user: str, words: str, times: int = 1) -> None:
         async def whispered() -> bool:
-            told = [each["text"] for each in self.talk.slack.workspace.ephemerals if each["ephemeral_to"] == user]
+            told = [
+                each["text"]
+                for each in self.talk.slack.workspace.ephemerals
+                if each["ephemeral_to"] == user
+            ]
             return sum(words in each for each in told) == times
 
         await until(whispered, f"{user} is told {words!r}")
@@ -314,12 +366,16 @@ class HandoverWorkflowScene(HandoverScene):
 
         async def waits() -> bool:
             pending = (await self.handle.describe()).raw_description.pending_activities
-            return any(each.activity_type.name == activity and each.attempt > 1 for each in pending)
+            return any(
+                each.activity_type.name == activity and each.attempt > 1 for each in pending
+            )
 
         return waits
 
     def reminders(self) -> list[str]:
-        return [each for each in self.said(ESCALATIONS) if "Nobody has taken this over yet" in each]
+        return [
+            each for each in self.said(ESCALATIONS) if "Nobody has taken this over yet" in each
+        ]
 
     def guest_joins(self) -> str:
         """A guest is in the escalations' channel."""
@@ -329,11 +385,13 @@ class HandoverWorkflowScene(HandoverScene):
         return "U0GUEST"
 
     async def ended(self) -> str:
-        """Who had it; the run is replayed, too."""
-        async with asyncio.timeout(40):
+        """The person who had it, after the end; the run is replayed as well."""
+        async with asyncio.timeout(patient(40)):
             taken_by = str(await self.handle.result())
             again = Replayer(
-                workflows=[HandoverWorkflow], data_converter=pydantic_data_converter, workflow_runner=workflow_runner()
+                workflows=[HandoverWorkflow],
+                data_converter=pydantic_data_converter,
+                workflow_runner=workflow_runner(),
             )
             await again.replay_workflow(await self.handle.fetch_history())
             return taken_by

@@ -1,4 +1,6 @@
-"""A handover on Postgres and Slack's wire: buttons, and the asker's messages, which stand under the card once."""
+"""A handover on Postgres and Slack's wire: its buttons, and the asker's messages, each of which is
+shown under the card once.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -10,10 +12,14 @@ from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import until
 from threadline.conversations.activities import RECEIVED_REACTION
-from threadline.conversations.model.conversation import ConversationOutcome, ConversationTurn, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationOutcome,
+    ConversationTurn,
+    OutcomeKind,
+)
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.errors import Mendable, Permanent
 from threadline.handovers.contract import Reminder
-from threadline.handovers.store import HandoverStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
@@ -22,7 +28,9 @@ from threadline_devstack.slack.model import SandboxUser
 LONG = "\n\n".join(f"paragraph {number}. {'x' * 900}" for number in range(20))
 
 
-async def corrects(scene: HandoverScene, said: IncomingMessage, kind: MessageKind, text: str = "") -> None:
+async def corrects(
+    scene: HandoverScene, said: IncomingMessage, kind: MessageKind, text: str = ""
+) -> None:
     """The asker edits or deletes a message; the turns that show it are relayed again."""
     for turn in (await scene.talk.said(correction(said, kind, text))).turns_to_show_again:
         await scene.relay(turn)
@@ -35,7 +43,9 @@ def relayed(scene: HandoverScene) -> list[str]:
 
 async def test_file_is_named_under_the_card_with_and_without_text(taken: HandoverScene) -> None:
     receipt = (FileRef("F1", "receipt.png", "image/png", 10),)
-    await taken.hears(2, taken.talk.message("", files=receipt), taken.talk.message("my receipt", files=receipt))
+    await taken.hears(
+        2, taken.talk.message("", files=receipt), taken.talk.message("my receipt", files=receipt)
+    )
     alone, worded = taken.said(ESCALATIONS)
     assert "receipt.png" in alone
     assert "my receipt" in worded
@@ -45,20 +55,24 @@ async def test_file_is_named_under_the_card_with_and_without_text(taken: Handove
 async def test_stop_word_is_relayed_while_a_person_has_the_thread(taken: HandoverScene) -> None:
     stop = taken.talk.message("please stop it", kind=MessageKind.STOP)
     await taken.talk.said(stop)
-    assert taken.talk.reacted[stop.ts] == RECEIVED_REACTION, "as what a person is told"
+    assert taken.talk.reacted[stop.ts] == RECEIVED_REACTION, "as a message to the person"
     await taken.hears(2)
     assert relayed(taken) == ["please stop it"]
 
 
-async def test_stop_word_behind_other_messages_loses_none(taken: HandoverScene) -> None:
+async def test_stop_word_after_other_messages_loses_none(taken: HandoverScene) -> None:
     await taken.talk.said("here is more")
     await taken.talk.begin(2)  # and nothing is relayed yet
     await taken.hears(2)
-    await taken.hears(3, taken.talk.message("one thing more"), taken.talk.message("stop", kind=MessageKind.STOP))
+    await taken.hears(
+        3, taken.talk.message("one thing more"), taken.talk.message("stop", kind=MessageKind.STOP)
+    )
     assert relayed(taken) == ["here is more", "one thing more", "stop"]
 
 
-async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(waiting: HandoverScene) -> None:
+async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(
+    waiting: HandoverScene,
+) -> None:
     await waiting.talk.said("my order is 4711")
     assert (await waiting.talk.begin(2)).ends is None
     await waiting.taken()
@@ -67,7 +81,9 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
     assert stop.ts not in waiting.talk.reacted, "the turn's end answers it"
 
 
-async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting: HandoverScene) -> None:
+async def test_untaken_handover_relays_messages_that_its_asker_sends_to_the_agent(
+    waiting: HandoverScene,
+) -> None:
     talk = waiting.talk
     await talk.said("how do I export?")
     assert (await talk.begin(2)).relays_to_person
@@ -87,7 +103,8 @@ async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting:
 
 
 async def test_corrections_change_every_part_under_the_card(taken: HandoverScene) -> None:
-    long, short = taken.talk.message(LONG), taken.talk.message("on Monday")
+    long = taken.talk.message(LONG)
+    short = taken.talk.message("on Monday")
     await taken.hears(2, long, short)
     before = taken.said(ESCALATIONS)
     assert "on Monday" in before[-1]
@@ -122,7 +139,7 @@ async def test_deletion_after_the_end_is_made_under_and_on_the_card(taken: Hando
 
 
 async def posting(scene: HandoverScene, count: int) -> None:
-    """Wait until so many messages are in the escalations' channel."""
+    """Wait until this many messages are in the escalations' channel."""
 
     async def posted() -> bool:
         return len(scene.talk.posted(ESCALATIONS)) == count
@@ -139,7 +156,9 @@ async def test_words_deleted_while_the_card_is_posted_leave_it(make_talk: Make) 
     await corrects(scene, scene.question, MessageKind.DELETION)
     assert await scene.card_ts() == "", "the card's place is not known yet"
     await opening
-    assert "money back" not in str([(each.text, each.blocks) for each in scene.talk.posted(ESCALATIONS)])
+    assert "money back" not in str(
+        [(each.text, each.blocks) for each in scene.talk.posted(ESCALATIONS)]
+    )
 
 
 async def test_words_deleted_while_the_card_is_updated_leave_it(waiting: HandoverScene) -> None:
@@ -149,15 +168,21 @@ async def test_words_deleted_while_the_card_is_updated_leave_it(waiting: Handove
     (card,) = waiting.talk.posted(ESCALATIONS)
 
     async def updated() -> bool:
-        return f"Taken by <@{PERSON}>" in str(waiting.talk.slack.workspace.message(ESCALATIONS, card.ts).blocks)
+        return f"Taken by <@{PERSON}>" in str(
+            waiting.talk.slack.workspace.message(ESCALATIONS, card.ts).blocks
+        )
 
     await until(updated, "the card is updated")
     await waiting.talk.said(correction(waiting.question, MessageKind.DELETION))
     await showing
-    assert "money back" not in str([(each.text, each.blocks) for each in waiting.talk.posted(ESCALATIONS)])
+    assert "money back" not in str(
+        [(each.text, each.blocks) for each in waiting.talk.posted(ESCALATIONS)]
+    )
 
 
-async def test_words_deleted_while_they_are_relayed_leave_the_cards_thread(taken: HandoverScene) -> None:
+async def test_words_deleted_while_they_are_relayed_leave_the_cards_thread(
+    taken: HandoverScene,
+) -> None:
     said = taken.talk.message("my account is DE89 3704")
     await taken.talk.said(said)
     await taken.talk.begin(2)
@@ -185,7 +210,9 @@ async def test_message_deleted_before_it_was_relayed_is_not_shown(taken: Handove
     assert taken.said(ESCALATIONS) == []
 
 
-async def test_message_not_relayed_before_the_end_is_reported_to_its_turn(taken: HandoverScene) -> None:
+async def test_message_not_relayed_before_the_end_is_reported_to_its_turn(
+    taken: HandoverScene,
+) -> None:
     await taken.hears(2, "on Monday")
     await taken.talk.said("or on Tuesday")
     assert (await taken.talk.begin(3)).ends is OutcomeKind.SILENT
@@ -200,7 +227,9 @@ async def test_person_is_shown_repeated_and_many_messages(taken: HandoverScene) 
     at = float(first.ts)
     many = [
         replace(first, id=f"{first.id}.{number}", ts=f"{at + number:.6f}", text=text)
-        for number, text in enumerate(["yes", *(f"line {number}" for number in range(12))], start=1)
+        for number, text in enumerate(
+            ["yes", *(f"line {number}" for number in range(12))], start=1
+        )
     ]
     assert (await taken.talk.said(first, *many)).refused == ()
     await taken.hears(2)
@@ -224,18 +253,24 @@ async def test_thread_has_one_open_handover(waiting: HandoverScene) -> None:
     assert (await waiting.talk.run(waiting.activities.open_handover, other)).open is False
 
 
-async def test_card_of_a_direct_message_shows_what_was_said_before(waiting: HandoverScene) -> None:
+async def test_card_of_a_direct_message_shows_the_earlier_messages(waiting: HandoverScene) -> None:
     talk = waiting.talk
     talk.thread = replace(talk.thread, channel=talk.slack.workspace.open_im(ASKER).id)
     await waiting.engine.hears("the lamps of room seven flicker")
-    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "Turn them off and on.", model_calls=1))
+    await talk.settle(
+        ConversationOutcome(OutcomeKind.ANSWERED, "Turn them off and on.", model_calls=1)
+    )
     await waiting.engine.hears("I want my money back, or I will sue", 2)
     await waiting.engine.decide(2)
     await talk.settle(ConversationOutcome(OutcomeKind.ESCALATED, ""), 2)
     await talk.run(waiting.activities.open_handover, ConversationTurn(talk.thread, 2))
     await talk.run(waiting.activities.show_handover, ConversationTurn(talk.thread, 2))
     shown = str(talk.posted(ESCALATIONS)[-1].blocks)
-    for part in ("I want my money back", "the lamps of room seven flicker", "Turn them off and on."):
+    for part in (
+        "I want my money back",
+        "the lamps of room seven flicker",
+        "Turn them off and on.",
+    ):
         assert part in shown
 
 
@@ -248,7 +283,9 @@ async def test_guest_can_take_and_close_in_a_channel_open_to_all(waiting: Handov
     assert (await waiting.pressed("U0GUEST", close=True)).open is False
 
 
-async def test_repeated_close_is_silent_and_a_later_click_is_told_who_closed(taken: HandoverScene) -> None:
+async def test_repeated_close_is_silent_and_a_later_click_gets_the_name_of_the_closer(
+    taken: HandoverScene,
+) -> None:
     for _ in range(2):
         pressed = await taken.pressed(close=True)
         assert (pressed.open, pressed.reply) == (False, "")
@@ -257,10 +294,12 @@ async def test_repeated_close_is_silent_and_a_later_click_is_told_who_closed(tak
         assert f"<@{PERSON}> has already closed" in late.reply
 
 
-async def test_click_is_refused_while_slack_does_not_say_who_made_it(waiting: HandoverScene) -> None:
+async def test_click_is_refused_while_slack_does_not_identify_its_person(
+    waiting: HandoverScene,
+) -> None:
     waiting.talk.slack.faults.refuse("users.info", "missing_scope")
     refused = await waiting.pressed()
-    assert "Slack did not say who you are" in refused.reply
+    assert "I could not look up who you are in Slack" in refused.reply
     assert (refused.open, refused.taken_by) == (True, "")
     taken = await waiting.pressed()
     assert (taken.reply, taken.taken_by) == ("", PERSON)
@@ -285,7 +324,9 @@ async def test_unreachable_asker_is_reported_under_the_card(waiting: HandoverSce
     assert any("has closed the handover" in each for each in waiting.said())
 
 
-async def test_asker_is_told_although_the_card_cannot_be_changed(taken: HandoverScene) -> None:
+async def test_asker_gets_a_notice_although_the_card_cannot_be_changed(
+    taken: HandoverScene,
+) -> None:
     taken.talk.slack.faults.refuse("chat.update", "cant_update_message")
     await taken.pressed(close=True)
     with pytest.raises(Permanent):

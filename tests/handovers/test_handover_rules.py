@@ -1,14 +1,16 @@
-"""The card's blocks are what Slack accepts, and its buttons name their handover."""
+"""Slack accepts the card's blocks, and its buttons name their handover."""
 
 from collections.abc import Mapping
 
 import pytest
 
 from threadline.conversations.model.conversation import ConversationTurn
-from threadline.decisions.model import Decision, DecisionRound, DecisionType, Source, Thresholds
+from threadline.conversations.model.handover import Handover
+from threadline.decisions.model import Decision, DecisionRound, DecisionType, Thresholds
 from threadline.handovers import blocks
-from threadline.handovers.model import Handover, parse_value
+from threadline.handovers.model import parse_value
 from threadline.handovers.reply import HandoverAnswer, Intent, ReplyState
+from threadline.knowledge.model import Source
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
 from threadline.slack.text import read_text
@@ -17,11 +19,15 @@ from threadline_devstack.slack.blocks import check_blocks
 REF = ConversationTurn(Thread("T1", "C1234", "1700000000.000100"), 3)
 
 
-@pytest.mark.parametrize("question", ["\n".join("1" * 750), "\n" * 3_000, "<" * 9_000, "why? " * 2_000])
-def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
+@pytest.mark.parametrize(
+    "question", ["\n".join("1" * 750), "\n" * 3_000, "<" * 9_000, "why? " * 2_000]
+)
+def test_card_has_its_buttons_with_any_question(question: str) -> None:
     recent = [Message(Role.USER, "x" * 999)] * 5
     sources = (Source("z" * 99, "", "", ""),) * 9
-    decided = DecisionRound(1, Decision(DecisionType.ESCALATE, "y" * 999), Thresholds(), "", "", sources=sources)
+    decided = DecisionRound(
+        1, Decision(DecisionType.ESCALATE, "y" * 999), Thresholds(), "", "", sources=sources
+    )
     card = blocks.card(Handover(1, REF, "U1"), question, recent, decided)
     check_blocks(list(card.blocks))
     assert card.blocks[-1]["type"] == "actions"
@@ -51,7 +57,9 @@ QUOTING: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("written", "told"), QUOTING)
-def test_quotes_in_a_reply_belong_to_it_and_shared_messages_do_not(written: str, told: str) -> None:
+def test_quotes_in_a_reply_belong_to_it_and_shared_messages_do_not(
+    written: str, told: str
+) -> None:
     shared = {"text": written, "attachments": [{"is_share": True, "text": "our margin"}]}
     words = _answer(shared).words("U1")
     assert (words.intent, words.text) == (Intent.REPLY, told)
@@ -59,7 +67,12 @@ def test_quotes_in_a_reply_belong_to_it_and_shared_messages_do_not(written: str,
 
 def test_quote_without_a_prefix_stays_internal() -> None:
     assert _answer({"text": "&gt; reply: no"}).words("U1").intent is Intent.INTERNAL
-    assert _answer({"text": "reply:", "attachments": [{"is_share": True, "text": "x"}]}).words("U1").text == ""
+    assert (
+        _answer({"text": "reply:", "attachments": [{"is_share": True, "text": "x"}]})
+        .words("U1")
+        .text
+        == ""
+    )
 
 
 def _answer(said: Mapping[str, object]) -> HandoverAnswer:

@@ -1,4 +1,6 @@
-"""HandoverWorkflow on Temporal, Postgres and Slack's wire: the card is shown, taken, answered and closed."""
+"""HandoverWorkflow on Temporal, Postgres and Slack's wire: the card is shown, taken, answered and
+closed.
+"""
 
 import time
 from collections.abc import AsyncIterator
@@ -23,12 +25,12 @@ from threadline.threads.contract import ChannelRead, PageRequest, PlanRequest
 from threadline.threads.faults import InstallationFaults
 from threadline.threads.model import BUTTON_PRESSED
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.workers import thread_sources
+from threadline.wiring.threads import thread_sources
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, GENERAL, TEAM
 
 pytestmark = pytest.mark.timeout(120)
 PAUSE = 15.0
-"""Seconds for which Slack wants no more posts."""
+"""Seconds for which Slack refuses posts."""
 
 
 @pytest.fixture
@@ -39,17 +41,27 @@ async def handover(make_talk: Make) -> AsyncIterator[HandoverWorkflowScene]:
         open_view = engine.talk.activities.deps.slack.open_view
         gateway = EventRouter(routing, environment.client, KnownThreads(), open_view=open_view)
         workflows = WorkflowClient(environment.client)
-        yield HandoverWorkflowScene(engine, workflows=workflows, environment=environment, gateway=gateway)
+        yield HandoverWorkflowScene(
+            engine, workflows=workflows, environment=environment, gateway=gateway
+        )
 
 
 @pytest.mark.records("handover_taken")
-async def test_person_takes_answers_hears_the_asker_and_closes(handover: HandoverWorkflowScene) -> None:
+async def test_person_takes_answers_reads_the_asker_and_closes(
+    handover: HandoverWorkflowScene,
+) -> None:
     talk = handover.talk
     async with handover.working():
         card = await handover.card()
         await handover.write(card, OTHER, "lol who is this guy, anyone?")
         await handover.until_kept(1)
-        for part in ("I want my money back", "sensitive", "confidence", "archives/C0GENERAL", f"<@{ASKER}>"):
+        for part in (
+            "I want my money back",
+            "sensitive",
+            "confidence",
+            "archives/C0GENERAL",
+            f"<@{ASKER}>",
+        ):
             assert part in str(card.blocks)
         await handover.press(card, PERSON, TAKE)
         await handover.until_said("has taken this over")
@@ -72,13 +84,17 @@ async def test_person_takes_answers_hears_the_asker_and_closes(handover: Handove
     assert "actions" not in [block["type"] for block in after.blocks]
     await talk.said("and now?")
     assert (await talk.begin(3)).ends is None
-    assert any("We pay it back today." in message.content for _, message in await talk.transcript())
+    assert any(
+        "We pay it back today." in message.content for _, message in await talk.transcript()
+    )
     (row,) = await talk.rows("SELECT outcome FROM decisions")
     assert row["outcome"] == "taken_over"
 
 
 async def look(handover: HandoverWorkflowScene) -> int:
-    """A deep catch-up of the escalations' channel; returns how many events it signalled."""
+    """A deep catch-up of the escalations' channel; returns the number of events that it
+    signalled.
+    """
     talk = handover.talk
     activities = LiveCatchUpActivities(
         talk.database,
@@ -101,7 +117,9 @@ async def look(handover: HandoverWorkflowScene) -> int:
     return (await talk.run(activities.compare_threads, plan)).sent
 
 
-async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(handover: HandoverWorkflowScene) -> None:
+async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(
+    handover: HandoverWorkflowScene,
+) -> None:
     workspace = handover.talk.slack.workspace
     async with handover.working():
         card = await handover.card()
@@ -121,7 +139,9 @@ async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(hando
         assert await look(handover) == 0
 
         workspace.delete(ESCALATIONS, told.ts, by=PERSON)
-        assert [await look(handover) for _ in range(2)] == [0, 1], "a message that is missing twice is deleted"
+        assert [await look(handover) for _ in range(2)] == [0, 1], (
+            "a message that is missing twice is deleted"
+        )
         await handover.until_kept(4)
         assert await look(handover) == 0
     assert not any("We look into it." in each for each in handover.said())
@@ -130,7 +150,9 @@ async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(hando
         assert await unstored_messages(tx, TEAM, thread_sources(BOT_USER)) == []
 
 
-async def test_events_while_all_workers_are_away_are_handled_once_later(handover: HandoverWorkflowScene) -> None:
+async def test_events_while_all_workers_are_away_are_handled_once_later(
+    handover: HandoverWorkflowScene,
+) -> None:
     async with handover.working():
         card = await handover.card()
     body = handover.click(card, PERSON, TAKE)
@@ -165,15 +187,21 @@ async def test_reply_takes_an_untaken_handover(handover: HandoverWorkflowScene) 
     assert len(presses) == 3, "each reply and each press is one signal"
 
 
-async def test_modal_of_the_reply_button_is_sent_to_the_asker(handover: HandoverWorkflowScene) -> None:
+async def test_modal_of_the_reply_button_is_sent_to_the_asker(
+    handover: HandoverWorkflowScene,
+) -> None:
     slack = handover.talk.slack
     async with handover.working():
         card = await handover.card()
-        assert (await handover.gateway.handle(handover.click(card, PERSON, REPLY))).outcome == "modal_opened"
+        assert (
+            await handover.gateway.handle(handover.click(card, PERSON, REPLY))
+        ).outcome == "modal_opened"
         view = slack.workspace.view_of(PERSON)
         assert view
-        body = slack._interactions.submit(PERSON, view.id, {REPLY: "We pay it back.\nToday, <@U1>."})
-        for _ in range(2):  # sent again, as after an answer that was lost
+        body = slack._interactions.submit(
+            PERSON, view.id, {REPLY: "We pay it back.\nToday, <@U1>."}
+        )
+        for _ in range(2):  # sent again, as after a lost response
             assert (await handover.gateway.handle(body)).outcome == "modal_sent"
         await handover.until_said("We pay it back.\nToday")
         await handover.until_said(f"<@{PERSON}> has taken this over")
@@ -233,7 +261,9 @@ async def test_close_sends_a_held_reply_before_the_end(handover: HandoverWorkflo
     assert ["We pay it back." in each for each in told] == [True, False]
 
 
-async def test_word_take_under_the_card_takes_the_handover(handover: HandoverWorkflowScene) -> None:
+async def test_word_take_under_the_card_takes_the_handover(
+    handover: HandoverWorkflowScene,
+) -> None:
     async with handover.working():
         card = await handover.card()
         press = handover.click(card, PERSON, TAKE)
@@ -257,7 +287,7 @@ async def test_run_ends_once_its_handover_is_deleted(
         return len(handover.reminders()) == reminded
 
     async def pruned() -> bool:
-        """A row that is locked is left for the next time."""
+        """A locked row is left for the next time."""
         async with handover.talk.database.begin() as tx:
             return await ConversationStore(tx).prune(time.time() + 100_000) == 1
 
@@ -282,7 +312,9 @@ async def test_run_ends_once_its_handover_is_deleted(
 async def test_presses_count_while_slack_refuses_posts_which_come_later(
     handover: HandoverWorkflowScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The asker's channel is archived: a person takes the handover, replies and closes it meanwhile."""
+    """The asker's channel is archived: a person takes the handover, replies and closes it
+    meanwhile.
+    """
 
     async def closed() -> bool:
         (row,) = await handover.talk.rows("SELECT closed_by FROM handovers")
@@ -344,12 +376,14 @@ async def test_guest_can_neither_take_nor_close(handover: HandoverWorkflowScene)
     assert not any(guest in each for each in handover.said())
 
 
-async def test_five_reminders_are_sent_over_two_runs_and_then_looks_alone(handover: HandoverWorkflowScene) -> None:
+async def test_five_reminders_are_sent_over_two_runs_and_then_only_looks_remain(
+    handover: HandoverWorkflowScene,
+) -> None:
     async def reminded() -> bool:
         return bool(handover.reminders())
 
     async def reminded_five_times() -> bool:
-        """The workflow has gone on from the last reminder, too."""
+        """The workflow has gone on from the last reminder as well."""
         return len(handover.reminders()) == 5 and await handover.timers() == [LOOK_EVERY]
 
     handover.remind_every = 0.2
@@ -358,7 +392,9 @@ async def test_five_reminders_are_sent_over_two_runs_and_then_looks_alone(handov
         await until(reminded, "people are reminded")
         await handover.handle.terminate()
         for number in (2, 3):
-            await handover.talk.run(handover.activities.remind_handover, Reminder(handover.ref, number))
+            await handover.talk.run(
+                handover.activities.remind_handover, Reminder(handover.ref, number)
+            )
         await handover.start()
         await until(reminded_five_times, "people are reminded five times")
         history = await handover.handle.fetch_history()
@@ -386,7 +422,9 @@ async def test_taking_a_handover_stops_its_reminders(handover: HandoverWorkflowS
 
 
 @pytest.mark.usefixtures("activation_order")
-async def test_cancel_while_a_post_is_retried_drops_no_click(handover: HandoverWorkflowScene) -> None:
+async def test_cancel_while_a_post_is_retried_drops_no_click(
+    handover: HandoverWorkflowScene,
+) -> None:
     async with handover.working():
         card = await handover.card()
         handover.talk.slack.faults.rate_limit("chat.postMessage", retry_after=PAUSE)
@@ -399,7 +437,9 @@ async def test_cancel_while_a_post_is_retried_drops_no_click(handover: HandoverW
 
 
 @pytest.mark.usefixtures("activation_order")
-async def test_cancel_while_a_reminder_is_retried_ends_nothing(handover: HandoverWorkflowScene) -> None:
+async def test_cancel_while_a_reminder_is_retried_ends_nothing(
+    handover: HandoverWorkflowScene,
+) -> None:
     handover.remind_every = 1.0
     async with handover.working():
         card = await handover.card()

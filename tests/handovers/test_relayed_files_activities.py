@@ -1,4 +1,6 @@
-"""Files of a reply, and of the asker, are shown on the other side once; others are named with their links."""
+"""Files of a reply, and of the asker, are shown to the other side once; other files are named with
+their links.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -12,10 +14,13 @@ import pytest
 from tests.handovers.scene import ASKER, PERSON, HandoverScene, Starts, correction
 from tests.handovers.test_answer_activities import arrives, edited, received, remark, shown
 from tests.handovers.test_restored_posts_activities import restore
+from tests.support.conversation_activities import Make
+from tests.support.decision_activities import engine_of
+from threadline.conversations.model.handover import handover_workflow_id
 from threadline.errors import Mendable, Transient
 from threadline.handovers import files as relayed_files
 from threadline.handovers.activities import HandoverThreads
-from threadline.handovers.model import HANDOVER, handover_workflow_id
+from threadline.handovers.model import HANDOVER
 from threadline.slack.files import MAX_BYTES, fetch
 from threadline.slack.model import FileRef
 from threadline.threads import outbox
@@ -25,10 +30,13 @@ from threadline_devstack.slack.faults import DOWNLOAD
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, TEAM
 from threadline_devstack.slack.model import SandboxFile, SandboxMessage
 
-BEGIN, COMPLETE = "files.getUploadURLExternal", "files.completeUploadExternal"
+BEGIN = "files.getUploadURLExternal"
+COMPLETE = "files.completeUploadExternal"
 
 
-def attach(scene: HandoverScene, name: str = "error.log", content: bytes = b"it broke", user: str = PERSON) -> FileRef:
+def attach(
+    scene: HandoverScene, name: str = "error.log", content: bytes = b"it broke", user: str = PERSON
+) -> FileRef:
     """A file that somebody has uploaded in Slack."""
     file = scene.talk.slack.workspace.add_file(name, user, content)
     return FileRef(file.id, name, file.mimetype, len(content))
@@ -52,7 +60,7 @@ def carriers(scene: HandoverScene, channel: str = GENERAL) -> list[SandboxMessag
 
 
 def seen(scene: HandoverScene, channel: str = GENERAL) -> list[tuple[str, bytes]]:
-    """Title and bytes of what people see."""
+    """Title and bytes of the files that people see."""
     files = [file for message in carriers(scene, channel) for file in message.files]
     return [(file.title, file.content) for file in files if not file.deleted]
 
@@ -62,7 +70,9 @@ async def replies(scene: HandoverScene, *files: FileRef, text: str = "reply: see
     await arrives(scene, replace(remark(scene, text), files=files))
 
 
-async def asks(scene: HandoverScene, *files: FileRef, text: str = "see the log", turn: int = 2) -> None:
+async def asks(
+    scene: HandoverScene, *files: FileRef, text: str = "see the log", turn: int = 2
+) -> None:
     """The asker writes with files while a person has the thread."""
     await scene.hears(turn, scene.talk.message(text, files=files))
 
@@ -91,7 +101,7 @@ async def test_file_of_an_undone_reply_is_never_shown(taken: HandoverScene) -> N
     assert seen(taken) == []
 
 
-async def test_file_of_an_internal_message_is_shown_to_nobody(taken: HandoverScene) -> None:
+async def test_file_of_an_internal_message_is_not_relayed(taken: HandoverScene) -> None:
     await replies(taken, attach(taken), text="does anybody understand this log?")
     assert seen(taken) == []
 
@@ -104,13 +114,72 @@ async def test_file_of_the_asker_is_shown_under_the_card(taken: HandoverScene) -
     assert carrier.text == f"{display_name(taken, ASKER)} attached this file."
 
 
+@pytest.fixture
+async def asked_with_file(make_talk: Make) -> HandoverScene:
+    """The question that was handed over has a file; the card is shown."""
+    scene = HandoverScene(engine_of(make_talk()))
+    await scene.escalated(attach(scene, "shot.png", b"\x89PNG", ASKER))
+    state = await scene.talk.run(scene.activities.open_handover, scene.ref)
+    assert state.asked_with_files
+    return scene
+
+
+async def show_question_files(scene: HandoverScene) -> None:
+    await scene.talk.run(scene.activities.show_question_files, scene.ref)
+
+
+async def test_files_of_the_question_are_shown_under_the_card_once(
+    asked_with_file: HandoverScene,
+) -> None:
+    await show_question_files(asked_with_file)
+    await show_question_files(asked_with_file)
+    assert seen(asked_with_file, ESCALATIONS) == [("shot.png", b"\x89PNG")]
+    (carrier,) = carriers(asked_with_file, ESCALATIONS)
+    assert carrier.thread_ts == await asked_with_file.card_ts()
+
+
+async def test_question_without_files_starts_no_upload(waiting: HandoverScene) -> None:
+    assert not (
+        await waiting.talk.run(waiting.activities.open_handover, waiting.ref)
+    ).asked_with_files
+
+
+async def test_file_of_the_question_that_cannot_be_shown_is_named_once_and_its_author_notified(
+    asked_with_file: HandoverScene,
+) -> None:
+    too_large(asked_with_file, asked_with_file.question.files[0])
+    await show_question_files(asked_with_file)
+    await show_question_files(asked_with_file)
+    assert seen(asked_with_file, ESCALATIONS) == []
+    (named,) = [each for each in asked_with_file.whole(ESCALATIONS) if "shot.png" in each]
+    assert link(asked_with_file, asked_with_file.question.files[0]) in named
+    (told,) = [each for each in asked_with_file.said() if "shot.png" in each]
+    assert "larger than 10 MiB" in told
+
+
+async def test_deleted_question_takes_its_files_along(asked_with_file: HandoverScene) -> None:
+    await show_question_files(asked_with_file)
+    deleted = correction(asked_with_file.question, MessageKind.DELETION)
+    for turn in (await asked_with_file.talk.said(deleted)).turns_to_show_again:
+        await asked_with_file.relay(turn)
+    assert seen(asked_with_file, ESCALATIONS) == []
+
+
+async def test_files_of_a_question_that_is_closed_are_not_shown(
+    asked_with_file: HandoverScene,
+) -> None:
+    await asked_with_file.closed()
+    await show_question_files(asked_with_file)
+    assert seen(asked_with_file, ESCALATIONS) == []
+
+
 async def test_reply_of_files_alone_is_sent(taken: HandoverScene) -> None:
     await replies(taken, attach(taken), attach(taken, "more.log", b"and again"), text="reply:")
     assert seen(taken) == [("error.log", b"it broke"), ("more.log", b"and again")]
 
 
-async def test_file_of_which_the_event_names_only_the_id_is_shown(taken: HandoverScene) -> None:
-    """Slack Connect sends `file_access: check_file_info`, and nothing else of a file."""
+async def test_file_that_the_event_names_only_by_its_id_is_shown(taken: HandoverScene) -> None:
+    """Slack Connect sends `file_access: check_file_info`, and no other field of a file."""
     await replies(taken, FileRef(attach(taken).id))
     assert seen(taken) == [("error.log", b"it broke")]
 
@@ -122,8 +191,13 @@ async def test_files_of_one_name_are_all_shown(taken: HandoverScene) -> None:
 
 
 @pytest.mark.parametrize("method", [COMPLETE, BEGIN, "chat.postMessage", "files.info", DOWNLOAD])
-async def test_file_is_shown_once_whichever_try_comes_to_it(taken: HandoverScene, method: str) -> None:
-    await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken), attach(taken, "b.log"))))
+async def test_file_is_shown_once_over_several_attempts(taken: HandoverScene, method: str) -> None:
+    await shown(
+        taken,
+        replace(
+            remark(taken, "reply: see the log"), files=(attach(taken), attach(taken, "b.log"))
+        ),
+    )
     taken.talk.slack.faults.fail_after(method)
     with pytest.raises(Transient):
         await taken.send_replies()
@@ -132,7 +206,9 @@ async def test_file_is_shown_once_whichever_try_comes_to_it(taken: HandoverScene
     assert [title for title, _ in seen(taken)] == ["error.log", "b.log"]
 
 
-async def test_file_of_the_asker_is_shown_once_whichever_try_comes_to_it(taken: HandoverScene) -> None:
+async def test_file_of_the_asker_is_shown_once_over_several_attempts(
+    taken: HandoverScene,
+) -> None:
     await taken.talk.said(taken.talk.message("see the log", files=(attach(taken, user=ASKER),)))
     await taken.talk.begin(2)
     taken.talk.slack.faults.fail_after(COMPLETE)
@@ -174,24 +250,29 @@ Spoil = Callable[[HandoverScene, FileRef], None]
 
 
 @pytest.mark.parametrize(("spoil", "reason"), REASONS)
-async def test_file_of_a_reply_that_cannot_be_shown_is_named_and_its_author_told(
+async def test_file_of_a_reply_that_cannot_be_shown_is_named_and_its_author_notified(
     taken: HandoverScene, spoil: Spoil, reason: str
 ) -> None:
-    bad, good = attach(taken, "big.log"), attach(taken)
+    bad = attach(taken, "big.log")
+    good = attach(taken)
     spoil(taken, bad)
     await replies(taken, bad, good)
     assert seen(taken) == [("error.log", b"it broke")]
     (answer,) = [each for each in taken.whole() if "answers" in each]
     assert "see the log" in answer
     assert "big.log" in answer
-    assert (link(taken, bad) in answer) is (spoil is not hidden), "of a hidden file no link is known"
-    (told,) = [each for each in taken.said(ESCALATIONS) if "big.log" in each and f"<@{PERSON}>" in each]
+    assert (link(taken, bad) in answer) is (spoil is not hidden), "a hidden file has no known link"
+    (told,) = [
+        each for each in taken.said(ESCALATIONS) if "big.log" in each and f"<@{PERSON}>" in each
+    ]
     assert reason in told
     (row,) = await taken.talk.rows("SELECT reply_state FROM handover_answers")
     assert row == {"reply_state": "sent"}
 
 
-async def test_file_of_the_asker_that_cannot_be_shown_is_named_and_they_are_told(taken: HandoverScene) -> None:
+async def test_file_of_the_asker_that_cannot_be_shown_is_named_and_they_are_notified(
+    taken: HandoverScene,
+) -> None:
     bad = attach(taken, "big.log", user=ASKER)
     too_large(taken, bad)
     await asks(taken, bad)
@@ -234,7 +315,9 @@ async def test_deleted_reply_takes_its_files_along(taken: HandoverScene) -> None
     said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
     await arrives(taken, said)
     await arrives(taken, edited(said, "look at the log"))
-    assert seen(taken) == [("error.log", b"it broke")], "Slack names no files with an edit of the words"
+    assert seen(taken) == [("error.log", b"it broke")], (
+        "Slack names no files with an edit of the words"
+    )
     await arrives(taken, replace(correction(said, MessageKind.DELETION, after=2), files=()))
     assert seen(taken) == []
 
@@ -242,28 +325,37 @@ async def test_deleted_reply_takes_its_files_along(taken: HandoverScene) -> None
 async def test_deleted_message_of_the_asker_takes_its_files_along(taken: HandoverScene) -> None:
     said = taken.talk.message("see the log", files=(attach(taken, user=ASKER),))
     await taken.hears(2, said)
-    for turn in (await taken.talk.said(correction(said, MessageKind.DELETION))).turns_to_show_again:
+    for turn in (
+        await taken.talk.said(correction(said, MessageKind.DELETION))
+    ).turns_to_show_again:
         await taken.relay(turn)
     assert seen(taken, ESCALATIONS) == []
 
 
-async def test_reply_that_is_deleted_while_its_file_is_on_its_way_is_taken_back(taken: HandoverScene) -> None:
+async def test_reply_that_is_deleted_while_its_file_is_on_its_way_is_taken_back(
+    taken: HandoverScene,
+) -> None:
     said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
     await shown(taken, said)
     taken.talk.slack.faults.fail_after(DOWNLOAD)
     with pytest.raises(Transient):
         await taken.send_replies()
     assert any("see the log" in each for each in taken.said())
-    await received(taken, correction(said, MessageKind.DELETION))  # the workflow comes to it after the activity
+    await received(
+        taken, correction(said, MessageKind.DELETION)
+    )  # the workflow comes to it after the activity
     await taken.send_replies()
     await taken.show_replies()
     assert seen(taken) == []
     assert not any("see the log" in each for each in taken.whole())
 
 
-async def test_reply_that_becomes_due_meanwhile_waits_for_the_presses(taken: HandoverScene) -> None:
-    """A press of Undo waits in the workflow while files are sent, also by a later try."""
-    first, second = remark(taken, "reply: see the log"), remark(taken, "reply: you fool")
+async def test_reply_that_becomes_due_meanwhile_waits_for_the_presses(
+    taken: HandoverScene,
+) -> None:
+    """A press of Undo waits in the workflow while files are sent, also by a retry."""
+    first = remark(taken, "reply: see the log")
+    second = remark(taken, "reply: you fool")
     await shown(taken, replace(first, files=(attach(taken),)))
     taken.talk.slack.faults.fail_after(DOWNLOAD)
     with pytest.raises(Transient):
@@ -290,7 +382,9 @@ async def test_files_are_not_shown_again_after_a_restore(taken: HandoverScene) -
 
 
 @pytest.mark.parametrize("method", ["files.info", BEGIN, COMPLETE])
-async def test_reply_waits_with_its_file_while_slack_refuses_the_token(taken: HandoverScene, method: str) -> None:
+async def test_reply_waits_with_its_file_while_slack_refuses_the_token(
+    taken: HandoverScene, method: str
+) -> None:
     await shown(taken, replace(remark(taken, "reply: see the log"), files=(attach(taken),)))
     taken.talk.slack.faults.refuse(method, "invalid_auth", 2)
     with pytest.raises(Mendable):
@@ -328,7 +422,9 @@ async def test_file_of_the_asker_waits_while_slack_refuses_the_token(taken: Hand
 
 
 @pytest.mark.parametrize("by_asker", [False, True])
-async def test_unshown_file_is_named_once_slack_takes_the_token_again(taken: HandoverScene, by_asker: bool) -> None:
+async def test_unshown_file_is_named_once_slack_takes_the_token_again(
+    taken: HandoverScene, by_asker: bool
+) -> None:
     bad = attach(taken, "big.log")
     too_large(taken, bad)
     if by_asker:
@@ -345,12 +441,14 @@ async def test_unshown_file_is_named_once_slack_takes_the_token_again(taken: Han
 
 
 def without_files(said: IncomingMessage, text: str, after: float = 1) -> IncomingMessage:
-    """The message after an edit that took its files out."""
+    """The message after an edit that removed its files."""
     return replace(correction(said, MessageKind.EDIT, text, after), files=(), files_removed=True)
 
 
 @pytest.mark.parametrize("text", ["reply: see the log", "reply: look at it", "see the log"])
-async def test_file_that_is_taken_out_of_a_sent_reply_disappears(taken: HandoverScene, text: str) -> None:
+async def test_file_that_is_taken_out_of_a_sent_reply_disappears(
+    taken: HandoverScene, text: str
+) -> None:
     said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
     await arrives(taken, said)
     await arrives(taken, without_files(said, text))
@@ -383,7 +481,8 @@ async def test_file_that_is_taken_out_of_a_held_reply_is_never_shown(taken: Hand
 
 
 async def test_one_of_two_files_that_is_taken_out_disappears(taken: HandoverScene) -> None:
-    first, second = attach(taken, "a.log"), attach(taken, "b.log", b"b")
+    first = attach(taken, "a.log")
+    second = attach(taken, "b.log", b"b")
     said = replace(remark(taken, "reply: see the logs"), files=(first, second))
     await arrives(taken, said)
     await arrives(taken, replace(without_files(said, said.text), files=(second,)))
@@ -398,7 +497,9 @@ async def test_file_that_the_asker_takes_out_disappears(taken: HandoverScene) ->
     assert seen(taken, ESCALATIONS) == []
 
 
-async def test_removal_of_a_file_that_arrives_before_its_message_counts(taken: HandoverScene) -> None:
+async def test_removal_of_a_file_that_arrives_before_its_message_counts(
+    taken: HandoverScene,
+) -> None:
     said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
     await arrives(taken, without_files(said, said.text), said)
     assert carriers(taken) == []
@@ -415,7 +516,7 @@ async def test_stored_files_are_known_to_the_catch_up(taken: HandoverScene) -> N
 
 
 async def try_in_vain(scene: HandoverScene, file: FileRef, *, stored: bool) -> IncomingMessage:
-    """A reply whose words are posted, and of whose file nobody knows whether it is shown."""
+    """A reply whose words are posted; it is unknown whether its file is shown."""
     said = replace(remark(scene, "reply: see the log"), files=(file,))
     await shown(scene, said)
     faults = scene.talk.slack.faults
@@ -426,7 +527,9 @@ async def try_in_vain(scene: HandoverScene, file: FileRef, *, stored: bool) -> I
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
-async def test_file_in_doubt_that_is_taken_out_disappears(taken: HandoverScene, is_deleted: bool) -> None:
+async def test_file_in_doubt_that_is_taken_out_disappears(
+    taken: HandoverScene, is_deleted: bool
+) -> None:
     said = await try_in_vain(taken, attach(taken), stored=True)
     deletion = replace(correction(said, MessageKind.DELETION), files=())
     await received(taken, deletion if is_deleted else without_files(said, said.text))
@@ -465,7 +568,7 @@ async def test_file_in_doubt_is_not_called_unshown_while_slack_refuses_the_searc
 async def test_reply_that_changes_while_its_file_waits_is_sent_as_it_reads_now(
     taken: HandoverScene, is_deleted: bool
 ) -> None:
-    """The press that tells of the change is over before the reply is."""
+    """The press that announces the change ends before the reply does."""
     said = replace(remark(taken, "reply: see the log"), files=(attach(taken),))
     await shown(taken, said)
     taken.talk.slack.faults.refuse("files.info", "invalid_auth")
@@ -483,7 +586,9 @@ async def test_reply_that_changes_while_its_file_waits_is_sent_as_it_reads_now(
     assert len(seen(taken)) == (0 if is_deleted else 1)
 
 
-async def test_withdrawn_reply_whose_words_are_in_doubt_is_taken_back(taken: HandoverScene) -> None:
+async def test_withdrawn_reply_whose_words_are_in_doubt_is_taken_back(
+    taken: HandoverScene,
+) -> None:
     said = remark(taken, "reply: you fool")
     await shown(taken, said)
     taken.talk.slack.faults.fail_after("chat.postMessage")
@@ -499,7 +604,7 @@ async def test_withdrawn_reply_whose_words_are_in_doubt_is_taken_back(taken: Han
 
 
 @pytest.mark.parametrize("name", ["log.", "a..", "no suffix", "archive.tar.gz"])
-async def test_upload_in_doubt_is_found_whatever_its_name_is(taken: HandoverScene, name: str) -> None:
+async def test_upload_in_doubt_is_found_under_any_name(taken: HandoverScene, name: str) -> None:
     await try_in_vain(taken, attach(taken, name), stored=True)
     await taken.send_replies()
     assert len(seen(taken)) == 1
@@ -532,7 +637,9 @@ async def test_name_of_an_unshown_file_garbles_no_sentence_and_makes_no_link(
     (told,) = [each for each in taken.said(ESCALATIONS) if "only named" in each]
     assert any(reason in told for reason in relayed_files.UNSHOWN.values())
     assert bad.id not in told
-    whole = str([each.blocks for channel in (GENERAL, ESCALATIONS) for each in taken.talk.posted(channel)])
+    whole = str(
+        [each.blocks for channel in (GENERAL, ESCALATIONS) for each in taken.talk.posted(channel)]
+    )
     assert not re.search(r"(?<!`)\[x\]\(", whole)
 
 
@@ -551,7 +658,9 @@ async def test_file_in_doubt_holds_up_later_replies_for_a_while_only(
     assert any("error.log" in each for each in taken.whole() if "Not shown here" in each)
 
 
-def delete_during_download(monkeypatch: pytest.MonkeyPatch, delete: Callable[[], Awaitable[object]]) -> None:
+def delete_during_download(
+    monkeypatch: pytest.MonkeyPatch, delete: Callable[[], Awaitable[object]]
+) -> None:
     """The author deletes the message while the first file is fetched."""
     calls = list[object]()
 
@@ -568,7 +677,10 @@ def delete_during_download(monkeypatch: pytest.MonkeyPatch, delete: Callable[[],
 async def test_later_files_of_a_reply_that_is_deleted_meanwhile_are_never_shown(
     taken: HandoverScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = replace(remark(taken, "reply: see the logs"), files=(attach(taken, "a.log"), attach(taken, "b.log")))
+    said = replace(
+        remark(taken, "reply: see the logs"),
+        files=(attach(taken, "a.log"), attach(taken, "b.log")),
+    )
     await shown(taken, said)
     deletion = replace(correction(said, MessageKind.DELETION), files=())
     delete_during_download(monkeypatch, partial(received, taken, deletion))
@@ -585,7 +697,9 @@ async def test_later_files_of_a_message_of_the_asker_that_is_deleted_meanwhile_a
     said = taken.talk.message("see the logs", files=files)
     await taken.talk.said(said)
     await taken.talk.begin(2)
-    delete_during_download(monkeypatch, partial(taken.talk.said, correction(said, MessageKind.DELETION)))
+    delete_during_download(
+        monkeypatch, partial(taken.talk.said, correction(said, MessageKind.DELETION))
+    )
     await taken.relay(2)
     assert len(carriers(taken, ESCALATIONS)) == 1
     assert seen(taken, ESCALATIONS) == []

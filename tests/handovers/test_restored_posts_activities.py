@@ -1,4 +1,6 @@
-"""After a restore, what Slack shows of a handover is found, in both threads, and not posted again."""
+"""After a restore, the posts of a handover are found in both threads of Slack, and not posted
+again.
+"""
 
 import time
 
@@ -13,7 +15,7 @@ from threadline_devstack.slack.identity import ESCALATIONS
 
 
 async def restore(scene: HandoverScene, *, with_answers: bool = False) -> None:
-    """The database knows no post any more but the card, and what was written under it only `with_answers`."""
+    """The database knows only the card's post, and the messages under it only `with_answers`."""
     async with scene.talk.database.begin() as tx:
         if not with_answers:
             await tx.execute(sql("DELETE FROM handover_answers"))
@@ -34,7 +36,7 @@ async def test_reply_and_its_preview_are_found(taken: HandoverScene) -> None:
     assert "today" in str(taken.previews()[0].blocks)
 
 
-async def test_found_preview_shows_how_the_reply_stands_now(taken: HandoverScene) -> None:
+async def test_found_preview_shows_the_present_state_of_the_reply(taken: HandoverScene) -> None:
     said = written(taken, "We pay it back.")
     await arrives(taken, said)
     await restore(taken)
@@ -69,7 +71,7 @@ async def test_message_of_the_asker_is_found_under_the_card(taken: HandoverScene
     assert "and when?" in taken.said(ESCALATIONS)[-1]
 
 
-async def test_reminder_and_word_about_a_late_reply_are_found(waiting: HandoverScene) -> None:
+async def test_reminder_and_notice_about_a_late_reply_are_found(waiting: HandoverScene) -> None:
     await waiting.talk.run(waiting.activities.remind_handover, Reminder(waiting.ref, 1))
     late = written(waiting, "And a coupon.")
     await waiting.pressed(close=True, at=float(late.ts) - 1)

@@ -24,7 +24,9 @@ async def served_model() -> AsyncIterator[ModelSandbox]:
 
 @pytest.fixture
 def model(served_model: ModelSandbox) -> ModelSandbox:
-    """One server for the tests of a module, which run in one event loop: `asyncio(loop_scope="module")`."""
+    """One server for the tests of a module, which run in one event loop:
+    `asyncio(loop_scope="module")`.
+    """
     return reset(served_model)
 
 
@@ -50,7 +52,7 @@ def bench(model: ModelSandbox, workspace: Path) -> InvestigatorScene:
 
 @pytest.fixture
 def leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """What turns have left in the temporary directory, which is the test's own."""
+    """The folders that turns have left in the temporary directory, which is the test's own."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -1,4 +1,6 @@
-"""One case of an investigator: its records in memory, its workspace, the real CLI and the model sandbox."""
+"""One case of an investigator: its records in memory, its workspace, the real CLI and the model
+sandbox.
+"""
 
 import asyncio
 import contextlib
@@ -78,7 +80,9 @@ class MemoryCase(CaseReader):
             raise self.failing
         start = int(cursor or 0)
         end = start + limit
-        return ConversationPage(self.entries[start:end], str(end) if end < len(self.entries) else None)
+        return ConversationPage(
+            self.entries[start:end], str(end) if end < len(self.entries) else None
+        )
 
     async def case(self) -> dict[str, Any]:
         return {
@@ -91,8 +95,12 @@ class MemoryCase(CaseReader):
     async def similar(self, text: str, limit: int) -> Sequence[dict[str, Any]]:
         return [{"bug_id": "BUG-3", "title": f"Like {text}", "similarity": 0.7}][:limit]
 
-    async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
-        self.findings.append({"title": title, "detail": detail, "file": file, "line": line, "severity": severity})
+    async def record_finding(
+        self, title: str, detail: str, file: str, line: int, severity: str
+    ) -> None:
+        self.findings.append(
+            {"title": title, "detail": detail, "file": file, "line": line, "severity": severity}
+        )
 
     async def services(self) -> Sequence[Service]:
         return self.known_services
@@ -106,7 +114,8 @@ class MemorySessions(TurnSessionStore):
 
     def __init__(self, memory: InMemorySessionStore) -> None:
         self._memory = memory
-        self._failed, self._dropped = None, False
+        self._failed = None
+        self._dropped = False
 
     async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         await self._memory.append(key, entries)
@@ -125,7 +134,7 @@ class InvestigatorScene:
     case: MemoryCase = field(default_factory=MemoryCase)
     store: InMemorySessionStore = field(default_factory=InMemorySessionStore)
     usage: SessionUsage = field(default_factory=SessionUsage)
-    """Of all turns."""
+    """The usage of all turns."""
 
     @property
     def investigator(self) -> Investigator:
@@ -144,8 +153,12 @@ class InvestigatorScene:
         sessions: InMemorySessionStore | None = None,
         **claim: Any,
     ) -> TurnInput:
-        """A turn about the case's entries; a new session each time. `claim` are changes to its claim."""
-        held = a_claim(turn=number, entries=tuple(self.case.entries), fix_requested_by="m1" if may_fix else "")
+        """A turn about the case's entries, each time with a new session; `claim` holds changes to
+        its claim.
+        """
+        held = a_claim(
+            turn=number, entries=tuple(self.case.entries), fix_requested_by="m1" if may_fix else ""
+        )
         held = replace(held, session_id=str(uuid.uuid4()), questions=0 if may_ask else 3)
         held = replace(held, **claim)
         limits = CaseLimits(turn_timeout=timeout, max_questions=3)
@@ -171,11 +184,13 @@ class InvestigatorScene:
 
     @staticmethod
     def entry(seq: int, text: str, sender: str = "reporter") -> Entry:
-        return Entry(seq, sender, f"U{seq}", "message", text, datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC))
+        return Entry(
+            seq, sender, f"U{seq}", "message", text, datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC)
+        )
 
     @staticmethod
     def outcome(action: str = "post_findings", **changes: Any) -> dict[str, Any]:
-        """A complete answer of the model."""
+        """A complete outcome, as the model returns it."""
         return _OUTCOME | {"action": action} | changes
 
     @staticmethod
@@ -188,10 +203,14 @@ class InvestigatorScene:
 
 
 def running_agents() -> list[int]:
-    """The processes below this one that were started as the agent's CLI, also while one is still the wrapper."""
+    """The processes below this one that were started as the agent's CLI, including one that is
+    still the wrapper.
+    """
     found = []
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if child.status() != psutil.STATUS_ZOMBIE and any("--session-id" in word for word in child.cmdline()):
+            if child.status() != psutil.STATUS_ZOMBIE and any(
+                "--session-id" in word for word in child.cmdline()
+            ):
                 found.append(child.pid)
     return found

@@ -1,4 +1,4 @@
-"""An agent's answer counts, is given back once, or fails the turn. Without the CLI."""
+"""An agent's answer counts, is returned to it once, or fails the turn. Without the CLI."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +17,12 @@ from threadline_devstack.models.sandbox import ModelSandbox
 
 
 class AnsweringSession(CliSession):
-    """A session without a process: every prompt is answered alike, and kept in `asked`."""
+    """A session without a process: every prompt gets the same answer, and is kept in `asked`."""
 
     def __init__(self, answer: dict[str, Any], asked: list[str], *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._answer, self._asked = answer, asked
+        self._answer = answer
+        self._asked = asked
 
     async def connect(self) -> None:
         pass
@@ -44,7 +45,7 @@ class AnsweringSession(CliSession):
 
 @pytest.fixture
 def model() -> ModelSandbox:
-    """Nobody asks it here."""
+    """No request reaches it here."""
     return ModelSandbox()
 
 
@@ -59,10 +60,12 @@ Answer = Callable[..., None]
 
 @pytest.fixture
 def answer(bench: InvestigatorScene, asked: list[str], monkeypatch: pytest.MonkeyPatch) -> Answer:
-    """Have the agent answer with this outcome each time it is asked."""
+    """Make the agent answer every prompt with this outcome."""
 
     def answer(**changes: Any) -> None:
-        monkeypatch.setattr(runner, "CliSession", partial(AnsweringSession, bench.outcome(**changes), asked))
+        monkeypatch.setattr(
+            runner, "CliSession", partial(AnsweringSession, bench.outcome(**changes), asked)
+        )
 
     return answer
 
@@ -75,13 +78,19 @@ async def test_internal_words_for_the_reporter_are_given_back_once(
     assert len(asked) == 2
     assert "for_reporter" in asked[1]
     assert "cart.py" in asked[1]
-    assert outcome.result["for_reporter"], "no turn is lost over it: the words are kept back when they would be shown"
+    assert outcome.result["for_reporter"], (
+        "no turn is lost over it: the words are kept back when they would be shown"
+    )
 
 
 async def test_question_with_something_internal_goes_to_the_developers(
     bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
-    answer(action="ask_reporter", clarification_question="Is it in cart.py?", summary="I cannot tell yet.")
+    answer(
+        action="ask_reporter",
+        clarification_question="Is it in cart.py?",
+        summary="I cannot tell yet.",
+    )
     outcome = await bench.run()
     assert len(asked) == 2
     assert "clarification_question" in asked[1]
@@ -90,7 +99,7 @@ async def test_question_with_something_internal_goes_to_the_developers(
     assert outcome.result["summary"].endswith("Is it in cart.py?")
 
 
-async def test_question_about_what_the_reporter_wrote_is_asked(
+async def test_question_about_a_message_of_the_reporter_is_asked(
     bench: InvestigatorScene, answer: Answer, asked: list[str]
 ) -> None:
     bench.case.entries[0] = bench.entry(1, "My total.py says something else")
@@ -100,18 +109,28 @@ async def test_question_about_what_the_reporter_wrote_is_asked(
     answer(action="ask_reporter", clarification_question=question, evidence=evidence)
     outcome = await bench.run()
     assert len(asked) == 1
-    assert (outcome.action, outcome.result["clarification_question"]) == (Action.ASK_REPORTER, question)
+    assert (outcome.action, outcome.result["clarification_question"]) == (
+        Action.ASK_REPORTER,
+        question,
+    )
 
 
-async def test_question_about_what_a_developer_wrote_is_not_asked(bench: InvestigatorScene, answer: Answer) -> None:
+async def test_question_about_a_message_of_a_developer_is_not_asked(
+    bench: InvestigatorScene, answer: Answer
+) -> None:
     bench.case.entries.append(bench.entry(2, "Look at total.py", "developer"))
     answer(action="ask_reporter", clarification_question="What does total.py say?")
     assert (await bench.run()).action is Action.POST_FINDINGS
 
 
-async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
+async def test_second_invalid_answer_fails_for_good(
+    bench: InvestigatorScene, answer: Answer, asked: list[str]
+) -> None:
     answer(action="resolved", summary=" ")
-    with capture_logs() as logged, pytest.raises(Permanent, match="answer cannot be used") as failed:
+    with (
+        capture_logs() as logged,
+        pytest.raises(Permanent, match="answer is still unusable") as failed,
+    ):
         await bench.run()
     assert "resolved needs a summary" in str(logged)
     assert "needs a summary" not in str(failed.value), "the sentence is for the model"

@@ -1,4 +1,6 @@
-"""How a turn ends before its time: cancelled, or with its process or its worker killed. Nothing stays behind."""
+"""A turn that ends early leaves nothing: it is cancelled, or its process or its worker is
+killed.
+"""
 
 import asyncio
 import errno
@@ -13,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
+from tests.support.patience import patient
 from threadline.errors import Transient
 from threadline.investigator import runner
 from threadline.investigator.store import TurnOutcome
@@ -21,10 +24,14 @@ from threadline_devstack.models.script import ScriptTurn
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PROMPT_END = 2.0
-"""Seconds within which a cancelled turn must have ended: under one on an idle machine, twice that on a busy one."""
+"""Seconds within which a cancelled turn must have ended: under one on an idle machine, twice that
+on a busy one.
+"""
 
 
-async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyncio.Task[TurnOutcome]:
+async def _hold(
+    bench: InvestigatorScene, *, after_a_tool: bool = False
+) -> asyncio.Task[TurnOutcome]:
     """A turn in which the model thinks for ever."""
 
     async def script(turn: ScriptTurn) -> None:
@@ -57,7 +64,7 @@ async def test_cancelled_turn_ends_at_once_with_its_process(
 ) -> None:
     await _cancel(await _hold(bench, after_a_tool=True), times)
     assert leftovers() == []
-    assert bench.usage.cost_usd > 0, "what it cost until then is known"
+    assert bench.usage.cost_usd > 0, "its cost up to then is known"
 
 
 @pytest.mark.parametrize(("started", "times"), [(True, 1), (True, 3), (False, 2)])
@@ -99,7 +106,9 @@ async def test_frozen_process_is_killed(bench: InvestigatorScene) -> None:
 async def test_turn_of_a_killed_process_may_be_tried_again(
     bench: InvestigatorScene, sent: signal.Signals, told: str | None
 ) -> None:
-    """Ctrl-C in a terminal reaches the CLI too; it then ends without a result and without an error."""
+    """Ctrl-C in a terminal also reaches the CLI, which then ends without a result and without an
+    error.
+    """
     running = await _hold(bench)
     os.kill(running_agents()[0], sent)
     with pytest.raises(Transient, match=told):
@@ -122,10 +131,19 @@ async def test_process_dies_with_its_worker(bench: InvestigatorScene, tmp_path: 
         await turn.hold("here")
 
     bench.model.script(script)
-    command = [sys.executable, "-c", WORKER, bench.model.url, bench.config.api_key, str(bench.workspace)]
-    worker = await asyncio.create_subprocess_exec(*command, env={**os.environ, "TMPDIR": str(tmp_path)})
+    command = [
+        sys.executable,
+        "-c",
+        WORKER,
+        bench.model.url,
+        bench.config.api_key,
+        str(bench.workspace),
+    ]
+    worker = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patient(30)):
             await bench.model.holds.reached("here")
         agents = running_agents()
         assert len(agents) == 1

@@ -1,4 +1,6 @@
-"""What an agent cannot do on the real CLI, also when a hostile repository or message asks for it."""
+"""An agent on the real CLI cannot leave its workspace, even if a hostile repository or message
+asks for it.
+"""
 
 import json
 import os
@@ -17,8 +19,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Call = tuple[str, dict[str, Any]]
 
 
-async def _try(bench: InvestigatorScene, *calls: Call, may_fix: bool = True) -> list[RecordedResult]:
-    """What the calls of the model are answered with, one after the other in one turn."""
+async def _try(
+    bench: InvestigatorScene, *calls: Call, may_fix: bool = True
+) -> list[RecordedResult]:
+    """The results of the model's calls, made one after the other in one turn."""
     answers: list[RecordedResult] = []
 
     async def script(turn: ScriptTurn) -> None:
@@ -42,14 +46,26 @@ def secret(tmp_path: Path, workspace: Path) -> Path:
     return file
 
 
-async def test_nothing_outside_the_workspace_is_read(bench: InvestigatorScene, secret: Path) -> None:
-    paths = [str(secret), "sample-shop/link.txt", "../outside/secret.txt", f" {secret}", "/proc/self/environ"]
-    for path, answer in zip(paths, await _try(bench, *(("Read", {"file_path": path}) for path in paths)), strict=True):
+async def test_nothing_outside_the_workspace_is_read(
+    bench: InvestigatorScene, secret: Path
+) -> None:
+    paths = [
+        str(secret),
+        "sample-shop/link.txt",
+        "../outside/secret.txt",
+        f" {secret}",
+        "/proc/self/environ",
+    ]
+    for path, answer in zip(
+        paths, await _try(bench, *(("Read", {"file_path": path}) for path in paths)), strict=True
+    ):
         assert answer.is_error, path
         assert "hunter2" not in answer.text
 
 
-async def test_nothing_outside_the_workspace_is_searched(bench: InvestigatorScene, secret: Path) -> None:
+async def test_nothing_outside_the_workspace_is_searched(
+    bench: InvestigatorScene, secret: Path
+) -> None:
     refused: list[Call] = [
         ("Grep", {"pattern": "hunter", "path": "..", "output_mode": "content"}),
         ("Grep", {"pattern": "hunter", "path": "sample-shop/folder", "output_mode": "content"}),
@@ -66,7 +82,9 @@ async def test_nothing_outside_the_workspace_is_searched(bench: InvestigatorScen
     assert "hunter2" not in whole.text
 
 
-async def test_nothing_outside_the_workspace_or_of_git_is_written(bench: InvestigatorScene, secret: Path) -> None:
+async def test_nothing_outside_the_workspace_or_of_git_is_written(
+    bench: InvestigatorScene, secret: Path
+) -> None:
     paths = [
         str(secret),
         "sample-shop/link.txt",
@@ -87,7 +105,9 @@ async def test_file_is_changed_when_a_developer_asked(bench: InvestigatorScene) 
     async def script(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=str(cart))
         await turn.call("Edit", file_path=str(cart), old_string="list_total", new_string="total")
-        await turn.call("Write", file_path="sample-shop/test_cart.py", content="def test_total(): ...\n")
+        await turn.call(
+            "Write", file_path="sample-shop/test_cart.py", content="def test_total(): ...\n"
+        )
         await turn.finish(**bench.outcome())
 
     cart = bench.workspace / "sample-shop" / "cart.py"
@@ -97,7 +117,7 @@ async def test_file_is_changed_when_a_developer_asked(bench: InvestigatorScene) 
     assert (bench.workspace / "sample-shop" / "test_cart.py").exists()
 
 
-async def test_no_file_is_changed_when_nobody_asked(bench: InvestigatorScene) -> None:
+async def test_no_file_is_changed_without_a_request(bench: InvestigatorScene) -> None:
     before = _files(bench.workspace)
     call = ("Write", {"file_path": "sample-shop/new.py", "content": "x"})
     [answer] = await _try(bench, call, may_fix=False)
@@ -107,15 +127,24 @@ async def test_no_file_is_changed_when_nobody_asked(bench: InvestigatorScene) ->
 
 
 async def test_other_tools_and_other_cases_are_refused(bench: InvestigatorScene) -> None:
-    arguments = dict.fromkeys(("command", "url", "prompt", "description", "notebook_path"), "http://127.0.0.1")
-    others: list[Call] = [(tool, arguments) for tool in ("Bash", "WebFetch", "Task", "NotebookEdit")]
-    cases: list[Call] = [(f"mcp__bug__{tool}", {"bug_id": "BUG-13"}) for tool in ("get_bug", "get_bug_conversations")]
+    arguments = dict.fromkeys(
+        ("command", "url", "prompt", "description", "notebook_path"), "http://127.0.0.1"
+    )
+    others: list[Call] = [
+        (tool, arguments) for tool in ("Bash", "WebFetch", "Task", "NotebookEdit")
+    ]
+    cases: list[Call] = [
+        (f"mcp__bug__{tool}", {"bug_id": "BUG-13"})
+        for tool in ("get_bug", "get_bug_conversations")
+    ]
     answers = await _try(bench, *others, *cases)
     assert all(answer.is_error for answer in answers)
     assert all("works on BUG-12 alone" in answer.text for answer in answers[-2:])
 
 
-async def test_settings_hooks_and_servers_of_a_repository_are_ignored(bench: InvestigatorScene, tmp_path: Path) -> None:
+async def test_settings_hooks_and_servers_of_a_repository_are_ignored(
+    bench: InvestigatorScene, tmp_path: Path
+) -> None:
     trace = tmp_path / "ran"
     hostile = {
         "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": f"touch {trace}"}]}]},
@@ -138,5 +167,7 @@ async def test_settings_hooks_and_servers_of_a_repository_are_ignored(bench: Inv
 
 def _files(root: Path) -> dict[str, bytes]:
     return {
-        str(Path(folder, name)): Path(folder, name).read_bytes() for folder, _, names in os.walk(root) for name in names
+        str(Path(folder, name)): Path(folder, name).read_bytes()
+        for folder, _, names in os.walk(root)
+        for name in names
     }

@@ -1,4 +1,4 @@
-"""An edit of one word by the real CLI changes one line, whatever the file's ends are."""
+"""An edit of one word by the real CLI changes one line, with any line ends of the file."""
 
 from pathlib import Path
 
@@ -38,7 +38,8 @@ async def test_edit_of_one_word_changes_one_line(bench: InvestigatorScene, tmp_p
     repository.git("config", "core.autocrlf", "false")
     repository.commit()
     mirrors = Mirrors(tmp_path / "mirrors", {"prices": str(repository.path)}, Git())
-    commit, tree = await mirrors.commit("prices"), bench.workspace / "prices"
+    commit = await mirrors.commit("prices")
+    tree = bench.workspace / "prices"
     export = Export(Git(), mirrors.path("prices"), tree, tmp_path / "scratch", commit)
     await export.write()
 
@@ -46,7 +47,9 @@ async def test_edit_of_one_word_changes_one_line(bench: InvestigatorScene, tmp_p
         for name in SHAPES:
             path = str(tree / f"{name}.txt")
             await turn.call("Read", file_path=path)
-            answer = await turn.call("Edit", file_path=path, old_string="line 7 of", new_string="line seven of")
+            answer = await turn.call(
+                "Edit", file_path=path, old_string="line 7 of", new_string="line seven of"
+            )
             assert not answer.is_error, answer.text
         await turn.finish(**bench.outcome())
 

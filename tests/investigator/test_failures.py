@@ -1,4 +1,4 @@
-"""How a turn fails on the real CLI: for good, or so that it may be tried again."""
+"""A turn fails on the real CLI: for good, or so that it may be tried again."""
 
 from dataclasses import replace
 
@@ -44,7 +44,9 @@ async def test_unreachable_api_is_transient(bench: InvestigatorScene) -> None:
 
 
 @pytest.mark.parametrize("event", [False, True])
-async def test_reply_that_breaks_off_each_time_is_transient(bench: InvestigatorScene, event: bool) -> None:
+async def test_reply_that_breaks_off_each_time_is_transient(
+    bench: InvestigatorScene, event: bool
+) -> None:
     async def script(turn: ScriptTurn) -> None:
         await (turn.sse_error() if event else turn.disconnect())
 
@@ -113,7 +115,9 @@ REFUSALS = [
 
 
 def _poison(bench: InvestigatorScene, status: int) -> None:
-    """Refuse each request that continues the first turn, as an API does with a transcript that it cannot take."""
+    """Refuse each request that continues the first turn, as an API does with a transcript that it
+    cannot take.
+    """
 
     async def script(turn: ScriptTurn) -> None:
         if len(turn.prompts) > 1 and "turn 1 (initial)" in turn.prompts[0]:
@@ -124,7 +128,9 @@ def _poison(bench: InvestigatorScene, status: int) -> None:
 
 
 @pytest.mark.parametrize(("status", "_why"), REFUSALS)
-async def test_transcript_that_the_api_refuses_ends_no_case(bench: InvestigatorScene, status: int, _why: str) -> None:
+async def test_transcript_that_the_api_refuses_ends_no_case(
+    bench: InvestigatorScene, status: int, _why: str
+) -> None:
     bench.answers(summary="The answer that nobody takes")
     first = bench.turn()
     await bench.investigator.run(first, bench.usage)
@@ -154,8 +160,12 @@ async def test_refusal_after_a_reply_is_no_lost_session(bench: InvestigatorScene
 
     bench.model.script(script)
     with pytest.raises(Permanent, match="refused the turn"):
-        await bench.run(number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV)
-    assert not any("Your memory" in each.conversation.prompt for each in list(bench.model.log)[asked:])
+        await bench.run(
+            number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV
+        )
+    assert not any(
+        "Your memory" in each.conversation.prompt for each in list(bench.model.log)[asked:]
+    )
 
 
 async def test_refusal_without_the_transcript_too_is_permanent(bench: InvestigatorScene) -> None:
@@ -164,4 +174,6 @@ async def test_refusal_without_the_transcript_too_is_permanent(bench: Investigat
     await bench.investigator.run(first, bench.usage)
     bench.model.fail_next(50, status=400)
     with pytest.raises(Permanent, match="refused the turn"):
-        await bench.run(number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV)
+        await bench.run(
+            number=2, parent_session=first.claim.session_id, state=WorkflowState.AWAITING_DEV
+        )

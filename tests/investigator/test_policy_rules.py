@@ -20,9 +20,13 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "shop/a b.txt", "shop/ümlaut"])
+@pytest.mark.parametrize(
+    "path", ["shop/a.py", "./shop/../shop/b", "new/deep/file", "shop/a b.txt", "shop/ümlaut"]
+)
 def test_path_of_the_workspace_is_granted_as_resolved(root: Path, path: str) -> None:
-    granted = WorkspacePolicy(root, may_fix=True).decide("Write", {"file_path": path, "content": "x"})
+    granted = WorkspacePolicy(root, may_fix=True).decide(
+        "Write", {"file_path": path, "content": "x"}
+    )
     assert granted == {"file_path": str((root / path).resolve()), "content": "x"}
 
 
@@ -40,10 +44,29 @@ def test_change_is_refused_in_a_turn_without_a_fix(root: Path, tool: str) -> Non
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "..", "../work-of-others/a", "out/a", "loop", "~", "~root/a", " /etc/passwd", "\ufeff/etc/passwd",
-     "/etc/passwd\n", "a\x00b", ".git", "shop/.git/config", ".gitignore", ".GITHUB/x", "shop/.git /x", "innocent"],
-)  # fmt: skip
-@pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("Edit", "file_path")])
+    [
+        "/etc/passwd",
+        "..",
+        "../work-of-others/a",
+        "out/a",
+        "loop",
+        "~",
+        "~root/a",
+        " /etc/passwd",
+        "\ufeff/etc/passwd",
+        "/etc/passwd\n",
+        "a\x00b",
+        ".git",
+        "shop/.git/config",
+        ".gitignore",
+        ".GITHUB/x",
+        "shop/.git /x",
+        "innocent",
+    ],
+)
+@pytest.mark.parametrize(
+    ("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("Edit", "file_path")]
+)
 def test_path_elsewhere_or_of_git_is_refused(root: Path, path: str, tool: str, name: str) -> None:
     with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {name: path, "pattern": "x"})
@@ -51,7 +74,17 @@ def test_path_elsewhere_or_of_git_is_refused(root: Path, path: str, tool: str, n
 
 @pytest.mark.parametrize(
     "pattern",
-    ["/etc/*", "../*", "shop/../../*", "~/*", ".git/**", "**/.git*/x", "{.git,a}/x", "{a,.git}/x", "{..,a}/*"],
+    [
+        "/etc/*",
+        "../*",
+        "shop/../../*",
+        "~/*",
+        ".git/**",
+        "**/.git*/x",
+        "{.git,a}/x",
+        "{a,.git}/x",
+        "{..,a}/*",
+    ],
 )
 def test_pattern_that_leads_elsewhere_is_refused(root: Path, pattern: str) -> None:
     with pytest.raises(ToolRefused):
@@ -65,7 +98,9 @@ def test_pattern_of_the_workspace_is_left_to_the_cli(root: Path, pattern: str) -
     assert WorkspacePolicy(root, may_fix=False).decide("Glob", {"pattern": pattern}) is None
 
 
-@pytest.mark.parametrize("tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""])
+@pytest.mark.parametrize(
+    "tool", ["Bash", "Task", "WebFetch", "MultiEdit", "mcp__other__tool", "mcp__bugs__x", ""]
+)
 def test_unknown_tool_is_refused(root: Path, tool: str) -> None:
     with pytest.raises(ToolRefused):
         WorkspacePolicy(root, may_fix=True).decide(tool, {})

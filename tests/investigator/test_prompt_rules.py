@@ -1,4 +1,4 @@
-"""What a turn's prompt holds."""
+"""The contents of a turn's prompt."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +15,10 @@ FLAGS = (prompts.NO_QUESTION, prompts.NO_ANSWER, prompts.MAY_EDIT)
 
 def _entries(count: int, size: int) -> list[Entry]:
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    return [Entry(seq, "reporter", "U1", "message", f"#{seq} " + "x" * size, at) for seq in range(1, count + 1)]
+    return [
+        Entry(seq, "reporter", "U1", "message", f"#{seq} " + "x" * size, at)
+        for seq in range(1, count + 1)
+    ]
 
 
 def test_prompt_names_the_case_the_turn_and_the_tool_to_begin_with() -> None:
@@ -29,9 +32,11 @@ def test_prompt_names_the_case_the_turn_and_the_tool_to_begin_with() -> None:
     assert '<message number="1" from="reporter"' in prompt
 
 
-def test_limits_of_a_turn_are_told_only_where_they_apply() -> None:
+def test_limits_of_a_turn_are_shown_only_where_they_apply() -> None:
     assert not any(flag in prompts.turn_prompt(CLAIM, may_ask=True) for flag in FLAGS)
-    bound = prompts.turn_prompt(replace(CLAIM, fix_requested_by="m1"), may_ask=False, unanswered=True)
+    bound = prompts.turn_prompt(
+        replace(CLAIM, fix_requested_by="m1"), may_ask=False, unanswered=True
+    )
     assert all(f"\n{flag}\n" in bound for flag in FLAGS)
 
 
@@ -52,5 +57,6 @@ def test_long_batch_is_shortened_from_its_old_end(count: int, size: int) -> None
 def test_system_prompt_fits_a_process_argument_and_explains_every_action() -> None:
     assert len(prompts.system().encode()) < 10_000
     assert all(
-        f"`{action}`" in prompts.system() for action in ("ask_reporter", "post_findings", "escalate", "resolved")
+        f"`{action}`" in prompts.system()
+        for action in ("ask_reporter", "post_findings", "escalate", "resolved")
     )

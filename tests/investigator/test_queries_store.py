@@ -1,4 +1,4 @@
-"""A model's queries: one reading statement, by a login that may do no more."""
+"""A model's queries: one reading statement, by a login that may only read."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,12 +17,14 @@ PASSWORD = "hunter2secret"
 
 @contextlib.contextmanager
 def made(postgres: Postgres, name: str, role: str) -> Iterator[str]:
-    """Somebody's own database, with one view for this role; as its owner."""
+    """An external database with one view for this role; the URL is its owner's."""
     url = postgres.create(name)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE orders (id int, secret text)")
         connection.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 1000) n")
-        connection.execute("CREATE VIEW open_orders AS SELECT id, repeat('y', 3000) AS note FROM orders")
+        connection.execute(
+            "CREATE VIEW open_orders AS SELECT id, repeat('y', 3000) AS note FROM orders"
+        )
         connection.execute(f"CREATE ROLE {role} LOGIN".encode())
         connection.execute(f"GRANT SELECT ON open_orders TO {role}".encode())
     yield url
@@ -33,12 +35,14 @@ def made(postgres: Postgres, name: str, role: str) -> Iterator[str]:
 
 
 def login(url: str, role: str) -> str:
-    return make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
+    return (
+        make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
+    )
 
 
 @pytest.fixture(scope="module")
 def shop(postgres: Postgres) -> Iterator[str]:
-    """One for the tests that only read."""
+    """One database for the tests that only read."""
     with made(postgres, "shop", "reader") as url:
         yield url
 
@@ -52,14 +56,20 @@ def queries_of(dsn: str, *, own: str = "postgresql://elsewhere/threadline") -> R
     return ReadOnlyQueries({"shop": dsn}, views=["open_orders"], own=[own])
 
 
-async def test_named_view_is_read_and_more_rows_are_told(as_reader: str) -> None:
+async def test_named_view_is_read_and_further_rows_are_announced(as_reader: str) -> None:
     queries = queries_of(as_reader)
     await queries.check()
     assert queries.names == ["shop"]
     table = await queries.query("shop", "SELECT id, note FROM open_orders ORDER BY id", 3)
-    assert (table.columns, [row[0] for row in table.rows], table.truncated) == (["id", "note"], [1, 2, 3], True)
+    assert (table.columns, [row[0] for row in table.rows], table.truncated) == (
+        ["id", "note"],
+        [1, 2, 3],
+        True,
+    )
     assert len(str(table.rows[0][1])) == 2000
-    table = await queries.query("shop", "SELECT id FROM open_orders WHERE id < 3 AND '%' <> '{}';", 3)
+    table = await queries.query(
+        "shop", "SELECT id FROM open_orders WHERE id < 3 AND '%' <> '{}';", 3
+    )
     assert (len(table.rows), table.truncated) == (2, False)
 
 
@@ -75,7 +85,9 @@ async def test_named_view_is_read_and_more_rows_are_told(as_reader: str) -> None
         "half \ud800 pair",
     ],
 )
-async def test_statement_that_does_more_than_read_is_refused(shop: str, as_reader: str, statement: str) -> None:
+async def test_statement_that_does_more_than_read_is_refused(
+    shop: str, as_reader: str, statement: str
+) -> None:
     with pytest.raises(Permanent) as refused:
         await queries_of(as_reader).query("shop", statement, 10)
     assert PASSWORD not in str(refused.value)
@@ -101,9 +113,12 @@ async def test_value_of_many_megabytes_is_cut_before_it_is_sent(
         return value
 
     monkeypatch.setattr(read_only_queries, "_shown", shown)
-    statement = "SELECT 7 AS n, repeat('x', 100000000) AS big, ARRAY[repeat('y', 5000)], NULL, 1.5 -- a comment"
+    statement = (
+        "SELECT 7 AS n, repeat('x', 100000000) AS big, ARRAY[repeat('y', 5000)], NULL, 1.5 -- a "
+        "comment"
+    )
     table = await queries_of(as_reader).query("shop", statement, 1)
-    assert max(received) == 2000, "what came over the wire"
+    assert max(received) == 2000, "the length that came over the wire"
     assert list(table.columns) == ["n", "big", "array", "?column?", "?column?"]
     assert table.rows[0][0] == 7
     assert table.rows[0][3:] == [None, "1.5"]
@@ -159,9 +174,15 @@ async def test_superuser_is_no_source(shop: str) -> None:
         ("GRANT INSERT ON orders TO visitor", "write to public.orders"),
         ("GRANT UPDATE (note) ON open_orders TO visitor", "write to public.open_orders"),
         ("GRANT CREATE ON SCHEMA public TO visitor", "too many rights"),
-        ("CREATE ROLE boss SUPERUSER; GRANT boss TO visitor WITH INHERIT FALSE", "too many rights"),
         (
-            "CREATE FUNCTION peek() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT 'secret' $$",
+            "CREATE ROLE boss SUPERUSER; GRANT boss TO visitor WITH INHERIT FALSE",
+            "too many rights",
+        ),
+        (
+            (
+                "CREATE FUNCTION peek() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT "
+                "'secret' $$"
+            ),
             "too many rights",
         ),
         ("GRANT pg_read_all_data TO visitor", "too many rights"),
@@ -169,7 +190,9 @@ async def test_superuser_is_no_source(shop: str) -> None:
         ("ALTER ROLE visitor CREATEROLE", "too many rights"),
     ],
 )
-async def test_login_with_more_rights_is_no_source(postgres: Postgres, grant: str, word: str) -> None:
+async def test_login_with_more_rights_is_no_source(
+    postgres: Postgres, grant: str, word: str
+) -> None:
     with made(postgres, "shop_of_another", "visitor") as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(grant.encode())
@@ -184,7 +207,7 @@ async def test_own_database_is_no_source_under_any_name(as_reader: str, agent_ur
         await queries_of(agent_url).check()
 
 
-async def test_unreachable_source_is_told_without_its_address(as_reader: str) -> None:
+async def test_unreachable_source_is_reported_without_its_address(as_reader: str) -> None:
     away = as_reader.replace("host=", "host=%2Fnowhere")
     with pytest.raises(Transient) as caught:
         await queries_of(away).query("shop", "select 1", 1)

@@ -1,4 +1,6 @@
-"""Which failures are permanent, what an outcome must hold, and what the session store_of_turn keeps."""
+"""The rules for failures that are permanent, for outcomes, and for the transcripts that the
+session store keeps.
+"""
 
 import json
 from typing import Any
@@ -18,7 +20,13 @@ from claude_agent_sdk import (
 from structlog.testing import capture_logs
 
 from tests.investigator.investigator_scene import MemorySessions
-from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, output_format, parse_outcome
+from threadline.cases.outcome import (
+    Outcome,
+    check_outcome,
+    check_reporter_text,
+    output_format,
+    parse_outcome,
+)
 from threadline.errors import Mendable, Permanent, Transient
 from threadline.investigator.stream import (
     SessionNotFound,
@@ -27,6 +35,7 @@ from threadline.investigator.stream import (
     classify,
     raise_for_result,
 )
+from threadline.models.prices import Price, PriceList
 
 KEY = "sk-ant-0123456789"
 
@@ -54,14 +63,25 @@ def _result(**fields: Any) -> ResultMessage:
     ("fields", "reply", "kind"),
     [
         ({"subtype": "error_max_turns"}, None, Permanent),
-        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, Transient),
         (
-            {"subtype": "error_during_execution", "errors": ["No conversation found with session ID x"]},
+            {"subtype": "error_during_execution", "terminal_reason": "aborted_tools"},
+            None,
+            Transient,
+        ),
+        (
+            {
+                "subtype": "error_during_execution",
+                "errors": ["No conversation found with session ID x"],
+            },
             None,
             SessionNotFound,
         ),
         ({"api_error_status": 400}, "unknown", Permanent),
-        ({"api_error_status": 400, "result": "Your credit balance is too low"}, "invalid_request", Mendable),
+        (
+            {"api_error_status": 400, "result": "Your credit balance is too low"},
+            "invalid_request",
+            Mendable,
+        ),
         ({"api_error_status": 401}, "unknown", Mendable),
         ({"api_error_status": 402}, "unknown", Mendable),
         ({"api_error_status": 403}, "unknown", Mendable),
@@ -96,12 +116,14 @@ def test_failed_result_is_permanent_or_transient(
         (CLINotFoundError(), Mendable),
         (CLIConnectionError("Failed to start Claude Code: argument list too long"), Permanent),
         (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), Transient),
-        (CLIJSONDecodeError("{", ValueError())  , Permanent),
+        (CLIJSONDecodeError("{", ValueError()), Permanent),
         (RuntimeError("SessionStore.load() for session x failed"), Transient),
         (Exception("Control request timeout: initialize"), Transient),
     ],
-)  # fmt: skip
-def test_error_of_the_sdk_is_permanent_or_transient(error: Exception, kind: type[Exception]) -> None:
+)
+def test_error_of_the_sdk_is_permanent_or_transient(
+    error: Exception, kind: type[Exception]
+) -> None:
     assert isinstance(classify(error, _monitor()), kind)
     assert classify(KeyError("x"), _monitor()) is None
 
@@ -119,7 +141,10 @@ def test_log_holds_the_last_lines_and_no_secret() -> None:
     assert told.count("noise") < 20
 
 
-STDERR = "[structured-output-enforce] You MUST call StructuredOutput; see /root/.claude.json, ANTHROPIC_API_KEY"
+STDERR = (
+    "[structured-output-enforce] You MUST call StructuredOutput; see /root/.claude.json, "
+    "ANTHROPIC_API_KEY"
+)
 FAILURES = [
     ProcessError("Command failed", exit_code=1, stderr=STDERR),
     ProcessError("Command failed", exit_code=-9, stderr=STDERR),
@@ -141,16 +166,29 @@ def test_refusal_of_the_api_says_nothing_of_the_cli() -> None:
     monitor = _monitor("invalid_request")
     monitor.stderr(STDERR)
     with capture_logs() as logged, pytest.raises(Permanent) as raised:
-        raise_for_result(_result(api_error_status=400, result=f"API Error: 400 messages.3: {STDERR}"), monitor)
-    assert str(raised.value) == "The model's API refused the turn. The worker's log has its reason."
+        raise_for_result(
+            _result(api_error_status=400, result=f"API Error: 400 messages.3: {STDERR}"), monitor
+        )
+    assert (
+        str(raised.value) == "The model's API refused the turn. The worker's log has its reason."
+    )
     assert "messages.3" in str(logged)
 
 
 OUTCOME = {
-    "action": "post_findings", "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3",
-    "confidence": 1, "clarification_question": "", "for_reporter": "", "recommended_actions": [],
-    "affected_components": [], "fix_requested": False,
-}  # fmt: skip
+    "action": "post_findings",
+    "title": "t",
+    "summary": "s",
+    "root_cause": "",
+    "evidence": [],
+    "severity": "S3",
+    "confidence": 1,
+    "clarification_question": "",
+    "for_reporter": "",
+    "recommended_actions": [],
+    "affected_components": [],
+    "fix_requested": False,
+}
 
 
 EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
@@ -182,12 +220,26 @@ def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) 
         ({"for_reporter": "It is being mended."}, ""),
         ({"action": "escalate"}, "escalate needs for_reporter"),
         ({"action": "resolved", "for_reporter": " "}, "resolved needs for_reporter"),
-        ({"for_reporter": "It is in a.py.", "evidence": [EVIDENCE]}, "for_reporter is read by the reporter, and holds"),
         (
-            {"action": "ask_reporter", "clarification_question": "Is it in a.py?", "evidence": [EVIDENCE]},
+            {"for_reporter": "It is in a.py.", "evidence": [EVIDENCE]},
+            "for_reporter is read by the reporter, and holds",
+        ),
+        (
+            {
+                "action": "ask_reporter",
+                "clarification_question": "Is it in a.py?",
+                "evidence": [EVIDENCE],
+            },
             "clarification_question is read by the reporter, and holds the path a.py:",
         ),
-        ({"action": "ask_reporter", "clarification_question": "Which?", "summary": "Which browser is it?"}, ""),
+        (
+            {
+                "action": "ask_reporter",
+                "clarification_question": "Which?",
+                "summary": "Which browser is it?",
+            },
+            "",
+        ),
     ],
 )
 def test_words_for_the_reporter_are_checked(changes: dict[str, Any], told: str) -> None:
@@ -197,24 +249,36 @@ def test_words_for_the_reporter_are_checked(changes: dict[str, Any], told: str) 
 
 
 def test_missing_field_of_an_answer_is_named() -> None:
-    outcome, problems = parse_outcome({name: value for name, value in OUTCOME.items() if name != "for_reporter"})
+    outcome, problems = parse_outcome(
+        {name: value for name, value in OUTCOME.items() if name != "for_reporter"}
+    )
     assert outcome is None
     assert problems == ["for_reporter: Field required."]
 
 
-@pytest.mark.parametrize("changes", [{"confidence": "high"}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])
+@pytest.mark.parametrize(
+    "changes", [{"confidence": "high"}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}]
+)
 def test_invalid_field_of_an_answer_is_named(changes: dict[str, Any]) -> None:
     outcome, problems = parse_outcome(OUTCOME | changes)
     assert outcome is None
     assert next(iter(changes)) in problems[0]
 
 
-LIMITS = {"title": 300, "summary": 12_000, "root_cause": 6_000, "clarification_question": 3_000, "for_reporter": 2_000}
+LIMITS = {
+    "title": 300,
+    "summary": 12_000,
+    "root_cause": 6_000,
+    "clarification_question": 3_000,
+    "for_reporter": 2_000,
+}
 
 
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize(
-    "text", ["word ", "word\n", "x", "東京", "👩‍👩‍👧 "], ids=["words", "lines", "x", "cjk", "emoji"]
+    "text",
+    ["word ", "word\n", "x", "東京", "👩‍👩‍👧 "],
+    ids=["words", "lines", "x", "cjk", "emoji"],
 )
 def test_text_that_is_too_long_is_cut_with_a_mark(name: str, text: str) -> None:
     written = text * (LIMITS[name] // len(text) + 50)
@@ -237,10 +301,15 @@ def test_entries_beyond_the_most_are_counted() -> None:
     places = [{"file": "f" * 600, "line": -number, "note": "n" * 2_100} for number in range(30)]
     texts = ["a" * 1_100] * 30
     outcome, problems = parse_outcome(
-        OUTCOME | {"evidence": places, "recommended_actions": texts, "affected_components": ["c"] * 30}
+        OUTCOME
+        | {"evidence": places, "recommended_actions": texts, "affected_components": ["c"] * 30}
     )
     assert outcome is not None, problems
-    assert [len(outcome.evidence), len(outcome.recommended_actions), len(outcome.affected_components)] == [20] * 3
+    assert [
+        len(outcome.evidence),
+        len(outcome.recommended_actions),
+        len(outcome.affected_components),
+    ] == [20] * 3
     assert outcome.evidence[-1].note.endswith("… (cut: 10 more places)")
     assert outcome.recommended_actions[-1] == outcome.affected_components[-1] == "… (cut: 11 more)"
     assert {place.line for place in outcome.evidence} == {0}
@@ -312,3 +381,35 @@ async def test_running_total_of_costs_is_not_loaded() -> None:
     loaded = await MemorySessions(store).load(SESSION)
     assert loaded == _entry("user")
     assert await MemorySessions(store).load({"project_key": "p", "session_id": "other"}) is None
+
+
+def _used(cost: float) -> dict[str, Any]:
+    tokens = {
+        "inputTokens": 1_000_000,
+        "outputTokens": 1_000_000,
+        "cacheReadInputTokens": 1_000_000,
+    }
+    return tokens | {"cacheCreationInputTokens": 1_000_000, "costUSD": cost}
+
+
+@pytest.mark.parametrize(
+    ("models", "cost", "known"),
+    [
+        ({"claude-sonnet-5": _used(1.5)}, 1.5, True),
+        ({"us.anthropic.claude-haiku-4-5-20251001-v1:0": _used(1.5)}, 1.5, True),
+        ({"qwen3-coder": _used(1.5)}, 1.5, False),
+        ({"claude-like-7b": _used(1.5)}, 1.5, False),
+        ({"claude-sonnet-5": _used(1.5), "qwen3-coder": _used(0.5)}, 2.0, False),
+        ({"local": _used(1.5)}, 2 * 1 + 0.5 + 4, True),
+        ({"local": _used(1.5), "claude-sonnet-5": _used(1.5)}, 2 * 1 + 0.5 + 4 + 1.5, True),
+    ],
+)
+def test_cost_of_a_model_that_the_cli_does_not_know_is_unknown(
+    models: dict[str, Any], cost: float, known: bool
+) -> None:
+    usage = SessionUsage()
+    monitor = TurnMonitor([KEY], usage, PriceList({"local": Price(1, 0.5, 4)}))
+    for _ in range(2):  # the CLI counts from the process's start
+        monitor.observe(_result(total_cost_usd=99.0, model_usage=models))
+    assert usage.cost_usd == pytest.approx(cost)
+    assert usage.cost_known is known

@@ -1,11 +1,16 @@
-"""Turns of the investigator, on the real CLI: what it is told, what it answers, what is kept."""
+"""Turns of the investigator on the real CLI: its prompts, its answers, and its records."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry, project_key_for_directory
+from claude_agent_sdk import (
+    InMemorySessionStore,
+    SessionKey,
+    SessionStoreEntry,
+    project_key_for_directory,
+)
 from structlog.testing import capture_logs
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
@@ -29,9 +34,16 @@ async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
     async def script(turn: ScriptTurn) -> None:
         results["talk"] = await turn.call(CONVERSATIONS, bug_id="BUG-12")
         results["grep"] = await turn.call("Grep", pattern="list_total", output_mode="content")
-        results["read"] = await turn.call("Read", file_path=str(bench.workspace / "sample-shop/cart.py"))
+        results["read"] = await turn.call(
+            "Read", file_path=str(bench.workspace / "sample-shop/cart.py")
+        )
         results["note"] = await turn.call(
-            "mcp__bug__record_finding", title="Wrong field", detail="d", file="cart.py", line=2, severity="S2"
+            "mcp__bug__record_finding",
+            title="Wrong field",
+            detail="d",
+            file="cart.py",
+            line=2,
+            severity="S2",
         )
         await turn.finish(**bench.outcome(severity="S2"))
 
@@ -51,9 +63,17 @@ async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
     asked = bench.model.log[0].conversation
     assert asked.prompt.startswith("Case BUG-12, turn 1 (initial)")
     assert asked.model == "claude-sonnet-5"
-    own = ("get_bug", "get_bug_conversations", "find_similar_bugs", "record_finding", "list_services")
+    own = (
+        "get_bug",
+        "get_bug_conversations",
+        "find_similar_bugs",
+        "record_finding",
+        "list_services",
+    )
     tools = {f"mcp__bug__{name}" for name in (*own, "lookup_service_owner")}
-    assert set(asked.tools) == {"Read", "Grep", "Glob", "StructuredOutput"} | tools, "no others exist"
+    assert set(asked.tools) == {"Read", "Grep", "Glob", "StructuredOutput"} | tools, (
+        "no others exist"
+    )
     assert "root:" not in json.dumps(asked.messages), "a mention of a file in a message stays text"
     assert "@/etc/passwd /compact look at this" in asked.prompt
     assert running_agents() == []
@@ -67,7 +87,8 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     first = bench.turn()
     await bench.investigator.run(first, bench.usage)
     kept = _transcript(bench, first.claim.session_id)
-    cost, bench.usage = bench.usage.cost_usd, SessionUsage()
+    cost = bench.usage.cost_usd
+    bench.usage = SessionUsage()
 
     async def failing(turn: ScriptTurn) -> None:
         await turn.call(CONVERSATIONS, bug_id="BUG-12")
@@ -94,7 +115,7 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     assert [prompt.splitlines()[0] for prompt in asked.prompts] == [
         "Case BUG-12, turn 1 (initial)",
         "Case BUG-12, turn 2 (continuation, state awaiting_dev)",
-    ], "the broken attempt is not behind it"
+    ], "it does not continue the broken attempt"
     assert "It is only with a code" in asked.prompts[-1]
     assert "A newer system prompt." in asked.system, "not the one of the first turn"
     assert _transcript(bench, parent) == kept
@@ -102,7 +123,9 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     assert 0 < bench.usage.cost_usd < 2 * cost, "a resumed turn counts its own cost alone"
 
 
-async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench: InvestigatorScene) -> None:
+async def test_lost_parent_session_starts_a_new_one_that_reads_everything(
+    bench: InvestigatorScene,
+) -> None:
     bench.answers()
     lost = "6b1f7a52-8a2e-4c7e-9d0e-0f5a2b1c3d4e"
     turn = bench.turn(number=3, parent_session=lost, state=WorkflowState.AWAITING_REPORTER)
@@ -113,14 +136,22 @@ async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench:
     assert _transcript(bench, turn.claim.session_id)
 
 
-async def test_answer_that_is_too_long_is_cut_and_not_asked_for_again(bench: InvestigatorScene) -> None:
-    bench.answers(summary="The cart adds list prices. " * 500, confidence=1.2, recommended_actions=["Sum it."] * 30)
+async def test_answer_that_is_too_long_is_cut_and_not_asked_for_again(
+    bench: InvestigatorScene,
+) -> None:
+    bench.answers(
+        summary="The cart adds list prices. " * 500,
+        confidence=1.2,
+        recommended_actions=["Sum it."] * 30,
+    )
     outcome = await bench.run()
     assert outcome.result["summary"].endswith("(cut: 13,500 characters)")
     assert len(bench.model.log) == 1
 
 
-async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: InvestigatorScene) -> None:
+async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(
+    bench: InvestigatorScene,
+) -> None:
     async def script(turn: ScriptTurn) -> None:
         if "cannot be used" in turn.prompt:
             await turn.finish(**bench.outcome("post_findings"))
@@ -130,7 +161,8 @@ async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: I
     assert (await bench.run(may_ask=False)).action is Action.POST_FINDINGS
     assert len(bench.model.log) == 2
     assert (
-        "You may not ask the reporter in this turn: choose another action." in bench.model.log[-1].conversation.prompt
+        "You may not ask the reporter in this turn: choose another action."
+        in bench.model.log[-1].conversation.prompt
     )
 
 
@@ -139,7 +171,10 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
         await turn.text_only("I think it is fixed.")
 
     bench.model.script(script)
-    with capture_logs() as logged, pytest.raises(Permanent, match="answer cannot be used") as failed:
+    with (
+        capture_logs() as logged,
+        pytest.raises(Permanent, match="answer is still unusable") as failed,
+    ):
         await bench.run()
     assert "with text alone" in str(logged)
     assert "StructuredOutput" not in str(failed.value), "the sentence is for the model"
@@ -147,7 +182,9 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
 
 async def test_result_that_came_with_the_answer_was_not_read(bench: InvestigatorScene) -> None:
     async def script(turn: ScriptTurn) -> None:
-        await turn.call_together((CONVERSATIONS, {"bug_id": "BUG-12"}), ("StructuredOutput", bench.outcome()))
+        await turn.call_together(
+            (CONVERSATIONS, {"bug_id": "BUG-12"}), ("StructuredOutput", bench.outcome())
+        )
 
     bench.model.script(script)
     assert (await bench.run()).read == frozenset()
@@ -176,7 +213,7 @@ async def test_long_message_reaches_the_model_part_by_part(bench: InvestigatorSc
 
 
 class _BrokenStore(InMemorySessionStore):
-    """Takes a number of entries, however they are batched, and then no more."""
+    """Takes a number of entries, in any batches, and then refuses them."""
 
     def __init__(self, taken: int) -> None:
         super().__init__()
@@ -190,12 +227,17 @@ class _BrokenStore(InMemorySessionStore):
 
 
 @pytest.mark.parametrize("taken", [0, 3])
-async def test_turn_without_a_stored_transcript_is_broken(bench: InvestigatorScene, taken: int) -> None:
+async def test_turn_without_a_stored_transcript_is_broken(
+    bench: InvestigatorScene, taken: int
+) -> None:
     bench.answers()
     with pytest.raises(Transient, match="transcript could not be stored"):
         await bench.run(sessions=_BrokenStore(taken))
 
 
 def _transcript(bench: InvestigatorScene, session_id: str) -> list[SessionStoreEntry]:
-    key: SessionKey = {"project_key": project_key_for_directory(str(bench.workspace)), "session_id": session_id}
+    key: SessionKey = {
+        "project_key": project_key_for_directory(str(bench.workspace)),
+        "session_id": session_id,
+    }
     return bench.store.get_entries(key)

@@ -1,4 +1,6 @@
-"""The wrapper around the CLI: what reaches it from the worker, and how it ends. A program stands in for the CLI."""
+"""The wrapper around the CLI: the environment and arguments that it passes on, and its end. A
+program takes the CLI's place.
+"""
 
 import json
 import os
@@ -45,7 +47,9 @@ def _run(home: Sandbox, *arguments: str) -> tuple[list[str], dict[str, str]]:
         "SLACK_BOT_TOKEN": "xoxb",
         **home.environment,
     }
-    done = subprocess.run([home.launcher, *arguments], env=told, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [home.launcher, *arguments], env=told, capture_output=True, text=True, check=True
+    )
     argv, environment = json.loads(done.stdout)
     return argv, environment
 
@@ -55,7 +59,16 @@ def test_only_named_variables_and_all_arguments_reach_the_cli(home: Sandbox) -> 
     argv, environment = _run(home, *arguments)
     assert argv == arguments
     assert environment.keys() >= home.environment.keys() | {"PATH"}
-    allowed = {"PATH", "PWD", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"}
+    allowed = {
+        "PATH",
+        "PWD",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+    }
     assert environment.keys() <= home.environment.keys() | allowed | {"HTTPS_PROXY", "NO_PROXY"}
     assert environment["EXTRA"] == "one"
     assert "hunter2" not in json.dumps(environment)
@@ -63,7 +76,9 @@ def test_only_named_variables_and_all_arguments_reach_the_cli(home: Sandbox) -> 
 
 
 def test_wrapper_costs_little(home: Sandbox) -> None:
-    """The least of several runs, less that of the stand-in itself, which is a Python as well."""
+    """The fastest of several runs, less that of the stand-in alone, which is also a Python
+    process.
+    """
     bare = min(_seconds([sys.executable, "-I", "-c", "import json"]) for _ in range(5))
     wrapped = min(_seconds([str(home.launcher)]) for _ in range(5))
     assert wrapped - bare < 0.1
@@ -85,10 +100,12 @@ def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
 
 
 def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: Sandbox) -> None:
-    """A process in between is the parent that the wrapper finds, and it is not the one that it was told."""
+    """The wrapper finds a process in between as its parent, and not the one that it was given."""
     between = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
     command = [sys.executable, "-c", between, str(home.launcher)]
-    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=dict(os.environ), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert "worker" in done.stderr
     assert done.stdout == ""
@@ -120,14 +137,18 @@ WORKER = "import subprocess, sys; subprocess.call([sys.executable, '-c', *sys.ar
 
 
 def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
-    """What macOS uses in place of the death signal works on every Unix, and is tried here."""
+    """macOS uses this in place of the death signal; it works on every Unix, so it is tested
+    here.
+    """
     folder = str(Path(sandbox_exec.__file__).parent)
-    with subprocess.Popen([sys.executable, "-c", WORKER, WARD, folder], stdout=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, WARD, folder], stdout=subprocess.PIPE, text=True
+    ) as worker:
         assert worker.stdout is not None
         ward = int(worker.stdout.readline())
         worker.kill()
         worker.wait()
-        # The end of the pipe tells that neither the ward nor its watchdog holds it any more.
+        # The end of the pipe shows that neither the ward nor its watchdog holds it.
         assert worker.stdout.read() == ""
     deadline = time.monotonic() + 5
     while psutil.pid_exists(ward) and psutil.Process(ward).status() != psutil.STATUS_ZOMBIE:

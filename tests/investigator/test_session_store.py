@@ -1,4 +1,4 @@
-"""The agent's transcripts keep the SDK's contract, and are written under a claim alone."""
+"""The agent's transcripts keep the SDK's contract, and are written only under a claim."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -27,7 +27,7 @@ def key(session_id: str, project: str = "here") -> SessionKey:
 
 
 class ClaimingStore(TurnSessionStore):
-    """Claims a turn anew for each session that it is to write, and keeps projects apart.
+    """Claims another turn for each session that it writes, and keeps projects apart.
 
     The SDK's suite demands both of a store. The agents' worker must do neither.
     """
@@ -68,7 +68,9 @@ async def test_store_passes_the_sdks_conformance_suite(postgres: Postgres) -> No
         await run_session_store_conformance(fresh)
 
 
-async def test_session_is_found_from_any_folder_with_odd_characters(scene: Scene, agent_database: Database) -> None:
+async def test_session_is_found_from_any_folder_with_odd_characters(
+    scene: Scene, agent_database: Database
+) -> None:
     await scene.opened()
     claim = await scene.claim(1)
     odd = entry(uuid="a", text="nul \x00, half \ud800, é")
@@ -91,7 +93,8 @@ async def test_overtaken_attempt_appends_nothing(scene: Scene, agent_database: D
 async def test_discarded_transcript_is_not_resumed(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store, where = TurnSessionStore(agent_database, claim), key(claim.session_id)
+    store = TurnSessionStore(agent_database, claim)
+    where = key(claim.session_id)
     await store.discard()
     await store.append(where, [entry(uuid="a")])
     await store.discard()
@@ -108,10 +111,13 @@ async def test_claim_writes_its_own_session_alone(scene: Scene, agent_database: 
         await store.append(key("another"), [entry()])
 
 
-async def test_repeated_entries_are_stored_once_and_batches_stay_whole(scene: Scene, agent_database: Database) -> None:
+async def test_repeated_entries_are_stored_once_and_batches_stay_whole(
+    scene: Scene, agent_database: Database
+) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store, where = TurnSessionStore(agent_database, claim), key(claim.session_id)
+    store = TurnSessionStore(agent_database, claim)
+    where = key(claim.session_id)
     batches = [[entry(uuid=f"{batch}-{place}") for place in range(5)] for batch in range(12)]
     await asyncio.gather(*(store.append(where, batch) for batch in batches * 2))
     loaded = await store.load(where)

@@ -19,14 +19,16 @@ from threadline_devstack.models.sandbox import ModelSandbox
 
 @pytest.fixture
 def model() -> ModelSandbox:
-    """Nobody asks it here: the tools are called without the CLI."""
+    """No request reaches it here: the tools are called without the CLI."""
     return ModelSandbox()
 
 
 class Source(ReadOnlyQueries):
     """A database with one table."""
 
-    def __init__(self, columns: Sequence[str] = ("id", "note"), rows: Sequence[Sequence[Any]] = ()) -> None:
+    def __init__(
+        self, columns: Sequence[str] = ("id", "note"), rows: Sequence[Sequence[Any]] = ()
+    ) -> None:
         super().__init__({"shop": "postgresql://shop"}, views=[], own=[])
         self._result = QueryResult(list(columns), [list(row) for row in rows], truncated=True)
 
@@ -35,7 +37,7 @@ class Source(ReadOnlyQueries):
 
 
 class Lines(Loki):
-    """Logs of these lines."""
+    """Logs with these lines."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = lines
@@ -69,8 +71,12 @@ async def _conversation(bench: InvestigatorScene) -> list[str]:
         given["cursor"] = page.rsplit('cursor "', 1)[1].split('"')[0]
 
 
-@pytest.mark.parametrize(("count", "size"), [(0, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)])
-async def test_conversation_comes_whole_and_in_order_in_pages(bench: InvestigatorScene, count: int, size: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "size"), [(0, 10), (20, 10), (45, 10), (45, 3_000), (3, 39_000)]
+)
+async def test_conversation_comes_whole_and_in_order_in_pages(
+    bench: InvestigatorScene, count: int, size: int
+) -> None:
     bench.case.entries = [bench.entry(seq, f"[{seq}]" + "z" * size) for seq in range(1, count + 1)]
     pages = await _conversation(bench)
     text = "\n".join(pages)
@@ -98,8 +104,13 @@ async def test_record_services_and_similar_cases_are_json(bench: InvestigatorSce
     bench.case.known_services = [Service("cart", "The cart", "U9", "C1", "sample-shop")]
     assert json.loads((await _use(bench, "get_bug", bug_id="BUG-12"))[0])["reporter_id"] == "U1"
     assert json.loads((await _use(bench, "list_services"))[0])[0]["owner"] == "U9"
-    assert json.loads((await _use(bench, "lookup_service_owner", name="cart"))[0])["channel"] == "C1"
-    assert json.loads((await _use(bench, "find_similar_bugs", text="total"))[0])[0]["title"] == "Like total"
+    assert (
+        json.loads((await _use(bench, "lookup_service_owner", name="cart"))[0])["channel"] == "C1"
+    )
+    assert (
+        json.loads((await _use(bench, "find_similar_bugs", text="total"))[0])[0]["title"]
+        == "Like total"
+    )
     text, is_error = await _use(bench, "lookup_service_owner", name="card")
     assert is_error
     assert "list_services" in text
@@ -108,7 +119,9 @@ async def test_record_services_and_similar_cases_are_json(bench: InvestigatorSce
 async def test_large_answers_are_cut_and_say_so(bench: InvestigatorScene) -> None:
     source = Source(rows=[[n, "x" * 5_000] for n in range(100)])
     logs = Lines(*(f"{n} " + "y" * 5_000 for n in range(100)))
-    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select 1", limit=100)
+    rows, _ = await _use(
+        bench, "query_database", queries=source, source="shop", sql="select 1", limit=100
+    )
     lines, _ = await _use(bench, "search_logs", logs=logs, query="error", minutes=5, limit=100)
     for text in (rows, lines):
         assert len(text.encode()) <= LARGEST_RESULT
@@ -117,7 +130,9 @@ async def test_large_answers_are_cut_and_say_so(bench: InvestigatorScene) -> Non
 
 async def test_unknown_source_is_refused_with_the_known_ones(bench: InvestigatorScene) -> None:
     queries = ReadOnlyQueries({"shop": "postgresql://127.0.0.1:1/shop"}, views=(), own=())
-    text, is_error = await _use(bench, "query_database", queries=queries, source="x", sql="select 1", limit=1)
+    text, is_error = await _use(
+        bench, "query_database", queries=queries, source="x", sql="select 1", limit=1
+    )
     assert is_error
     assert "shop" in text
 
@@ -129,7 +144,9 @@ def test_tools_without_their_port_do_not_exist(bench: InvestigatorScene) -> None
 
 def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
     found = case_tools(bench.case, Source(), Lines())
-    assert [t.name for t in found if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
+    assert [t.name for t in found if t.annotations and not t.annotations.read_only_hint] == [
+        "record_finding"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +157,7 @@ def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
         (ConnectionError("postgresql://owner:hunter2@db refused"), "get_bug_conversations failed"),
     ],
 )
-async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(
+async def test_model_reads_a_failure_without_the_text_of_an_unforeseen_one(
     bench: InvestigatorScene, failure: Exception, told: str
 ) -> None:
     bench.case.failing = failure
@@ -150,7 +167,9 @@ async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(
     assert "hunter2" not in text
 
 
-async def test_port_that_hangs_is_given_up(bench: InvestigatorScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_port_that_hangs_is_given_up(
+    bench: InvestigatorScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tools, "QUERIES_TIMEOUT", 0.05)
 
     class Hanging(Lines):
@@ -158,27 +177,39 @@ async def test_port_that_hangs_is_given_up(bench: InvestigatorScene, monkeypatch
             await asyncio.Event().wait()
             return []
 
-    text, is_error = await _use(bench, "search_logs", logs=Hanging(), query="x", minutes=1, limit=1)
+    text, is_error = await _use(
+        bench, "search_logs", logs=Hanging(), query="x", minutes=1, limit=1
+    )
     assert is_error
     assert "within 0.05 s" in text
 
 
-async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(bench: InvestigatorScene) -> None:
+async def test_secrets_are_gone_before_a_value_is_cut_or_becomes_json(
+    bench: InvestigatorScene,
+) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     row = ["x" * 480 + " " + token, f"one\n{token}", f'say "{token}"', "letmein", {"note": token}]
     source = Source(["a", "b", "c", "password", "d"], [row])
     logs = Lines("y" * 980 + " " + token, f"password={token}")
-    rows, _ = await _use(bench, "query_database", queries=source, source="shop", sql="select", limit=1)
+    rows, _ = await _use(
+        bench, "query_database", queries=source, source="shop", sql="select", limit=1
+    )
     lines, _ = await _use(bench, "search_logs", logs=logs, query="x", minutes=1, limit=1)
     bench.case.known_services = [Service("cart", f"one\n{token}", "U9", "C1", "sample-shop")]
     services, _ = await _use(bench, "list_services")
     for shown in (rows, lines, services):
         assert token[:10] not in shown
     redacted = "[redacted: GitHub token]"
-    assert json.loads(rows)["rows"][0][1:4] == [f"one\n{redacted}", f'say "{redacted}"', "[redacted: secret]"]
+    assert json.loads(rows)["rows"][0][1:4] == [
+        f"one\n{redacted}",
+        f'say "{redacted}"',
+        "[redacted: secret]",
+    ]
 
 
-async def test_redaction_does_not_reach_from_one_message_into_another(bench: InvestigatorScene) -> None:
+async def test_redaction_does_not_reach_from_one_message_into_another(
+    bench: InvestigatorScene,
+) -> None:
     key = "aB3d" * 16
     words = [
         f"-----BEGIN {'PRIVATE'} KEY-----\n{key}",

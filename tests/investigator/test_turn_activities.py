@@ -1,4 +1,4 @@
-"""One attempt at a turn: what it commits, and what stops it."""
+"""One attempt at a turn: its commits, and the events that stop it."""
 
 import asyncio
 import errno
@@ -11,6 +11,7 @@ import pytest
 from tests.investigator.investigator_scene import running_agents
 from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
+from tests.support.patience import patient
 from threadline.cases.model import Action, CaseLimits, CaseStatus
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Mendable, Permanent, Transient
@@ -30,7 +31,9 @@ async def _open(turns: TurnScene, *more: IncomingMessage) -> None:
     await turns.scene.become(CaseStatus.INVESTIGATING)
 
 
-async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli_turns: TurnScene) -> None:
+async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(
+    cli_turns: TurnScene,
+) -> None:
     turns = cli_turns
     await _open(turns)
     ended = await turns.run()
@@ -45,7 +48,9 @@ async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli
     [entries] = await turns.scene.rows("SELECT count(*) FROM agent_session_entries")
     assert entries["count"] > 5
 
-    await turns.scene.flush(said(10, "Please fix it and open a pull request", by=SenderType.DEVELOPER))
+    await turns.scene.flush(
+        said(10, "Please fix it and open a pull request", by=SenderType.DEVELOPER)
+    )
     await turns.run(turn=2)
     settled = await turns.scene.settle(2)
     assert settled.has_fix
@@ -54,7 +59,9 @@ async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli
     assert turn["parent_session"] == turns.request(turn=1).session_id
 
 
-async def test_reporters_request_for_a_fix_keeps_no_edit(turns: TurnScene, agent: ScriptedAgent) -> None:
+async def test_reporters_request_for_a_fix_keeps_no_edit(
+    turns: TurnScene, agent: ScriptedAgent
+) -> None:
     def edits(turn: TurnInput) -> dict[str, Any]:
         (turn.workspace / "sample-shop" / "shop" / "cart.py").write_text("# mended\n")
         return findings(turn)
@@ -77,10 +84,11 @@ async def test_attempt_that_lost_its_claim_stops_soon_and_leaves_no_process(
     cli_model.script(thinks)
     await _open(turns)
     attempt = asyncio.create_task(turns.run())
-    await asyncio.wait_for(cli_model.holds.reached("thinking"), 20)
+    await asyncio.wait_for(cli_model.holds.reached("thinking"), patient(20))
     await turns.scene.settle(1)
-    with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
-        await asyncio.wait_for(attempt, 15)
+    # The lease or the transcript raises, depending on which notices first.
+    with pytest.raises((ClaimLost, Transient)):
+        await asyncio.wait_for(attempt, patient(15))
     assert running_agents() == []
     assert (await turns.scene.settle(1)).action is None
 
@@ -91,15 +99,21 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     def breaks(_: TurnInput) -> dict[str, Any]:
         raise Transient("The model's API did not answer: the turn is tried again.")
 
-    agent.play, agent.cost = breaks, 0.5
+    agent.play = breaks
+    agent.cost = 0.5
     await _open(turns)
     with pytest.raises(Transient):
         await turns.run()
     assert (await turns.scene.settle(1)).action is None
-    agent.play, agent.cost = findings, 0.01
+    agent.play = findings
+    agent.cost = 0.01
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
     first, second = (turn.claim for turn in agent.turns)
-    assert [entry.text for entry in first.entries] == [entry.text for entry in second.entries] == [BULK]
+    assert (
+        [entry.text for entry in first.entries]
+        == [entry.text for entry in second.entries]
+        == [BULK]
+    )
     [turn] = await turns.scene.rows("SELECT attempt, session_id FROM agent_turns")
     assert turn["attempt"] == 2
     await turns.scene.settle(1)
@@ -108,7 +122,7 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
 
 
 async def _cost(turns: TurnScene) -> float:
-    """What the turn has cost by the books; a turn that has no outcome stays without one."""
+    """The turn's cost on record; the turn failed and has no outcome."""
     [turn] = await turns.scene.rows("SELECT status, cost_usd FROM agent_turns")
     assert turn["status"] == "failed"
     return float(turn["cost_usd"])
@@ -155,7 +169,7 @@ async def test_cancelled_attempt_is_charged(cli_turns: TurnScene, cli_model: Mod
     cli_model.script(thinks)
     await _open(cli_turns)
     attempt = asyncio.create_task(cli_turns.run())
-    await asyncio.wait_for(cli_model.holds.reached("thinking"), 20)
+    await asyncio.wait_for(cli_model.holds.reached("thinking"), patient(20))
     for _ in range(3):
         attempt.cancel()
         await asyncio.wait({attempt}, timeout=0.05)
@@ -198,7 +212,7 @@ async def test_outcome_is_stored_without_secrets(turns: TurnScene, agent: Script
 
 
 class _Unwritable(Workspaces):
-    """A disk cannot be filled without privileges; this raises what one raises."""
+    """A disk cannot be filled without privileges; this raises the error of a full one."""
 
     def __init__(self, root: Path, number: int) -> None:
         super().__init__(root, [])
@@ -229,8 +243,12 @@ async def test_turn_on_an_unwritable_disk_waits_for_the_admin(
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
 
 
-async def test_turn_without_a_messages_file_is_tried_again_with_it(turns: TurnScene, agent: ScriptedAgent) -> None:
-    """The workflow looked what to fetch before this message was stored, and the turn took its batch after."""
+async def test_turn_without_a_messages_file_is_tried_again_with_it(
+    turns: TurnScene, agent: ScriptedAgent
+) -> None:
+    """The workflow listed the files to fetch before this message was stored, and the turn read its
+    batch after that.
+    """
     await _open(turns, said(5, "Here is what I saw", files=(FileRef("F1", "log.txt"),)))
     with pytest.raises(Transient, match="attached when the turn started"):
         await turns.run()

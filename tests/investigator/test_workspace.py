@@ -1,4 +1,6 @@
-"""The agent's files: restored at each opening, harmless whatever is written there, held by one attempt at a time."""
+"""The agent's files: restored at each opening, harmless with any content, held by one attempt at a
+time.
+"""
 
 import asyncio
 import os
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.git_repository import GitRepository
+from tests.support.patience import patient
 from threadline.errors import Mendable, Permanent, Transient
 from threadline.forge.git import DiskUnusable, Git, _failure
 from threadline.forge.pull_requests import FixRequest, PullRequests
@@ -22,7 +25,9 @@ CART = "def total(items):\n    return sum(items) + 1\n"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> GitRepository:
-    """A repository that is not bare, since git reads those too: a program, a script, and attributes."""
+    """A repository that is not bare, since git reads those too: a program, a script, and
+    attributes.
+    """
     shop = GitRepository(tmp_path / "acme" / "shop")
     shop.path.mkdir(parents=True)
     (shop.path / "run.sh").write_text("#!/bin/sh\n")
@@ -50,8 +55,10 @@ def tree(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-async def base_of(workspaces: Workspaces, bug_id: str, base: dict[str, str] | None = None) -> dict[str, str]:
-    """The commits that a case's workspace is opened at."""
+async def base_of(
+    workspaces: Workspaces, bug_id: str, base: dict[str, str] | None = None
+) -> dict[str, str]:
+    """The commits at which a case's workspace is opened."""
     async with workspaces.open(bug_id, base or {}, {}) as workspace:
         return dict(workspace.base)
 
@@ -68,7 +75,9 @@ async def test_default_branch_is_written_byte_for_byte_and_without_git(
         assert await workspace.diff() == {}
 
 
-async def test_case_keeps_its_commit_while_the_repository_moves_on(workspaces: Workspaces, shop: GitRepository) -> None:
+async def test_case_keeps_its_commit_while_the_repository_moves_on(
+    workspaces: Workspaces, shop: GitRepository
+) -> None:
     base = await base_of(workspaces, "BUG-1")
     shop.commit({"src/cart.py": "rewritten\n"})
     async with workspaces.open("BUG-1", base, {}) as workspace:
@@ -115,7 +124,8 @@ async def test_changes_are_a_diff_and_are_there_again_at_the_next_opening(
         (files / "debug.log").write_text("ignored by the repository, but not by us\n")
         (files / "secret.txt").unlink()
         (files / "run.sh").chmod(0o644)
-        diffs, base = await workspace.diff(), workspace.base
+        diffs = await workspace.diff()
+        base = workspace.base
         assert await workspace.diff() == diffs
     fix = FixRequest("BUG-1", "shop", base["shop"], diffs["shop"], "a fix", "", "T1:C1:1.5")
     await PullRequests({"shop": str(shop.path)}).open(fix)
@@ -129,13 +139,19 @@ async def test_changes_are_a_diff_and_are_there_again_at_the_next_opening(
         assert await again.diff() == diffs
 
 
-async def test_what_the_agent_writes_is_never_run_by_git(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_files_that_the_agent_writes_are_never_run_by_git(
+    workspaces: Workspaces, tmp_path: Path
+) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
-        shop, mark = workspace.path / "shop", tmp_path / "ran"
+        shop = workspace.path / "shop"
+        mark = tmp_path / "ran"
         script = shop / "evil.sh"
         script.write_text(f"#!/bin/sh\ntouch {mark}\n")
         script.chmod(0o755)
-        config = f'[core]\n\tfsmonitor = {script}\n\trepositoryformatversion = 0\n[filter "x"]\n\tclean = {script}\n'
+        config = (
+            f"[core]\n\tfsmonitor = {script}\n\trepositoryformatversion = 0\n[filter "
+            f'"x"]\n\tclean = {script}\n'
+        )
         for place in (workspace.path, shop, shop / "src"):
             evil = place / "notes" / "g"
             for folder in ("objects", "refs/heads"):
@@ -145,8 +161,10 @@ async def test_what_the_agent_writes_is_never_run_by_git(workspaces: Workspaces,
             (place / ".git").write_text("gitdir: notes/g\n")
         (shop / ".gitattributes").write_text("* filter=x diff=x -diff\n")
         (shop / "src" / "cart.py").write_text(CART + "# changed\n")
-        # The attack is a real one: git as people run it does execute the script.
-        await asyncio.to_thread(subprocess.run, ["git", "status"], cwd=shop, check=False, capture_output=True)
+        # The attack is a real one: ordinary git does execute the script.
+        await asyncio.to_thread(
+            subprocess.run, ["git", "status"], cwd=shop, check=False, capture_output=True
+        )
         assert mark.exists()
         mark.unlink()
         diff = (await workspace.diff())["shop"]
@@ -156,7 +174,9 @@ async def test_what_the_agent_writes_is_never_run_by_git(workspaces: Workspaces,
     assert "/.git" not in diff
 
 
-async def test_leftovers_of_an_attempt_are_gone_at_the_next_opening(workspaces: Workspaces) -> None:
+async def test_leftovers_of_an_attempt_are_gone_at_the_next_opening(
+    workspaces: Workspaces,
+) -> None:
     async with workspaces.open("BUG-1", {}, {}, [AttachedFile("old.png", b"1")]) as workspace:
         (workspace.path / "shop" / "src" / "cart.py").write_text("half done")
         (workspace.path / "stray").write_text("x")
@@ -167,7 +187,9 @@ async def test_leftovers_of_an_attempt_are_gone_at_the_next_opening(workspaces: 
         assert not (again.path / "stray").exists()
 
 
-async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_attachments_get_safe_and_unique_names(
+    workspaces: Workspaces, tmp_path: Path
+) -> None:
     names = [
         "screen shot.png",
         "../../../evil",
@@ -184,7 +206,9 @@ async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp
     ]
     attachments = [AttachedFile(name, str(number).encode()) for number, name in enumerate(names)]
     async with workspaces.open("BUG-1", {}, {}, attachments) as workspace:
-        files = sorted((workspace.path / "attachments").iterdir(), key=lambda file: int(file.read_bytes()))
+        files = sorted(
+            (workspace.path / "attachments").iterdir(), key=lambda file: int(file.read_bytes())
+        )
     kept = [file.name for file in files]
     assert len(kept) == len(names)
     assert kept[:4] == ["screen shot.png", "evil", "evil-2", "evil-3"]
@@ -195,7 +219,9 @@ async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp
 
 async def test_second_attempt_waits_and_is_refused_for_now(workspaces: Workspaces) -> None:
     async with workspaces.open("BUG-1", {}, {}):
-        with pytest.raises(Transient, match="another attempt still works in the workspace of BUG-1"):
+        with pytest.raises(
+            Transient, match="another attempt still works in the workspace of BUG-1"
+        ):
             async with workspaces.open("BUG-1", {}, {}):
                 pytest.fail("two attempts in one workspace")
         async with workspaces.open("BUG-2", {}, {}):
@@ -204,7 +230,9 @@ async def test_second_attempt_waits_and_is_refused_for_now(workspaces: Workspace
         pass
 
 
-async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: GitRepository) -> None:
+async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(
+    tmp_path: Path, shop: GitRepository
+) -> None:
     workspaces = Workspaces(tmp_path / "work", [str(shop.path)])
     inside = asyncio.Event()
 
@@ -219,16 +247,17 @@ async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         assert (await second).base
 
 
-async def test_workspace_stays_locked_while_files_are_deleted_however_often_it_is_cancelled(
+async def test_workspace_stays_locked_while_files_are_deleted_despite_repeated_cancels(
     workspaces: Workspaces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with workspaces.open("BUG-1", {}, {}):
         pass
-    started, go_on = threading.Event(), threading.Event()
+    started = threading.Event()
+    go_on = threading.Event()
 
     def slow(path: Path) -> None:
         started.set()
@@ -249,7 +278,9 @@ async def test_workspace_stays_locked_while_files_are_deleted_however_often_it_i
         await removal
 
 
-async def test_workspace_is_removed_unless_it_is_held(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_workspace_is_removed_unless_it_is_held(
+    workspaces: Workspaces, tmp_path: Path
+) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         with pytest.raises(Transient):
             await workspaces.remove("BUG-1")
@@ -261,14 +292,19 @@ async def test_workspace_is_removed_unless_it_is_held(workspaces: Workspaces, tm
     assert list((tmp_path / "work" / "scratch").iterdir()) == []
 
 
-async def test_sweep_removes_what_is_neither_kept_nor_held(workspaces: Workspaces, tmp_path: Path) -> None:
+async def test_sweep_removes_workspaces_that_are_neither_kept_nor_held(
+    workspaces: Workspaces, tmp_path: Path
+) -> None:
     assert await workspaces.sweep([]) == []
     for bug_id in ("BUG-1", "BUG-2", "BUG-3"):
         async with workspaces.open(bug_id, {}, {}):
             pass
     async with workspaces.open("BUG-3", {}, {}):
         assert await workspaces.sweep({"BUG-1"}) == ["BUG-2"]
-        assert sorted(path.name for path in (tmp_path / "work" / "cases").glob("BUG-?")) == ["BUG-1", "BUG-3"]
+        assert sorted(path.name for path in (tmp_path / "work" / "cases").glob("BUG-?")) == [
+            "BUG-1",
+            "BUG-3",
+        ]
 
 
 async def test_invalid_case_id_reaches_no_file(workspaces: Workspaces) -> None:
@@ -279,7 +315,9 @@ async def test_invalid_case_id_reaches_no_file(workspaces: Workspaces) -> None:
 
 async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path) -> None:
     workspaces = Workspaces(tmp_path / "work", [str(tmp_path / "missing.git")])
-    with pytest.raises(Mendable, match=r"repository missing cannot be fetched: .*THREADLINE_REPO") as raised:
+    with pytest.raises(
+        Mendable, match=r"repository missing cannot be fetched: .*THREADLINE_REPO"
+    ) as raised:
         await base_of(workspaces, "BUG-1")
     assert str(tmp_path) not in str(raised.value)
     assert raised.value.subject == "repository missing"
@@ -291,9 +329,13 @@ async def test_repository_that_cannot_be_reached_is_waited_for(tmp_path: Path) -
         await base_of(workspaces, "BUG-1")
 
 
-async def test_full_disk_at_git_init_is_no_fault_of_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_at_git_init_is_no_fault_of_the_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def full(*_: object) -> None:
-        raise _failure("git init failed", b"could not set 'core.repositoryformatversion' to '0'", "")
+        raise _failure(
+            "git init failed", b"could not set 'core.repositoryformatversion' to '0'", ""
+        )
 
     monkeypatch.setattr(Git, "init", full)
     with pytest.raises(DiskUnusable):

@@ -1,4 +1,6 @@
-"""The agent's activities on Postgres and git: with the real CLI and a scripted model, or with a scripted agent."""
+"""The agent's activities on Postgres and git: with the real CLI and a scripted model, or with a
+scripted agent.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,12 +27,16 @@ from threadline_devstack.sample_repository import make_sample_repository
 
 
 def findings(_: TurnInput) -> dict[str, Any]:
-    """What a scripted agent answers by itself."""
-    return InvestigatorScene.outcome(title="The bulk price", summary="cart.py adds list prices.", for_reporter="")
+    """The default answer of a scripted agent."""
+    return InvestigatorScene.outcome(
+        title="The bulk price", summary="cart.py adds list prices.", for_reporter=""
+    )
 
 
 class ScriptedAgent(Investigator):
-    """An agent without its CLI: `play` does what the agent would do in a turn, and gives its answer."""
+    """An agent without its CLI: `play` makes the agent's changes in a turn, and returns its
+    answer.
+    """
 
     def __init__(self) -> None:
         super().__init__(InvestigatorConfig("claude-sonnet-5", "sk-test"))
@@ -59,7 +65,11 @@ class TurnScene:
     async def run(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnEnded:
         """One attempt, as a worker would run it."""
         request = self.request(turn, attempt, **changes)
-        run = self.activities.run_agent_investigation if turn == 1 else self.activities.run_continuation_investigation
+        run = (
+            self.activities.run_agent_investigation
+            if turn == 1
+            else self.activities.run_continuation_investigation
+        )
         ended: TurnEnded = await ActivityEnvironment().run(run, request)
         return ended
 
@@ -71,13 +81,15 @@ async def _scene(
     repository = folder / "sample-shop.git"
     make_sample_repository(repository)
     root = folder / "workspaces"
-    activities = LiveAgentActivities(agent_database, Workspaces(root, [str(repository)]), investigator)
+    activities = LiveAgentActivities(
+        agent_database, Workspaces(root, [str(repository)]), investigator
+    )
     yield TurnScene(Scene(database, AgentStore(agent_database)), activities, root)
 
 
 @pytest.fixture
 async def cli_model() -> AsyncIterator[ModelSandbox]:
-    """The model behind the CLI of `cli_turns`."""
+    """The model that the CLI of `cli_turns` calls."""
     async with ModelSandbox.running() as model:
         yield model
 

@@ -1,4 +1,6 @@
-"""Jobs of one thread on Postgres, the Slack sandbox and Temporal; the conversation's model is scripted."""
+"""Jobs of one thread on Postgres, the Slack sandbox and Temporal; the conversation's model is
+scripted.
+"""
 
 import itertools
 import time
@@ -69,28 +71,51 @@ class JobScene:
         return self.conversation.thread
 
     def change(self, call_id: str = "") -> Change:
-        return Change(Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"), AUTHOR, time.time())
+        return Change(
+            Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"),
+            AUTHOR,
+            time.time(),
+        )
 
     async def schedule(
         self, job_type: str = DIGEST, call_id: str = "", retries_left: int = 0, **given: Any
     ) -> AgentJob:
-        """Ask for a job as the operator does; `given` holds the job's arguments, and when it is to run."""
+        """Ask for a job as the operator does; `given` holds the job's arguments and its time."""
         names = ("after_minutes", "at", "cron", "time_zone")
         when = {name: given.pop(name) for name in names if name in given}
         asked = {"job_type": job_type, "arguments": given, **when}
-        data = await self._done("schedule.job", call_id, DEVELOPER, self.thread, retries_left, **asked)
+        data = await self._done(
+            "schedule.job", call_id, DEVELOPER, self.thread, retries_left, **asked
+        )
         return await self.job(data["job_id"])
 
     async def cancel(
-        self, job_id: str = "JOB-1", call_id: str = "", user_id: str = DEVELOPER, thread: Thread | None = None
+        self,
+        job_id: str = "JOB-1",
+        call_id: str = "",
+        user_id: str = DEVELOPER,
+        thread: Thread | None = None,
     ) -> AgentJob:
-        await self._done("agent.job.cancel", call_id, user_id, thread or self.thread, 0, job_id=job_id)
+        await self._done(
+            "agent.job.cancel", call_id, user_id, thread or self.thread, 0, job_id=job_id
+        )
         return await self.job(job_id)
 
     async def _done(
-        self, tool: str, call_id: str, user_id: str, thread: Thread, retries_left: int, **given: Any
+        self,
+        tool: str,
+        call_id: str,
+        user_id: str,
+        thread: Thread,
+        retries_left: int,
+        **given: Any,
     ) -> dict[str, Any]:
-        where = {"team": TEAM, "channel": thread.channel, "thread_ts": thread.ts, "user_id": user_id}
+        where = {
+            "team": TEAM,
+            "channel": thread.channel,
+            "thread_ts": thread.ts,
+            "user_id": user_id,
+        }
         self.desk.clock.now = datetime.now(UTC)
         result = await self.desk.ask(tool, call_id, retries_left, **where, **given)
         if result.error:
@@ -98,10 +123,12 @@ class JobScene:
         return dict(result.data)
 
     async def sweep(self) -> int:
-        """Sweep all jobs once; returns how many had to be repaired."""
+        """Sweep all jobs once; returns the number of repaired jobs."""
         return await repaired(self.database, open_jobs(self.runner))
 
-    async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
+    async def rfp(
+        self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane"
+    ) -> str:
         new = RfpFacts(title, "Harbour", due, status)
         async with self.database.begin() as tx:
             return (await RfpStore(tx).create(self.change(), new)).rfp.rfp_id
@@ -117,7 +144,7 @@ class JobScene:
             return await JobStore(tx).get(TEAM, job_id)
 
     async def result(self, job: AgentJob) -> str:
-        """The result of a job's workflow; a clock that skips time goes there."""
+        """The result of a job's workflow; on a clock that skips time, skip to it."""
         handle = self.environment.client.get_workflow_handle(job.workflow_id)
         if not self.environment.supports_time_skipping:
             return str(await handle.result())
@@ -133,7 +160,7 @@ class JobScene:
         return await self.job(job_id)
 
     async def until_run(self, number: int) -> AgentJob:
-        """A cron's run is over."""
+        """Wait until a cron's run is over."""
 
         async def over() -> bool:
             job = await self.job()
@@ -143,11 +170,13 @@ class JobScene:
         return await self.job()
 
     async def until_waiting(self, job: AgentJob) -> None:
-        """Temporal's UI shows that a job waits."""
+        """Wait until Temporal's UI shows that a job waits."""
 
         async def shown() -> bool:
             handle = self.environment.client.get_workflow_handle(job.workflow_id)
-            metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+            metadata = await handle.query(
+                "__temporal_workflow_metadata", result_type=WorkflowMetadata
+            )
             return "Waiting until" in metadata.current_details
 
         await until(shown, "the UI says what it waits for")
@@ -158,31 +187,39 @@ class JobScene:
     async def asked(self) -> Sequence[Any]:
         """The questions that reached the conversation."""
         return await self.conversation.rows(
-            "SELECT sender_id, message_text, addressed, slack_ts FROM conversation_messages ORDER BY seq"
+            "SELECT sender_id, message_text, addressed, slack_ts FROM conversation_messages "
+            "ORDER BY seq"
         )
 
     def said(self, channel: str = GENERAL) -> list[str]:
-        """What jobs have posted in a channel and its threads, oldest first."""
+        """The jobs' posts in a channel and its threads, oldest first."""
         answers = [text for _, text in self.conversation.conversation_posts()]
         return [text for text in self.conversation.posted(channel) if text not in answers]
 
     def working(self) -> AbstractAsyncContextManager[None]:
-        """A worker for as long as the block lasts."""
+        """A worker for the length of the block."""
         served = [*activities_of(self.activities), *self.conversation.activities]
         return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
 @asynccontextmanager
 async def job_scene(
-    database: Database, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = skipping_time
+    database: Database,
+    server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = skipping_time,
 ) -> AsyncIterator[JobScene]:
     """No worker runs yet."""
-    async with conversation(database, server=server, working=False) as scene, aiohttp.ClientSession() as session:
+    async with (
+        conversation(database, server=server, working=False) as scene,
+        aiohttp.ClientSession() as session,
+    ):
         client = SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session))
         outbox = Outbox(client, database)
         temporal = scene.environment.client
         router = EventRouter(RoutingConfig(), temporal, ThreadLookup(database))
-        channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
-        services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
+        channels = ChannelAccess(client)
+        runner = JobSchedules(temporal, database, outbox)
+        services = (
+            Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
+        )
         live = LiveJobActivities(database, outbox, channels, router, runner, directory())
         yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

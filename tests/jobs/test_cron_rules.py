@@ -1,4 +1,4 @@
-"""Cron expressions: their next times by the clocks of a zone, and what is refused."""
+"""Cron expressions: their next times by the clocks of a zone, and the ones that are refused."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,20 +12,31 @@ MONDAYS = ["03-02 08:00", "03-09 08:00", "03-16 08:00"]
 
 
 def next_times(text: str, moment: datetime = SUNDAY, count: int = 3) -> list[str]:
-    return [f"{each:%m-%d %H:%M}" for each in parse_cron(text).after(moment, "Europe/Berlin", count)]
+    return [
+        f"{each:%m-%d %H:%M}" for each in parse_cron(text).after(moment, "Europe/Berlin", count)
+    ]
 
 
 def test_next_times_follow_the_clocks_of_the_zone() -> None:
     assert next_times("0 9 * * 1") == next_times(" 0  9 * * mon ") == MONDAYS
     assert next_times("0 9 29 2 *") == ["02-29 08:00"] * 3
-    friday, saturday = datetime(2026, 3, 27, tzinfo=UTC), datetime(2026, 10, 24, tzinfo=UTC)
-    assert next_times("30 2 * * *", friday) == ["03-27 01:30", "03-28 01:30", "03-30 00:30"], "there is no 02:30"
+    friday = datetime(2026, 3, 27, tzinfo=UTC)
+    saturday = datetime(2026, 10, 24, tzinfo=UTC)
+    assert next_times("30 2 * * *", friday) == ["03-27 01:30", "03-28 01:30", "03-30 00:30"], (
+        "there is no 02:30"
+    )
     autumn = ["10-25 00:00", "10-25 00:30", "10-25 01:00", "10-25 01:30"]
-    assert next_times("*/30 2 * * *", saturday, count=5)[1:] == autumn, "the hour from two to three comes twice"
+    assert next_times("*/30 2 * * *", saturday, count=5)[1:] == autumn, (
+        "the hour from two to three comes twice"
+    )
 
 
 def test_sunday_is_0_and_7_and_may_end_a_range() -> None:
-    assert next_times("0 9 * * 0") == next_times("0 9 * * 7") == ["03-08 08:00", "03-15 08:00", "03-22 08:00"]
+    assert (
+        next_times("0 9 * * 0")
+        == next_times("0 9 * * 7")
+        == ["03-08 08:00", "03-15 08:00", "03-22 08:00"]
+    )
     assert parse_cron("0 9 * * 5-7").calendars[0].weekdays == (0, 5, 6)
 
 
@@ -34,7 +45,9 @@ def test_day_of_month_or_of_week_is_enough_when_both_are_given() -> None:
     by_day, by_weekday = parse_cron("0 9 1 * MON").calendars
     assert (by_day.days, by_day.weekdays) == ((1,), tuple(range(7)))
     assert (by_weekday.days, by_weekday.weekdays) == (tuple(range(1, 32)), (1,))
-    assert len(parse_cron("0 9 */2 * MON").calendars) == 1, "with a star both must hold, as traditional crons have it"
+    assert len(parse_cron("0 9 */2 * MON").calendars) == 1, (
+        "with a star both must hold, as traditional crons have it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,6 +71,8 @@ def test_unusable_cron_is_refused(text: str, refusal: str) -> None:
         parse_cron(text)
 
 
-@pytest.mark.parametrize(("text", "minutes"), [("*/15 * * * *", 15), ("0 0,23 * * *", 60), ("0 9 1 1 *", 24 * 60)])
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("*/15 * * * *", 15), ("0 0,23 * * *", 60), ("0 9 1 1 *", 24 * 60)]
+)
 def test_gap_is_the_shortest_time_between_two_runs(text: str, minutes: int) -> None:
     assert parse_cron(text).min_interval == timedelta(minutes=minutes)

@@ -1,4 +1,4 @@
-"""A job's question reaches the conversation in the name of who asked for the job."""
+"""A job's question reaches the conversation in the name of the person who asked for the job."""
 
 from dataclasses import replace
 
@@ -9,11 +9,15 @@ from threadline_devstack.slack.identity import REPORTER
 __all__ = ["make_talk", "talk"]
 
 
-async def test_question_of_a_job_is_answered_once_in_its_thread(talk: ConversationActivityScene) -> None:
+async def test_question_of_a_job_is_answered_once_in_its_thread(
+    talk: ConversationActivityScene,
+) -> None:
     await talk.said("hello there")
     await talk.answer()
     identity = job_question_id(talk.thread.team, "JOB-1", 1)
-    question = replace(talk.message("Is the crane on its way?"), id=identity, sender_id=REPORTER, addressed=True)
+    question = replace(
+        talk.message("Is the crane on its way?"), id=identity, sender_id=REPORTER, addressed=True
+    )
     stored = await talk.said(question)
     assert (stored.snapshot.turn_due, stored.refused) == (True, ())
     assert (await talk.said(question)).snapshot.message_count == stored.snapshot.message_count

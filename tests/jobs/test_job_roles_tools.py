@@ -1,4 +1,4 @@
-"""Jobs about RFPs, where not everybody may see RFPs."""
+"""Jobs about RFPs in a team where only some people may see RFPs."""
 
 from datetime import date
 from typing import Any
@@ -59,13 +59,15 @@ async def test_job_that_is_not_about_rfps_is_for_everybody(desk: ToolScene, tool
     assert (await desk.ask(tool, **OPEN_TO_ALL)).made
 
 
-async def test_refusal_does_not_tell_whether_an_rfp_exists(desk: ToolScene) -> None:
+async def test_refusal_does_not_reveal_whether_an_rfp_exists(desk: ToolScene) -> None:
     unknown = REMINDER | {"arguments": {"rfp_id": "rfp_none"}}
     assert message_of(await desk.refused("schedule.job", **unknown)) == WHO_MAY
 
 
 @pytest.mark.parametrize("tool", ["agent.job.list", "agent.job.query"])
-async def test_lists_say_how_many_jobs_are_hidden_and_who_may_see_them(desk: ToolScene, tool: str) -> None:
+async def test_lists_say_how_many_jobs_are_hidden_and_who_may_see_them(
+    desk: ToolScene, tool: str
+) -> None:
     for given in ABOUT_RFPS:
         await desk.done("schedule.job", user_id=SELLER, **given)
     await desk.done("schedule.job", **OPEN_TO_ALL)
@@ -87,9 +89,13 @@ async def test_lists_say_how_many_jobs_are_hidden_and_who_may_see_them(desk: Too
         {"status": "done"},
     ],
 )
-async def test_number_of_hidden_jobs_does_not_tell_what_they_are(desk: ToolScene, search: dict[str, Any]) -> None:
+async def test_number_of_hidden_jobs_does_not_reveal_them(
+    desk: ToolScene, search: dict[str, Any]
+) -> None:
     await desk.done("schedule.job", user_id=SELLER, **REMINDER)
-    assert (await desk.done("agent.job.query", **search))["hidden"].startswith("1 job about RFPs is not shown.")
+    assert (await desk.done("agent.job.query", **search))["hidden"].startswith(
+        "1 job about RFPs is not shown."
+    )
 
 
 async def test_lost_schedule_is_found_while_slack_does_not_say_who_may_see_rfps(
@@ -102,14 +108,20 @@ async def test_lost_schedule_is_found_while_slack_does_not_say_who_may_see_rfps(
     with pytest.raises(RuntimeError):
         await desk.ask("schedule.job", "s1", retries_left=2, user_id=SELLER, **REMINDER)
     only = {RecordKind.RFPS: frozenset({"sales"})}
-    roles = RoleDirectory(Roles({"sales": Group(user_groups=frozenset({"S1"}))}, see=only), UserGroups(away))
-    later = ToolScene(database, jobs.TOOLS, services=services(Runner()).with_service(RoleDirectory, roles))
+    roles = RoleDirectory(
+        Roles({"sales": Group(user_groups=frozenset({"S1"}))}, see=only), UserGroups(away)
+    )
+    later = ToolScene(
+        database, jobs.TOOLS, services=services(Runner()).with_service(RoleDirectory, roles)
+    )
     again = await later.ask("schedule.job", "s1", user_id=SELLER, **REMINDER)
     assert again.data["job_id"] == "JOB-1"
     assert "rfp_abc123" not in repr(again)
 
 
-async def test_hidden_jobs_take_no_place_of_others(desk: ToolScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hidden_jobs_take_no_place_of_others(
+    desk: ToolScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobs, "MAX_LISTED", 1)
     await desk.done("schedule.job", **OPEN_TO_ALL)
     for _ in range(3):
@@ -119,26 +131,30 @@ async def test_hidden_jobs_take_no_place_of_others(desk: ToolScene, monkeypatch:
     assert listed["hidden"].startswith("3 jobs about RFPs")
 
 
-async def test_query_by_rfp_is_refused_with_who_may(desk: ToolScene) -> None:
+async def test_query_by_rfp_is_refused_with_the_names_of_those_who_may(desk: ToolScene) -> None:
     await desk.done("schedule.job", user_id=SELLER, **REMINDER)
     for rfp_id in ("rfp_abc123", "rfp_none"):
         refused = await desk.refused("agent.job.query", rfp_id=rfp_id)
         assert (code_of(refused), message_of(refused)) == (ErrorCode.NOT_ALLOWED, WHO_MAY)
-    assert len((await desk.done("agent.job.query", user_id=SELLER, rfp_id="rfp_abc123"))["jobs"]) == 1
+    assert (
+        len((await desk.done("agent.job.query", user_id=SELLER, rfp_id="rfp_abc123"))["jobs"]) == 1
+    )
 
 
 @pytest.mark.parametrize("given", ABOUT_RFPS[:3])
-async def test_status_and_cancellation_tell_nothing_of_the_rfp(
+async def test_status_and_cancellation_reveal_nothing_of_the_rfp(
     desk: ToolScene, database: Database, given: dict[str, Any]
 ) -> None:
-    """The id of the job is in its posts, so people who read them can end it."""
+    """The id of the job is in its posts, so the people who read them can end it."""
     await desk.done("schedule.job", user_id=SELLER, **given)
     async with database.begin() as tx:
         await JobStore(tx).begin("T1", "JOB-1", "run-1", 0.0)
     cancelled = await desk.ask("agent.job.cancel", job_id="JOB-1")
     async with database.begin() as tx:
         said = {"said": "Posted a reminder: rfp_abc123 is due on 2026-04-01."}
-        await JobStore(tx).finish("T1", "JOB-1", "run-1", 0.0, result=said, error="rfp_abc123 is due on 2026-04-01.")
+        await JobStore(tx).finish(
+            "T1", "JOB-1", "run-1", 0.0, result=said, error="rfp_abc123 is due on 2026-04-01."
+        )
     status = await desk.ask("agent.job.status", job_id="JOB-1")
     for result in (cancelled, status):
         assert (result.data["status"], result.data["hidden"]) == ("cancelled", WHO_MAY)
@@ -153,7 +169,7 @@ async def test_everybody_who_asks_needs_the_role_to_see_jobs_about_rfps(desk: To
 
 
 @pytest.mark.parametrize("loses_role", [False, True])
-async def test_lost_schedule_is_found_and_tells_of_the_rfp_only_with_the_role(
+async def test_lost_schedule_is_found_and_shows_the_rfp_only_with_the_role(
     desk: ToolScene, database: Database, loses_role: bool
 ) -> None:
     desk.ledger.lost = RuntimeError("the worker is gone")
@@ -161,7 +177,9 @@ async def test_lost_schedule_is_found_and_tells_of_the_rfp_only_with_the_role(
         await desk.ask("schedule.job", "s1", retries_left=2, user_id=SELLER, **REMINDER)
     nobody = directory(Roles(see={RecordKind.RFPS: frozenset()}))
     roles = nobody if loses_role else sellers(RecordKind.RFPS)
-    later = ToolScene(database, jobs.TOOLS, services=services(Runner()).with_service(RoleDirectory, roles))
+    later = ToolScene(
+        database, jobs.TOOLS, services=services(Runner()).with_service(RoleDirectory, roles)
+    )
     again = await later.ask("schedule.job", "s1", user_id=SELLER, **REMINDER)
     assert again.data["job_id"] == "JOB-1"
     assert ("rfp_abc123" in repr(again)) is not loses_role

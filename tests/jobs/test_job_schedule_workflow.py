@@ -1,4 +1,4 @@
-"""Jobs on Temporal's dev server: crons fire by its schedules, and a run posts once whatever races with it."""
+"""Jobs on Temporal's dev server: its schedules fire crons, and a run posts once, also in races."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from temporalio.client import ScheduleOverlapPolicy, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
+from tests.support.patience import patient
 from tests.support.temporal import real_time, until
 from threadline.db.engine import Database
 from threadline.errors import Transient
@@ -31,7 +32,8 @@ async def scene(database: Database) -> AsyncIterator[JobScene]:
 
 async def fire(scene: JobScene, job: AgentJob) -> None:
     """Run the cron now. A run is named by its second, and skipped while another is under way."""
-    handle, begun = scene.environment.client.get_schedule_handle(job.workflow_id), int(time.time())
+    handle = scene.environment.client.get_schedule_handle(job.workflow_id)
+    begun = int(time.time())
 
     async def is_free() -> bool:
         return int(time.time()) > begun and not (await handle.describe()).info.running_actions
@@ -52,17 +54,25 @@ async def test_cron_runs_and_posts_each_time(scene: JobScene) -> None:
         described = await scene.environment.client.get_schedule_handle(job.workflow_id).describe()
     policy = described.schedule.policy
     assert (policy.overlap, policy.catchup_window) == (ScheduleOverlapPolicy.SKIP, CATCHUP_WINDOW)
-    assert await described.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "turn-1", "rfp": ""}
+    assert await described.memo() == {
+        "job": "JOB-1",
+        "type": DIGEST,
+        "correlation_id": "turn-1",
+        "rfp": "",
+    }
     standing = await scene.runner.describe(job)
     assert (standing.exists, standing.state) == (True, "scheduled")
     assert standing.next_times[0] > datetime.now(UTC)
     assert standing.next_times[0].weekday() == 0
 
 
-async def test_repeated_call_makes_one_schedule_and_a_lost_one_is_repaired(scene: JobScene) -> None:
+async def test_repeated_call_makes_one_schedule_and_a_lost_one_is_repaired(
+    scene: JobScene,
+) -> None:
     async def call(number: int) -> AgentJob:
         while True:
-            with contextlib.suppress(Transient):  # another attempt is under way: tried again later, as Temporal does
+            # Another attempt is in progress: tried again later, as Temporal does.
+            with contextlib.suppress(Transient):
                 return await scene.schedule(call_id="s1", retries_left=1, **WEEKLY)
             await asyncio.sleep(0.2 * number)
 
@@ -72,10 +82,10 @@ async def test_repeated_call_makes_one_schedule_and_a_lost_one_is_repaired(scene
     handle = scene.environment.client.get_schedule_handle(jobs[0].workflow_id)
     await handle.delete()
     assert await scene.sweep() == 1
-    assert (await handle.describe()).id == jobs[0].workflow_id, "what was lost is there again"
+    assert (await handle.describe()).id == jobs[0].workflow_id, "the lost schedule is there again"
 
 
-async def test_failing_cron_tells_once_and_runs_again(scene: JobScene) -> None:
+async def test_failing_cron_posts_one_notice_and_runs_again(scene: JobScene) -> None:
     async with scene.working():
         job = await scene.schedule(channel=SUMMARIES, **WEEKLY)
         scene.slack.workspace.leave(SUMMARIES, BOT_USER)
@@ -103,8 +113,12 @@ async def test_cancelled_cron_does_not_run_again(scene: JobScene) -> None:
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-async def test_schedule_that_outlives_its_job_ends_when_it_fires(scene: JobScene, forgotten: bool) -> None:
-    """Temporal was away when the job was cancelled; `forgotten`: its row is pruned by then."""
+async def test_schedule_that_outlives_its_job_ends_when_it_fires(
+    scene: JobScene, forgotten: bool
+) -> None:
+    """Temporal was away when the job was cancelled; with `forgotten`, its row is pruned by
+    then.
+    """
     async with scene.working():
         job = await scene.schedule(**WEEKLY)
         async with scene.database.begin() as tx:
@@ -146,7 +160,7 @@ async def test_cancelling_one_run_of_a_cron_leaves_the_job(scene: JobScene) -> N
 
 @pytest.mark.records("job_cancelled_before_it_waits")
 async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) -> None:
-    """Temporal cancels it before, or while, it is looked at for the first time."""
+    """The cancellation arrives before or during the first look at the job."""
     async with scene.working():
         for call_id in ("s1", "s2", "s3"):
             job = await scene.schedule(call_id=call_id, after_minutes=60)
@@ -158,8 +172,11 @@ async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) 
 
 
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
-async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, when: dict[str, Any]) -> None:
-    posting, go_on = asyncio.Event(), asyncio.Event()
+async def test_job_cancelled_while_it_runs_finishes_its_run(
+    scene: JobScene, when: dict[str, Any]
+) -> None:
+    posting = asyncio.Event()
+    go_on = asyncio.Event()
     outbox = scene.activities.outbox
     publish = outbox.publish
 
@@ -174,7 +191,7 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
         job = await scene.schedule(**when)
         if "cron" in when:
             await fire(scene, job)
-        await asyncio.wait_for(posting.wait(), 20)
+        await asyncio.wait_for(posting.wait(), patient(20))
         gone = await scene.cancel(job.job_id, "x")
         assert (gone.status, gone.is_running) == (JobStatus.CANCELLED, True)
         go_on.set()
@@ -189,7 +206,7 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
 
 
 async def test_worker_that_dies_amid_a_run_leaves_one_post(scene: JobScene) -> None:
-    """The post was sent, and the worker was gone before it reported so."""
+    """The post was sent, and the worker was lost before it reported that."""
     posted = asyncio.Event()
     outbox = scene.activities.outbox
     publish = outbox.publish
@@ -202,7 +219,7 @@ async def test_worker_that_dies_amid_a_run_leaves_one_post(scene: JobScene) -> N
     outbox.publish = lost  # type: ignore[method-assign]
     job = await scene.schedule(after_minutes=0)
     async with scene.working():
-        await asyncio.wait_for(posted.wait(), 20)
+        await asyncio.wait_for(posted.wait(), patient(20))
     outbox.publish = publish  # type: ignore[method-assign]
     async with scene.working():
         await scene.result(job)

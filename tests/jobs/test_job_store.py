@@ -1,4 +1,6 @@
-"""Jobs in the database: scheduled once a call, run while nobody cancels them, forgotten when old."""
+"""Jobs in the database are scheduled once per call, run unless they are cancelled, and are pruned
+when old.
+"""
 
 import asyncio
 from datetime import UTC, datetime
@@ -15,10 +17,13 @@ from threadline.jobs.store import JobStore
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
 WEEKLY = JobSchedule(cron="0 9 * * 1", time_zone="Europe/Berlin")
-START, LATER = datetime.fromtimestamp(NOW, UTC), datetime.fromtimestamp(NOW + 5, UTC)
+START = datetime.fromtimestamp(NOW, UTC)
+LATER = datetime.fromtimestamp(NOW + 5, UTC)
 
 
-async def schedule(database: Database, call_id: str = "s1", when: JobSchedule = AT, **more: Any) -> AgentJob:
+async def schedule(
+    database: Database, call_id: str = "s1", when: JobSchedule = AT, **more: Any
+) -> AgentJob:
     arguments = more.get("arguments", {"channel": "C1", "nul": "a\x00b"})
     new = NewJob(
         job_type=more.get("job_type", "status_digest"),
@@ -39,8 +44,17 @@ async def test_job_is_scheduled_once_per_call(database: Database) -> None:
     job, *others = await asyncio.gather(*(schedule(database) for _ in range(5)))
     assert others == [job] * 4
     assert job.workflow_id == f"job:T1:{job.job_id.removeprefix('JOB-')}"
-    assert (job.status, job.schedule, job.arguments) == (JobStatus.SCHEDULED, AT, {"channel": "C1", "nul": "ab"})
-    assert (job.author, job.channel, job.thread_ts, job.runs) == (AUTHOR, THREAD.channel, THREAD.ts, 0)
+    assert (job.status, job.schedule, job.arguments) == (
+        JobStatus.SCHEDULED,
+        AT,
+        {"channel": "C1", "nul": "ab"},
+    )
+    assert (job.author, job.channel, job.thread_ts, job.runs) == (
+        AUTHOR,
+        THREAD.channel,
+        THREAD.ts,
+        0,
+    )
     async with database.begin() as tx:
         assert await JobStore(tx).get("T1", job.job_id.lower()) == job
         assert await JobStore(tx).search("T1") == [job]
@@ -60,13 +74,16 @@ async def test_job_is_scheduled_once_per_call(database: Database) -> None:
         ({"arguments": [1]}, "must be a JSON object"),
     ],
 )
-async def test_invalid_job_is_refused(database: Database, given: dict[str, Any], refusal: str) -> None:
+async def test_invalid_job_is_refused(
+    database: Database, given: dict[str, Any], refusal: str
+) -> None:
     with pytest.raises(JobRefused, match=refusal):
         await schedule(database, **given)
 
 
 async def test_job_runs_once_and_is_done_or_failed(database: Database) -> None:
-    job, failing = await schedule(database), await schedule(database, "s2")
+    job = await schedule(database)
+    failing = await schedule(database, "s2")
     async with database.begin() as tx:
         jobs = JobStore(tx)
         running = await jobs.begin("T1", job.job_id, "run-1", NOW)
@@ -74,12 +91,25 @@ async def test_job_runs_once_and_is_done_or_failed(database: Database) -> None:
         assert (running.status, running.runs) == (JobStatus.RUNNING, 1)
         assert await jobs.begin("T1", job.job_id, "run-1", NOW + 1) == running
         done = await jobs.finish("T1", job.job_id, "run-1", NOW + 5, result={"posted": True})
-        assert (done.status, done.result, done.error, done.finished_at) == (JobStatus.DONE, {"posted": True}, "", LATER)
-        assert await jobs.finish("T1", job.job_id, "run-1", NOW + 5, result={"posted": True}) == done
+        assert (done.status, done.result, done.error, done.finished_at) == (
+            JobStatus.DONE,
+            {"posted": True},
+            "",
+            LATER,
+        )
+        assert (
+            await jobs.finish("T1", job.job_id, "run-1", NOW + 5, result={"posted": True}) == done
+        )
         assert await jobs.begin("T1", job.job_id, "run-2", NOW + 9) == done, "it is over"
         await jobs.begin("T1", failing.job_id, "run-1", NOW)
-        failed = await jobs.finish("T1", failing.job_id, "run-1", NOW + 5, error="no such\x00 channel")
-        assert (failed.status, failed.error, failed.result) == (JobStatus.FAILED, "no such channel", None)
+        failed = await jobs.finish(
+            "T1", failing.job_id, "run-1", NOW + 5, error="no such\x00 channel"
+        )
+        assert (failed.status, failed.error, failed.result) == (
+            JobStatus.FAILED,
+            "no such channel",
+            None,
+        )
     assert await cancel(database, job.job_id) == done
 
 
@@ -88,7 +118,9 @@ async def test_cron_waits_for_its_next_time_after_each_run(database: Database) -
     async with database.begin() as tx:
         for number, error in enumerate(("", "no such channel", ""), 1):
             await JobStore(tx).begin("T1", job.job_id, f"run-{number}", NOW)
-            after = await JobStore(tx).finish("T1", job.job_id, f"run-{number}", NOW + 5, error=error)
+            after = await JobStore(tx).finish(
+                "T1", job.job_id, f"run-{number}", NOW + 5, error=error
+            )
             assert (after.status, after.runs, after.error) == (JobStatus.SCHEDULED, number, error)
         await JobStore(tx).begin("T1", job.job_id, "run-4", NOW)
         late = await JobStore(tx).finish("T1", job.job_id, "run-3", NOW + 9, error="late")
@@ -142,7 +174,8 @@ async def test_open_jobs_of_all_teams_come_page_by_page(database: Database) -> N
 
 
 async def test_only_a_waiting_job_is_postponed(database: Database) -> None:
-    once, cron = await schedule(database, "s1"), await schedule(database, "s2", WEEKLY)
+    once = await schedule(database, "s1")
+    cron = await schedule(database, "s2", WEEKLY)
     async with database.begin() as tx:
         for job in (once, cron):
             await JobStore(tx).postpone("T1", job.job_id, LATER)
@@ -154,8 +187,10 @@ async def test_only_a_waiting_job_is_postponed(database: Database) -> None:
 
 
 async def test_only_ended_jobs_are_forgotten_by_when_they_ended(database: Database) -> None:
-    waiting, done = await schedule(database, "s1"), await schedule(database, "s2")
-    idle, working = await schedule(database, "s3", WEEKLY), await schedule(database, "s4", WEEKLY)
+    waiting = await schedule(database, "s1")
+    done = await schedule(database, "s2")
+    idle = await schedule(database, "s3", WEEKLY)
+    working = await schedule(database, "s4", WEEKLY)
     async with database.begin() as tx:
         jobs = JobStore(tx)
         await jobs.begin("T1", done.job_id, "run-1", NOW)
@@ -186,9 +221,11 @@ async def test_calls_at_once_do_not_pass_the_limit_of_open_jobs(
 
 async def test_lists_read_by_an_index(database: Database) -> None:
     many = """
-    INSERT INTO agent_jobs (team, job_type, arguments, run_at, cron, time_zone, status, rfp_id, channel, thread_ts,
+    INSERT INTO agent_jobs (team, job_type, arguments, run_at, cron, time_zone, status, rfp_id,
+                            channel, thread_ts,
                             requested_by, correlation_id, operation_key, created_at)
-    SELECT 'T1', 'x', '{}', now(), '', 'UTC', CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'done' END, 'rfp_' || n,
+    SELECT 'T1', 'x', '{}', now(), '', 'UTC',
+           CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'done' END, 'rfp_' || n,
            'C1', '1', 'U1', 'c', 'k' || n, now()
     FROM generate_series(1, 20000) n
     """

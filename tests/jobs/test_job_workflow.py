@@ -1,4 +1,6 @@
-"""A job waits for its time, runs once and stores its outcome; the server skips the time it waits."""
+"""A job waits for its time, runs once and stores its outcome; the server skips the waiting
+time.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -27,7 +29,15 @@ from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Post
-from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
+from threadline_devstack.slack.identity import (
+    BOT_TOKEN,
+    BOT_USER,
+    DEVELOPER,
+    GENERAL,
+    REPORTER,
+    SUMMARIES,
+    TEAM,
+)
 
 ELSEWHERE = Thread(TEAM, GENERAL, "1700000000.000100")
 
@@ -44,7 +54,8 @@ def days_from_now(count: int) -> date:
 
 @pytest.mark.records("job_digest")
 async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
-    due, late = days_from_now(9), days_from_now(-2)
+    due = days_from_now(9)
+    late = days_from_now(-2)
     await scene.rfp(due, title="A *crane*")
     overdue = await scene.rfp(late, RfpStatus.IN_PROGRESS, title="<!channel> bridge")
     await scene.rfp(due, RfpStatus.WON, title="Done")
@@ -52,7 +63,12 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
         await UserStore(tx).save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await scene.schedule(after_minutes=90)
     shown = await scene.environment.client.get_workflow_handle(job.workflow_id).describe()
-    assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "turn-1", "rfp": ""}
+    assert await shown.memo() == {
+        "job": "JOB-1",
+        "type": DIGEST,
+        "correlation_id": "turn-1",
+        "rfp": "",
+    }
     assert shown.workflow_type == "AgentJobWorkflow"
     assert (job.status, scene.said()) == (JobStatus.SCHEDULED, [])
     result = await scene.result(job)
@@ -61,16 +77,25 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
     (said,) = scene.said()
     assert ("Dora Dee" in said, DEVELOPER in said) == (True, False)
     assert f"was due on {late.isoformat()}, " in said
-    assert said.index(overdue) < said.index(f"due on {due.isoformat()}, in "), "the most urgent one first"
+    assert said.index(overdue) < said.index(f"due on {due.isoformat()}, in "), (
+        "the most urgent one first"
+    )
     assert "<!channel>" not in said
     assert "Done" not in said
     done = await scene.job()
-    assert (done.status, done.runs, done.error, done.result) == (JobStatus.DONE, 1, "", {"said": result})
+    assert (done.status, done.runs, done.error, done.result) == (
+        JobStatus.DONE,
+        1,
+        "",
+        {"said": result},
+    )
 
 
 async def test_reminder_in_the_thread_follows_a_moved_due_date(scene: JobScene) -> None:
     rfp_id = await scene.rfp(days_from_now(60))
-    job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="Europe/Berlin")
+    job = await scene.schedule(
+        "deadline_reminder", rfp_id=rfp_id, days_before=3, time_zone="Europe/Berlin"
+    )
     for moved in (days_from_now(200), days_from_now(20)):
         await scene.patch(rfp_id, due_date=moved.isoformat())
         await skip(scene.environment, timedelta(hours=7))
@@ -97,7 +122,9 @@ async def test_reminder_waits_while_there_is_no_due_date(scene: JobScene) -> Non
 
 
 @pytest.mark.parametrize(("deleted", "reason"), [(False, "is won"), (True, "was deleted")])
-async def test_reminder_of_an_ended_rfp_is_not_posted(scene: JobScene, deleted: bool, reason: str) -> None:
+async def test_reminder_of_an_ended_rfp_is_not_posted(
+    scene: JobScene, deleted: bool, reason: str
+) -> None:
     rfp_id = await scene.rfp(days_from_now(30))
     job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, time_zone="UTC")
     if deleted:
@@ -112,7 +139,9 @@ async def test_reminder_of_an_ended_rfp_is_not_posted(scene: JobScene, deleted: 
 @pytest.mark.records("job_follow_up")
 async def test_follow_up_is_asked_in_the_thread_in_the_persons_name(scene: JobScene) -> None:
     rfp_id = await scene.rfp()
-    job = await scene.schedule("follow_up", question="Is the *crane* on its way?", rfp_id=rfp_id, after_minutes=600)
+    job = await scene.schedule(
+        "follow_up", question="Is the *crane* on its way?", rfp_id=rfp_id, after_minutes=600
+    )
     assert await scene.result(job) == "Asked the operator in the thread."
     (said,) = scene.said()
     assert f"<@{DEVELOPER}>" in said
@@ -121,12 +150,16 @@ async def test_follow_up_is_asked_in_the_thread_in_the_persons_name(scene: JobSc
     (asked,) = await scene.asked()
     question = f"Is the *crane* on its way? ({rfp_id})"
     assert (asked.sender_id, asked.message_text, asked.addressed) == (DEVELOPER, question, True)
-    posted = [each for each in scene.slack.workspace.channel(GENERAL).messages.values() if each.user == BOT_USER]
+    posted = [
+        each
+        for each in scene.slack.workspace.channel(GENERAL).messages.values()
+        if each.user == BOT_USER
+    ]
     assert posted[0].ts == asked.slack_ts, "reactions and order are those of the post"
 
 
 async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> None:
-    """Temporal has lost the workflow after its run, and it is started anew."""
+    """Temporal has lost the workflow after its run, and it is started again."""
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=0)
     await scene.result(job)
     async with scene.database.begin() as tx:
@@ -138,9 +171,10 @@ async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"), [({"deleted": True}, "is not in the channel"), ({"is_restricted": True}, "guest")]
+    ("change", "reason"),
+    [({"deleted": True}, "is not in the channel"), ({"is_restricted": True}, "guest")],
 )
-async def test_follow_up_fails_for_who_left_or_became_a_guest(
+async def test_follow_up_fails_for_a_person_who_left_or_became_a_guest(
     scene: JobScene, change: dict[str, Any], reason: str
 ) -> None:
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=600)
@@ -148,9 +182,13 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     users[DEVELOPER] = replace(users[DEVELOPER], **change)
     async with aiohttp.ClientSession() as session:
         authors = AuthorPolicy(
-            UserDirectory(SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session)).user)
+            UserDirectory(
+                SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session)).user
+            )
         )
-        router = EventRouter(RoutingConfig(), scene.environment.client, ThreadLookup(scene.database), authors)
+        router = EventRouter(
+            RoutingConfig(), scene.environment.client, ThreadLookup(scene.database), authors
+        )
         scene.activities.asker = router
         assert reason in await scene.result(job)
     (said,) = scene.said()
@@ -160,7 +198,7 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
 
 
 async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: JobScene) -> None:
-    """It has posted that it asks; so it does ask."""
+    """The run has posted that it asks, so it does ask."""
     work = scene.activities
     asking = work.asker
 
@@ -179,11 +217,16 @@ async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: Job
     await scene.until_answered()
     assert (len(scene.said()), len(await scene.asked())) == (1, 1)
     ended = await scene.job()
-    assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
+    assert (ended.status, ended.result) == (
+        JobStatus.CANCELLED,
+        {"said": "Asked the operator in the thread."},
+    )
 
 
 async def test_run_cancelled_as_it_began_is_at_work_and_comes_to_its_end(scene: JobScene) -> None:
-    """The worker is lost right after it recorded the run: whoever cancels the job is told that it is at work."""
+    """The worker is lost right after it recorded the run: a canceller reads that the job is at
+    work.
+    """
     activities = scene.activities
     database = activities.database
 
@@ -222,21 +265,25 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
     assert scene.said() == []
 
 
-async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> None:
+async def test_requester_gets_one_notice_that_names_the_canceller(scene: JobScene) -> None:
     async with scene.database.begin() as tx:
         await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
     job = await scene.schedule(after_minutes=60)
-    for _ in range(2):  # the answer was lost
+    for _ in range(2):  # the response was lost
         await scene.cancel(job.job_id, "x", REPORTER, ELSEWHERE)
     await scene.cancel("JOB-1", "y", BOT_USER, ELSEWHERE)
     (told,) = scene.said()
     for part in (f"<@{DEVELOPER}>", "Rita R", "JOB-1"):
         assert part in told
-    (post,) = [each for each in scene.slack.workspace.channel(GENERAL).messages.values() if each.bot_id]
+    (post,) = [
+        each for each in scene.slack.workspace.channel(GENERAL).messages.values() if each.bot_id
+    ]
     assert post.thread_ts == scene.thread.ts
 
 
-async def test_requester_who_cancels_or_reads_it_in_the_thread_is_not_told(scene: JobScene) -> None:
+async def test_requester_who_cancels_or_reads_it_in_the_thread_gets_no_notice(
+    scene: JobScene,
+) -> None:
     for number, (who, thread) in enumerate(((DEVELOPER, ELSEWHERE), (REPORTER, scene.thread)), 1):
         job = await scene.schedule(after_minutes=60)
         await scene.cancel(job.job_id, f"x{number}", who, thread)
@@ -253,7 +300,7 @@ async def test_job_cancelled_in_temporal_is_stored_as_cancelled(scene: JobScene)
 
 
 @pytest.mark.records("job_fails")
-async def test_failed_job_tells_why_in_its_thread(scene: JobScene) -> None:
+async def test_failed_job_posts_its_reason_in_its_thread(scene: JobScene) -> None:
     job = await scene.schedule(channel=SUMMARIES, after_minutes=60)
     scene.slack.workspace.leave(SUMMARIES, BOT_USER)
     assert "The bot is not in the channel" in await scene.result(job)
@@ -264,7 +311,9 @@ async def test_failed_job_tells_why_in_its_thread(scene: JobScene) -> None:
     assert "will not run again" in said
 
 
-async def test_run_fails_once_slack_was_away_for_too_long(scene: JobScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_run_fails_once_slack_was_away_for_too_long(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.jobs.activities.RUN_SECONDS", 0.0)
     publish = scene.activities.outbox.publish
 
@@ -295,7 +344,9 @@ async def test_run_whose_record_was_lost_for_long_is_found_done(
     assert ((await scene.job()).status, len(scene.said())) == (JobStatus.DONE, 1)
 
 
-async def test_crash_before_the_job_starts_is_repaired(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_crash_before_the_job_starts_is_repaired(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def away(*_: object) -> None:
         raise Transient("Temporal is away.")
 

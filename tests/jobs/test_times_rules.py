@@ -1,4 +1,4 @@
-"""When a job runs: one of delay, moment and cron, neither past nor years away."""
+"""A job runs after a delay, at a moment or by a cron, neither in the past nor years away."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,7 +38,9 @@ BERLIN = "Europe/Berlin"
         ),
     ],
 )
-def test_each_way_of_giving_a_time_is_read(given: dict[str, Any], schedule: JobSchedule, text: str) -> None:
+def test_each_way_of_giving_a_time_is_read(
+    given: dict[str, Any], schedule: JobSchedule, text: str
+) -> None:
     assert job_times.schedule_of(NOW, **given) == schedule
     assert job_times.in_words(schedule, NOW) == text
 
@@ -67,11 +69,20 @@ def test_impossible_time_is_refused(given: dict[str, Any], refusal: str) -> None
 
 def test_next_times_are_five_and_none_of_them_past() -> None:
     times = job_times.next_times(JobSchedule(cron="0 9 * * 1", time_zone=BERLIN), NOW)
-    assert [job_times.format_time(each) for each in times[:2]] == ["Mon 2026-03-02 09:00", "Mon 2026-03-09 09:00"]
+    assert [job_times.format_time(each) for each in times[:2]] == [
+        "Mon 2026-03-02 09:00",
+        "Mon 2026-03-09 09:00",
+    ]
     assert len(times) == job_times.SHOWN
     assert job_times.next_times(JobSchedule(at=NOW), NOW) == []
-    assert job_times.in_words(JobSchedule(at=NOW - timedelta(days=1)), NOW) == "at a moment that is past"
+    assert (
+        job_times.in_words(JobSchedule(at=NOW - timedelta(days=1)), NOW) == "at a time in the past"
+    )
 
 
 def test_moment_without_offset_is_utc() -> None:
-    assert job_times.parse_time("2026-03-01T09:00") == job_times.parse_time("2026-03-01T10:00+01:00") == NOW
+    assert (
+        job_times.parse_time("2026-03-01T09:00")
+        == job_times.parse_time("2026-03-01T10:00+01:00")
+        == NOW
+    )

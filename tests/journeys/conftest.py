@@ -17,10 +17,12 @@ from threadline_devstack.stack import Stack, StackOptions
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
-    """It ends with the last journey. Its folder, with the logs, stays when a test has failed."""
+    """Ends with the last journey. Its folder, with the logs, stays when a test has failed."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     wishes = StackOptions(
-        given=environment.pick(os.environ, environment.MACHINE), slack=FaultySlack, trackers=FaultyTrackers
+        given=environment.pick(os.environ, environment.MACHINE),
+        slack=FaultySlack,
+        trackers=FaultyTrackers,
     )
     async with Stack.running(folder, wishes) as stack:
         yield stack

@@ -1,4 +1,6 @@
-"""Two cases on the running product, one of which tries to reach the other, and a code host that wants a login."""
+"""Two cases on the running product, one of which tries to reach the other, and a code host that
+requires a login.
+"""
 
 import asyncio
 import base64
@@ -24,16 +26,26 @@ from threadline_devstack.stack import Stack, StackOptions
 CANARY = "canary-of-another-case"
 TOKEN = "token-that-may-push"
 ANSWER: dict[str, Any] = {
-    "title": "t", "summary": "s", "root_cause": "", "evidence": [], "severity": "S3", "confidence": 0.5,
-    "clarification_question": "", "for_reporter": "", "recommended_actions": [], "affected_components": [],
+    "title": "t",
+    "summary": "s",
+    "root_cause": "",
+    "evidence": [],
+    "severity": "S3",
+    "confidence": 0.5,
+    "clarification_question": "",
+    "for_reporter": "",
+    "recommended_actions": [],
+    "affected_components": [],
     "fix_requested": False,
-}  # fmt: skip
+}
 Attempt = tuple[str, dict[str, Any]]
 
 
 @dataclass
 class PrivilegeScene:
-    """Two cases: the agent of `victim` is held in mid-turn; that of `intruder` tries `attempts` in its second turn."""
+    """Two cases: the agent of `victim` is held in mid-turn; that of `intruder` tries `attempts` in
+    its second turn.
+    """
 
     stack: Stack
     victim: JourneyScene
@@ -51,12 +63,18 @@ class PrivilegeScene:
 
     @property
     def cli(self) -> psutil.Process:
-        """The agent's process of the victim's turn."""
-        [found] = [child for child in self.worker.children(recursive=True) if "--session-id" in str(child.cmdline())]
+        """The process of the agent in the victim's turn."""
+        [found] = [
+            child
+            for child in self.worker.children(recursive=True)
+            if "--session-id" in str(child.cmdline())
+        ]
         return found
 
     def environment(self) -> dict[str, str]:
-        """What the agent worker was started with. Unless we are root, the kernel refuses to tell even that."""
+        """The environment that the agent worker was started with. For accounts other than root the
+        kernel may refuse even that.
+        """
         try:
             raw = Path(f"/proc/{self.worker.pid}/environ").read_text()
         except (OSError, UnicodeError):
@@ -92,7 +110,9 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
             await victim.write_report("The first case.")
             assert victim.bug_id == "BUG-1"
             await model.holds.reached("victim")
-            (trial.workspaces / "cases" / "BUG-1" / "sample-shop" / "canary.txt").write_text(CANARY)
+            (trial.workspaces / "cases" / "BUG-1" / "sample-shop" / "canary.txt").write_text(
+                CANARY
+            )
             yield trial
             await model.holds.release("victim")
     await asyncio.to_thread(shutil.rmtree, folder)
@@ -100,7 +120,9 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def code_host(tmp_path: Path) -> AsyncIterator[tuple[str, list[str]]]:
-    """A code host that takes a push from whoever shows `TOKEN`; with what it was sent as a login."""
+    """A code host that accepts a push with `TOKEN`; yields its URL and the logins that it
+    received.
+    """
     sent: list[str] = []
     repository = tmp_path / "acme" / "sample-shop.git"
     await _made(repository)
@@ -125,7 +147,10 @@ async def code_host(tmp_path: Path) -> AsyncIterator[tuple[str, list[str]]]:
 
 
 async def _made(repository: Path) -> None:
-    for words in (("init", "--bare", "--quiet", str(repository)), ("-C", str(repository), *_RECEIVES)):
+    for words in (
+        ("init", "--bare", "--quiet", str(repository)),
+        ("-C", str(repository), *_RECEIVES),
+    ):
         process = await asyncio.create_subprocess_exec("git", *words)
         assert await process.wait() == 0
 
@@ -134,7 +159,7 @@ _RECEIVES = ("config", "http.receivepack", "true")
 
 
 async def _served(request: web.Request, root: Path) -> web.Response:
-    """What git's own server answers (https://git-scm.com/docs/git-http-backend), by CGI."""
+    """The response of git's own server (https://git-scm.com/docs/git-http-backend), by CGI."""
     body = await request.read()
     process = await asyncio.create_subprocess_exec(
         *("git", "http-backend"),

@@ -1,25 +1,43 @@
-"""The core worker is killed in the middle of a decision and of a hand-over: each is finished, and nothing twice."""
+"""The core worker is killed in the middle of a decision and of a handover: each is finished, and
+no step counts twice.
+"""
 
 import json
+import os
+import shutil
+import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from sqlalchemy import TextClause, text
 
-from tests.journeys.crashes import AGAIN, CrashScene
+from tests.journeys.crashes import (
+    AGAIN,
+    CrashScene,
+    Reached,
+    asking,
+    settling,
+    waiting_for,
+)
 from tests.support.journey_scene import JourneyScene
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE, UNDO
+from threadline_devstack import environment
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
-from threadline_devstack.stack import Stack
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.stories.scene import message_text
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(180),
+]
 
 PRICE = "What does the Starter plan cost?"
 CLAIM = "I demand a refund for the night of the outage"
@@ -27,8 +45,7 @@ ANSWER = "You get it back, all of it."
 ASIDE = "lol who is this guy, anyone?"
 DECIDING = "filling-in:decision"
 DECISIONS = text("LOCK TABLE decisions IN EXCLUSIVE MODE")
-TURNS = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
-"""What is written there has to wait, and what is read has not."""
+"""The lock delays writes to the table, and no reads."""
 PASSAGES_READ = text("LOCK TABLE knowledge_passages IN ACCESS EXCLUSIVE MODE")
 TOOLS_READ = text("LOCK TABLE agent_tool_executions IN ACCESS EXCLUSIVE MODE")
 
@@ -36,11 +53,10 @@ TOOLS_READ = text("LOCK TABLE agent_tool_executions IN ACCESS EXCLUSIVE MODE")
 class PriceScene(CrashScene):
     """A thread in which somebody asks for a price that the documents know."""
 
-    async def ask(self, words: str) -> str:
-        return await self.mention(REPORTER, words)
-
     async def record(self, root: str) -> tuple[bool, bool, bool]:
-        """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
+        """Whether the decision, the passages and the outcome are on record; of one round at
+        most.
+        """
         async with self._database.begin() as tx:
             conversation = await ConversationStore(tx).find_id(self.slack_thread(root))
             rounds = await DecisionStore(tx).rounds(conversation, 1)
@@ -49,39 +65,19 @@ class PriceScene(CrashScene):
         return made is not None, bool(made and made.sources), bool(made and made.judgement)
 
     async def decisions_asked(self, words: str) -> int:
-        return sum(words in json.dumps(each.conversation.messages) for each in self.model.structured_requests)
+        return sum(
+            words in json.dumps(each.conversation.messages)
+            for each in self.model.structured_requests
+        )
+
+
+def writing_after(lock: TextClause) -> Reached:
+    """The decision's table is locked before the first lock is released: a step has read, and is
+    about to write.
+    """
 
     @asynccontextmanager
-    async def model_held(self, hold: str) -> AsyncIterator[None]:
-        self.model.holds.arm(hold)
-        try:
-            yield
-        finally:
-            await self.model.holds.release(hold)
-
-
-Reached = Callable[[PriceScene, str], AbstractAsyncContextManager[str]]
-"""Have a turn come to a moment, and hold it there; gives the thread's root."""
-
-
-def waiting_for(lock: TextClause) -> Reached:
-    """The first step that needs what is held from the beginning."""
-
-    @asynccontextmanager
-    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
-        async with scene.held(lock) as holder:
-            root = await scene.ask(words)
-            await scene.until_waited_for(holder)
-            yield root
-
-    return reached
-
-
-def writing_behind(lock: TextClause) -> Reached:
-    """The decision's table is held when what was held first is free: a step has read, and is about to write."""
-
-    @asynccontextmanager
-    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
+    async def reached(scene: CrashScene, words: str) -> AsyncIterator[str]:
         async with AsyncExitStack() as until_killed:
             async with waiting_for(lock)(scene, words) as root:
                 holder = await until_killed.enter_async_context(scene.held(DECISIONS))
@@ -91,30 +87,13 @@ def writing_behind(lock: TextClause) -> Reached:
     return reached
 
 
-def asking(hold: str) -> Reached:
-    @asynccontextmanager
-    async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
-        async with scene.model_held(hold):
-            root = await scene.ask(words)
-            await scene.model_waits_at(hold)
-            yield root
-
-    return reached
-
-
-@asynccontextmanager
-async def settling(scene: PriceScene, words: str) -> AsyncIterator[str]:
-    async with AsyncExitStack() as until_killed:
-        async with asking("conversing")(scene, words) as root:
-            holder = await until_killed.enter_async_context(scene.held(TURNS))
-        await scene.until_waited_for(holder)
-        yield root
-
-
 @dataclass(frozen=True)
 class Moment:
-    """When the worker is killed: what is on record by then, as of `PriceScene.record`, and how often the model is asked
-    in all. What it answered and nobody had written down, it is asked again."""
+    """The moment at which the worker is killed, with `PriceScene.record` at that moment, and the
+    number of times that the model is asked in all.
+
+    A reply that was not recorded by then is requested again.
+    """
 
     reached: Reached
     record: tuple[bool, bool, bool]
@@ -126,22 +105,38 @@ MOMENTS = {
     "the model decides": Moment(asking(DECIDING), (False, False, False), decisions=2),
     "the decision is kept": Moment(waiting_for(DECISIONS), (False, False, False), decisions=2),
     "it is looked up": Moment(waiting_for(PASSAGES_READ), (True, False, False)),
-    "what was found is kept": Moment(writing_behind(PASSAGES_READ), (True, False, False)),
-    # What was found and what follows from it are written in one transaction.
+    "the passages are kept": Moment(writing_after(PASSAGES_READ), (True, False, False)),
+    # The passages and the outcome are written in one transaction.
     "it is judged": Moment(waiting_for(TOOLS_READ), (True, False, False)),
     "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
     "the turn is settled": Moment(settling, (True, True, True)),
 }
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stack() -> AsyncIterator[Stack]:
+    """Without drafts, which would add calls of the model: see test_draft_crashes.py."""
+    folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
+    options = StackOptions(
+        given=environment.pick(os.environ, environment.MACHINE),
+        settings={"THREADLINE_DECISION_DRAFT": "false"},
+    )
+    async with Stack.running(folder, options) as stack:
+        yield stack
+    shutil.rmtree(folder)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def scene(stack: Stack) -> AsyncIterator[JourneyScene]:
     async with JourneyScene.on(stack) as scene:
         yield scene
-        await scene.model.holds.release(DECIDING)  # what a failed test holds would hold those after it, too
+        # A hold left by a failed test would hold the later ones as well.
+        await scene.model.holds.release(DECIDING)
 
 
-async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: JourneyScene, stack: Stack) -> None:
+async def test_a_persons_answer_while_the_worker_is_dead_arrives_once(
+    scene: JourneyScene, stack: Stack
+) -> None:
     root = await scene.mention(REPORTER, CLAIM)
     card = await scene.until_card(root)
     await stack.processes.kill("core")
@@ -152,17 +147,22 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
     await stack.processes.restart("core")
     await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
     await scene.press(DEVELOPER, card, CLOSE)
-    await scene.until_answer(root, "I answer here again")
+    await scene.until_answer(root, "I am answering here again")
     said = [message_text(each) for each in scene.answers(root)]
     assert not any(ASIDE in each for each in said)
-    assert [sum(words in each for each in said) for words in (ANSWER, "has taken this over", "handed it over")] == [
+    assert [
+        sum(words in each for each in said)
+        for words in (ANSWER, "has taken this over", "handed it over")
+    ] == [
         1,
         1,
         1,
     ]
 
 
-async def test_a_reply_that_is_held_when_the_worker_is_killed_is_sent_once(scene: JourneyScene, stack: Stack) -> None:
+async def test_a_reply_that_is_held_when_the_worker_is_killed_is_sent_once(
+    scene: JourneyScene, stack: Stack
+) -> None:
     root = await scene.mention(REPORTER, f"{CLAIM}, held")
     card = await scene.until_card(root)
     undone = await scene.reply_by_button(DEVELOPER, card, "You get nothing.")
@@ -173,9 +173,12 @@ async def test_a_reply_that_is_held_when_the_worker_is_killed_is_sent_once(scene
     await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
     await scene.until_post(ESCALATIONS, card["ts"], ["Sent to", ANSWER])
     await scene.press(DEVELOPER, card, CLOSE)
-    await scene.until_answer(root, "I answer here again")
+    await scene.until_answer(root, "I am answering here again")
     said = [message_text(each) for each in scene.answers(root)]
-    assert [sum(words in each for each in said) for words in (ANSWER, "You get nothing.")] == [1, 0]
+    assert [sum(words in each for each in said) for words in (ANSWER, "You get nothing.")] == [
+        1,
+        0,
+    ]
 
 
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
@@ -190,8 +193,12 @@ async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_o
     await scene.until("a person is asked", lambda: _said(scene, root, "handed it over"), AGAIN)
     card = await scene.until_card(root)
     await scene.press(DEVELOPER, card, CLOSE)
-    await scene.until_answer(root, "I answer here again")
-    cards = [each for each in scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in message_text(each)]
+    await scene.until_answer(root, "I am answering here again")
+    cards = [
+        each
+        for each in scene.slack.messages(ESCALATIONS)
+        if f"{CLAIM} again" in message_text(each)
+    ]
     assert len(cards) == 1
     assert len(scene.answers(root)) == 2
 
@@ -219,7 +226,9 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
     assert await price.record(root) == (True, True, True)
     assert await price.decisions_asked(words) == moment.decisions
     assert (await price.asked(words)).total() == moment.answers
-    assert await price.paid(root) == [(1, 0), (1, 1)], "what was paid for is on record once: a decision, an answer"
+    assert await price.paid(root) == [(1, 0), (1, 1)], (
+        "each paid call is on record once: a decision, an answer"
+    )
 
 
 async def _said(scene: JourneyScene, root: str, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""`threadline demo`, as somebody runs it who has just cloned the repository."""
+"""`threadline demo`, run by somebody who has just cloned the repository."""
 
 import os
 import shutil
@@ -18,17 +18,30 @@ pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """Outside pytest's folder, which other accounts may not enter: as root, Postgres runs as nobody."""
+    """Outside pytest's folder, which other accounts may not enter: as root, Postgres runs as the
+    account `nobody`.
+    """
     folder = Path(tempfile.mkdtemp(prefix="threadline-test-"))
     yield folder
     shutil.rmtree(folder)
 
 
 def demo(scratch: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TMPDIR": str(scratch), "COLUMNS": "200"}
+    given = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ["HOME"],
+        "TMPDIR": str(scratch),
+        "COLUMNS": "200",
+    }
     command = [sys.executable, "-m", "threadline", "demo"]
     return subprocess.run(
-        command, env=given | environment, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
+        command,
+        env=given | environment,
+        cwd=scratch,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -39,9 +52,14 @@ def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 90, "a newcomer was promised to see it in less"
     chapters = [chapter for story in stories() for chapter in story.chapters]
-    assert done.stdout.count("seen to happen") == len(chapters)
-    assert "words are scripted" in done.stdout
-    for table in ("The case's transitions", "The conversation as stored", "The agent's turns", "/workflows/bug:"):
+    assert done.stdout.count("observed") == len(chapters)
+    assert "replies are scripted" in done.stdout
+    for table in (
+        "The case's transitions",
+        "The conversation as stored",
+        "The agent's turns",
+        "/workflows/bug:",
+    ):
         assert table in done.stdout
     assert list(scratch.iterdir()) == []
 

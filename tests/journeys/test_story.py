@@ -1,4 +1,6 @@
-"""The stories that `threadline demo` plays, asserted: the first as a whole, the others chapter by chapter."""
+"""The stories of `threadline demo`, asserted: the first as a whole, the others chapter by
+chapter.
+"""
 
 import pytest
 
@@ -6,7 +8,11 @@ from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus, Reason
 from threadline_devstack.stories.player import Chapter, play, stories
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(180),
+]
 
 
 async def test_the_story_from_a_vague_report_to_its_end(scene: JourneyScene) -> None:
@@ -20,11 +26,13 @@ async def test_the_story_from_a_vague_report_to_its_end(scene: JourneyScene) -> 
     assert reasons[-1] == Reason.REPORTER_CLOSED
     said = [entry.text for entry in await scene.conversation()]
     assert said.count("The fix is merged and verified: it works.") == said.count("never mind") == 1
-    assert case.cost_usd > 0
+    assert case.cost_usd
 
 
 @pytest.mark.parametrize(
-    "chapter", [each for story in stories()[1:] for each in story.chapters], ids=lambda chapter: chapter.name
+    "chapter",
+    [each for story in stories()[1:] for each in story.chapters],
+    ids=lambda chapter: chapter.name,
 )
 async def test_conversations_records_and_handovers(scene: JourneyScene, chapter: Chapter) -> None:
     await play(scene, chapter)

@@ -1,4 +1,6 @@
-"""The core worker ends in the middle of a conversation's turn: the step under way is lost, and nothing else."""
+"""The core worker ends in the middle of a conversation's turn: only the step in progress is
+lost.
+"""
 
 import time
 from collections.abc import AsyncIterator
@@ -10,6 +12,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from tests.journeys.crashes import CrashScene, statuses
+from tests.support.estimates import details_of
 from tests.support.faulty_sandboxes import EndpointFaultKind, FaultyTrackers
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
@@ -17,7 +20,11 @@ from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import CONVERSING, message_text
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(180),
+]
 
 ORDER = "show the project {}, then create one wbs item"
 COMMENT = "Seen again in the night"
@@ -32,18 +39,22 @@ async def talk(stack: Stack) -> AsyncIterator["ProjectScene"]:
 
 
 class ProjectScene(CrashScene):
-    """A thread in which somebody works on a project that nobody else knows."""
+    """A thread in which somebody works on a project that no other test uses."""
 
     async def begin_project(self) -> str:
-        """Its id; it has one role and no item."""
+        """Returns its id; it has one role and no item."""
         async with self._database.begin() as tx:
-            project = await EstimateStore(tx).get_or_create_project(TEAM, f"Crash {time.time_ns()}", "EUR")
-            await EstimateStore(tx).save_role(TEAM, project.project_id, ProjectRole("tester", Decimal(650)))
+            project = await EstimateStore(tx).get_or_create_project(
+                TEAM, f"Crash {time.time_ns()}", "EUR"
+            )
+            await EstimateStore(tx).save_role(
+                TEAM, project.project_id, ProjectRole("tester", Decimal(650))
+            )
         return project.project_id
 
     async def items(self, project: str) -> list[str]:
         async with self._database.begin() as tx:
-            return [item.title for item in (await EstimateStore(tx).details(TEAM, project)).items]
+            return [item.title for item in (await details_of(tx, TEAM, project)).items]
 
     async def only_answer(self, root: str) -> str:
         [answer] = await self.answered(root)
@@ -66,9 +77,9 @@ async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of
     await talk.model.holds.release(CONVERSING)
     await stack.processes.restart("core")
     assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
-    assert await talk.asked(project) == {0: 1, 1: 1, 2: 2}, "what it had answered it was not asked again"
-    assert await talk.paid(root) == [(1, 0), (1, 1), (1, 2), (1, 3)], "what it decided, and each step"
-    assert await talk.executions(root) == before, "what had run did not run again"
+    assert await talk.asked(project) == {0: 1, 1: 1, 2: 2}, "no recorded reply was requested again"
+    assert await talk.paid(root) == [(1, 0), (1, 1), (1, 2), (1, 3)], "the decision, and each step"
+    assert await talk.executions(root) == before, "no completed call ran again"
     assert await talk.items(project) == ["wbs item 1"]
 
 
@@ -81,7 +92,8 @@ async def test_a_worker_that_is_killed_between_a_change_and_its_commit_has_chang
             root = await talk.mention(SECOND_DEVELOPER, ORDER.format(project))
             await talk.until_waited_for(holder)
             committing = await until_killed.enter_async_context(talk.held(CONVERSATION, root))
-        await talk.until_waited_for(committing)  # the item is added, and its result goes into the transcript
+        # The item is added, and its result goes into the transcript.
+        await talk.until_waited_for(committing)
         await stack.processes.kill("core")
     assert await talk.items(project) == []
     assert statuses(await talk.executions(root))[1:] == []
@@ -96,7 +108,11 @@ async def test_a_change_outside_whose_answer_was_lost_with_the_worker_is_looked_
     talk: ProjectScene, stack: Stack
 ) -> None:
     async def comments() -> list[str]:
-        bodies = (each.body for issue in stack.trackers.jira.site.issues.values() for each in issue.comments)
+        bodies = (
+            each.body
+            for issue in stack.trackers.jira.site.issues.values()
+            for each in issue.comments
+        )
         return [each for each in bodies if each.startswith(COMMENT)]
 
     assert isinstance(stack.trackers, FaultyTrackers)

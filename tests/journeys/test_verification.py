@@ -6,11 +6,22 @@ from temporalio.client import Client
 from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import Action, CaseStatus, Reason
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
-from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
+from threadline_devstack.slack.identity import (
+    BYSTANDER,
+    DEVELOPER,
+    REPORTER,
+    REPORTS,
+    SECOND_DEVELOPER,
+    SUMMARIES,
+)
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.player import play
 
-pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.journey,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(120),
+]
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 SECOND_THOUGHT = "I had twelve notebooks in it. With nine notebooks the total is right."
@@ -35,7 +46,10 @@ async def test_3_reply_as_reporter(scene: JourneyScene) -> None:
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     await scene.until_bot_says("SAVE10", "cart.py", channel=SUMMARIES)
-    assert [turn.action for turn in await scene.turns()] == [Action.ASK_REPORTER, Action.POST_FINDINGS]
+    assert [turn.action for turn in await scene.turns()] == [
+        Action.ASK_REPORTER,
+        Action.POST_FINDINGS,
+    ]
 
 
 async def test_4_reporter_sends_a_second_message_mid_investigation(scene: JourneyScene) -> None:
@@ -44,7 +58,7 @@ async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Journe
     await scene.reply(REPORTER, CLEAR)
     await scene.model_waits_at(scene.agent_hold)
     await scene.reply(REPORTER, SECOND_THOUGHT)
-    # Stored before the agent goes on, and not only when its turn is over.
+    # Stored before the agent goes on, and not only at the end of its turn.
     await scene.until_stored(SECOND_THOUGHT, "reporter")
     assert (await scene.case()).status is CaseStatus.INVESTIGATING
     await scene.model.holds.release(scene.agent_hold)
@@ -57,7 +71,8 @@ async def test_5_reply_as_a_third_party(scene: JourneyScene) -> None:
     await play(scene, "third_party")
     await scene.reply(BYSTANDER, "never mind")
     await scene.until_delivered()
-    # A word of the reporter's comes after it in the same thread: whatever the others' would do has been done by then.
+    # A message of the reporter's comes after it in the same thread: by then the others' messages
+    # would have had their effect.
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     assert "It works for me" not in await read_by_tool(scene)
@@ -72,7 +87,9 @@ async def test_6_reply_from_dev_in_bug_summaries(scene: JourneyScene) -> None:
     await scene.until_stored("First: which release was it?", "developer")
     await scene.until_stored("Second: I saw the same in the bulk price.", "developer")
     await scene.model.holds.release(scene.agent_hold)
-    await scene.until("the agent has used both", lambda: uses(scene, "First: which release", "Second: I saw"))
+    await scene.until(
+        "the agent has used both", lambda: uses(scene, "First: which release", "Second: I saw")
+    )
     read = await read_by_tool(scene)
     assert "First: which release was it?" in read
     assert "Second: I saw the same in the bulk price." in read
@@ -135,7 +152,7 @@ async def report_and_findings(scene: JourneyScene) -> None:
 
 
 async def read_by_tool(scene: JourneyScene) -> str:
-    """Every result of a tool that the agent was given in this case, as one text."""
+    """The results of the agent's tools in this case, as one text."""
     contents = [
         block.get("content")
         for request in scene.model.requests(scene.bug_id)
@@ -166,19 +183,28 @@ async def pollers(client: Client, queue: str, *, activities: bool) -> int:
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    kind = (
+        TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+        if activities
+        else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    )
     described = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(namespace="default", task_queue=TaskQueue(name=queue), task_queue_type=kind)
+        DescribeTaskQueueRequest(
+            namespace="default", task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
     )
     return len(described.pollers)
 
 
 async def shown_states(stack: Stack, workflow_id: str) -> list[str]:
-    """The values of the search attribute CaseState over a workflow's history, without repetitions."""
+    """The values of the search attribute CaseState over a workflow's history, without
+    repetitions.
+    """
     client = await Client.connect(stack.temporal_address)
     shown: list[str] = []
     async for event in client.get_workflow_handle(workflow_id).fetch_history_events():
-        changed = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+        upserted = event.upsert_workflow_search_attributes_event_attributes
+        changed = upserted.search_attributes.indexed_fields
         if "CaseState" in changed:
             value = changed["CaseState"].data.decode().strip('"')
             if shown[-1:] != [value]:

@@ -1,4 +1,6 @@
-"""Passages are find_conflicts if two documents name another amount for the same thing, or one denies it."""
+"""Passages conflict if two documents name different amounts for the same thing, or one denies
+it.
+"""
 
 import pytest
 
@@ -14,7 +16,10 @@ def passage(text: str, source: str) -> Passage:
     ("one", "other"),
     [
         ("The Starter plan costs 20 euros a month.", "Starter plan: it costs €25 a month."),
-        ("Refunds are possible within 30 days.", "Refunds are possible within fourteen days of purchase."),
+        (
+            "Refunds are possible within 30 days.",
+            "Refunds are possible within fourteen days of purchase.",
+        ),
         ("The warranty lasts two years.", "The warranty lasts 12 months."),
         ("Customers get a discount of 10%.", "Existing customers get a discount of 15 percent."),
         ("A team has at most 1,200 seats.", "A team has at most 1500 seats."),

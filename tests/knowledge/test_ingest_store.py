@@ -1,4 +1,4 @@
-"""Ingestion reads what has changed, deletes what is gone, and keeps what it cannot read."""
+"""Ingestion reads changed documents, deletes missing ones, and keeps unreadable ones."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,10 +17,13 @@ from threadline.models.embeddings import Embedder
 
 
 class Model(Embedder):
-    """`error` is raised for what holds the words `of`."""
+    """`error` is raised for texts that hold the words `of`."""
 
     def __init__(self, model: str, error: Exception | None = None, of: str = "") -> None:
-        self.model, self._error, self._of, self.texts = model, error, of, list[str]()
+        self.model = model
+        self._error = error
+        self._of = of
+        self.texts = list[str]()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self.texts += texts
@@ -46,19 +49,21 @@ async def ingest_paths(
 
 
 async def documents(database: Database) -> dict[str, Document]:
-    """What is stored, by source."""
+    """The stored documents, by source."""
     async with database.begin() as tx:
         return {each.source: each for each in await KnowledgeStore(tx).documents("T1")}
 
 
 async def models(database: Database) -> dict[str, str]:
-    """By source, the model whose vectors are stored."""
+    """The model whose vectors are stored, by source."""
     async with database.begin() as tx:
-        return {source: each.model for source, each in (await KnowledgeStore(tx).sources("T1")).items()}
+        return {
+            source: each.model for source, each in (await KnowledgeStore(tx).sources("T1")).items()
+        }
 
 
 async def changes(database: Database) -> dict[str, datetime]:
-    """By source, when the document was stored last."""
+    """The time of each document's last write, by source."""
     async with database.begin() as tx:
         rows = await tx.execute(text("SELECT source, updated_at FROM knowledge_documents"))
         return {row.source: row.updated_at for row in rows}
@@ -80,10 +85,36 @@ async def test_only_changed_documents_are_read_again(database: Database, kb: Pat
     before = await changes(database)
     assert sorted(before) == ["kb/a.md", "kb/deep/b.markdown"]
     (kb / "a.md").write_text("A new text.")
-    assert (await ingest_paths(database, kb)).counts == {SourceOutcome.CHANGED: 1, SourceOutcome.UNCHANGED: 1}
+    assert (await ingest_paths(database, kb)).counts == {
+        SourceOutcome.CHANGED: 1,
+        SourceOutcome.UNCHANGED: 1,
+    }
     after = await changes(database)
     assert [source for source in before if after[source] != before[source]] == ["kb/a.md"]
     assert (await documents(database))["kb/a.md"].body == "A new text."
+
+
+async def test_documents_are_stored_again_in_another_default_language(
+    database: Database, kb: Path
+) -> None:
+    async def in_language(language: str) -> IngestReport:
+        sources = collect_sources([kb], fetch)
+        return await ingest(database, "T1", sources, None, lambda *_: None, language=language)
+
+    (kb / "a.md").write_text("---\nlang: fr\n---\nA text.")
+    await in_language("english")
+    assert (await in_language("german")).counts == {SourceOutcome.CHANGED: 2}
+    assert (await in_language("german")).counts == {SourceOutcome.UNCHANGED: 2}
+    languages = {source: each.language for source, each in (await documents(database)).items()}
+    assert languages == {"kb/a.md": "french", "kb/deep/b.markdown": "german"}
+
+
+async def test_foreign_front_matter_is_taken_with_a_notice(database: Database, kb: Path) -> None:
+    (kb / "a.md").write_text("---\ntype: learn\n---\nA text.")
+    report = await ingest_paths(database, kb)
+    assert (report.counts, report.refusals) == ({SourceOutcome.NEW: 2}, [])
+    assert [each.split(":")[0] for each in report.notices] == ["`type` of kb/a.md is 'learn'"]
+    assert (await ingest_paths(database, kb)).notices == []
 
 
 async def test_missing_file_is_deleted_but_not_one_ingested_by_itself(
@@ -109,24 +140,37 @@ async def test_empty_folder_or_list_deletes_nothing_without_forget_all(
     pages.write_text("")
     report = await ingest_paths(database, kb, pages)
     assert (report.counts, len(await documents(database))) == ({SourceOutcome.REFUSED: 2}, 3)
-    assert [each.split()[0] for each in report.refusals if "--forget-all" in each] == ["kb", "pages.urls"]
-    assert (await ingest_paths(database, kb, pages, forget_all=True)).counts == {SourceOutcome.REMOVED: 3}
+    assert [each.split()[0] for each in report.refusals if "--forget-all" in each] == [
+        "kb",
+        "pages.urls",
+    ]
+    assert (await ingest_paths(database, kb, pages, forget_all=True)).counts == {
+        SourceOutcome.REMOVED: 3
+    }
     assert (await ingest_paths(database, kb, pages)).counts == {}
 
 
-async def test_unreadable_file_is_named_and_its_old_text_kept(database: Database, kb: Path) -> None:
+async def test_unreadable_file_is_named_and_its_old_text_kept(
+    database: Database, kb: Path
+) -> None:
     await ingest_paths(database, kb)
     (kb / "a.md").write_bytes(b"\xff\xfe")
     (kb / "c.md").write_text("---\ntitle: [\n---\nText.")
     (kb / "d.txt").write_text("Fine.")
     report = await ingest_paths(database, kb)
-    assert report.counts == {SourceOutcome.REFUSED: 2, SourceOutcome.UNCHANGED: 1, SourceOutcome.NEW: 1}
+    assert report.counts == {
+        SourceOutcome.REFUSED: 2,
+        SourceOutcome.UNCHANGED: 1,
+        SourceOutcome.NEW: 1,
+    }
     assert [each.split()[0] for each in report.refusals] == ["kb/a.md", "The"]
     assert (await documents(database))["kb/a.md"].body == "A text."
     assert "kb/c.md" not in await documents(database)
 
 
-async def test_link_out_of_the_folder_is_not_followed(database: Database, kb: Path, tmp_path: Path) -> None:
+async def test_link_out_of_the_folder_is_not_followed(
+    database: Database, kb: Path, tmp_path: Path
+) -> None:
     (tmp_path / "secret.md").write_text("Secret.")
     (kb / "link.md").symlink_to(tmp_path / "secret.md")
     report = await ingest_paths(database, kb)
@@ -135,7 +179,9 @@ async def test_link_out_of_the_folder_is_not_followed(database: Database, kb: Pa
     assert "kb/link.md" not in await documents(database)
 
 
-async def test_list_that_is_a_link_out_of_the_folder_is_not_read(database: Database, kb: Path, tmp_path: Path) -> None:
+async def test_list_that_is_a_link_out_of_the_folder_is_not_read(
+    database: Database, kb: Path, tmp_path: Path
+) -> None:
     pages = kb / "pages.urls"
     pages.write_text("https://a.example/one\n")
     await ingest_paths(database, kb)
@@ -149,7 +195,9 @@ async def test_list_that_is_a_link_out_of_the_folder_is_not_read(database: Datab
     assert "https://a.example/one" in await documents(database)
 
 
-async def test_too_large_list_is_refused_and_keeps_its_documents(database: Database, kb: Path) -> None:
+async def test_too_large_list_is_refused_and_keeps_its_documents(
+    database: Database, kb: Path
+) -> None:
     pages = kb / "pages.urls"
     pages.write_text("https://a.example/one\n")
     await ingest_paths(database, kb)
@@ -159,9 +207,13 @@ async def test_too_large_list_is_refused_and_keeps_its_documents(database: Datab
     assert "https://a.example/one" in await documents(database)
 
 
-async def test_list_of_addresses_is_followed_whatever_its_ending(database: Database, tmp_path: Path) -> None:
+async def test_list_of_addresses_is_followed_with_any_ending(
+    database: Database, tmp_path: Path
+) -> None:
     pages = tmp_path / "PAGES.URLS"
-    pages.write_text("# ours\nhttps://a.example/one\n\nhttps://a.example/two\nhttps://a.example/none\n")
+    pages.write_text(
+        "# ours\nhttps://a.example/one\n\nhttps://a.example/two\nhttps://a.example/none\n"
+    )
     report = await ingest_paths(database, pages)
     assert report.counts == {SourceOutcome.NEW: 2, SourceOutcome.REFUSED: 1}
     assert [each.title for each in (await documents(database)).values()] == ["One", "Two"]
@@ -169,8 +221,11 @@ async def test_list_of_addresses_is_followed_whatever_its_ending(database: Datab
     assert (await ingest_paths(database, pages)).removed == ["https://a.example/two"]
 
 
-async def test_unreadable_list_keeps_its_documents(database: Database, kb: Path, tmp_path: Path) -> None:
-    within, alone = kb / "pages.urls", tmp_path / "more.urls"
+async def test_unreadable_list_keeps_its_documents(
+    database: Database, kb: Path, tmp_path: Path
+) -> None:
+    within = kb / "pages.urls"
+    alone = tmp_path / "more.urls"
     within.write_text("https://a.example/one\n")
     alone.write_text("https://a.example/two\n")
     await ingest_paths(database, kb, alone)
@@ -178,16 +233,28 @@ async def test_unreadable_list_keeps_its_documents(database: Database, kb: Path,
     alone.write_bytes(b"\xff")
     (kb / "a.md").unlink()
     report = await ingest_paths(database, kb, alone, forget_all=True)
-    assert report.counts == {SourceOutcome.REFUSED: 2, SourceOutcome.UNCHANGED: 1, SourceOutcome.REMOVED: 1}
+    assert report.counts == {
+        SourceOutcome.REFUSED: 2,
+        SourceOutcome.UNCHANGED: 1,
+        SourceOutcome.REMOVED: 1,
+    }
     assert "kb/pages.urls cannot be read" in report.refusals[0]
-    assert sorted(await documents(database)) == ["https://a.example/one", "https://a.example/two", "kb/deep/b.markdown"]
+    assert sorted(await documents(database)) == [
+        "https://a.example/one",
+        "https://a.example/two",
+        "kb/deep/b.markdown",
+    ]
 
 
-async def test_vectors_are_made_anew_for_another_model_only(database: Database, kb: Path) -> None:
+async def test_vectors_are_made_again_for_another_model_only(database: Database, kb: Path) -> None:
     await ingest_paths(database, kb, embedder=Model("small"))
-    assert (await ingest_paths(database, kb, embedder=Model("small"))).counts == {SourceOutcome.UNCHANGED: 2}
+    assert (await ingest_paths(database, kb, embedder=Model("small"))).counts == {
+        SourceOutcome.UNCHANGED: 2
+    }
     assert (await ingest_paths(database, kb)).counts == {SourceOutcome.UNCHANGED: 2}
-    assert (await ingest_paths(database, kb, embedder=Model("large"))).counts == {SourceOutcome.CHANGED: 2}
+    assert (await ingest_paths(database, kb, embedder=Model("large"))).counts == {
+        SourceOutcome.CHANGED: 2
+    }
     assert set((await models(database)).values()) == {"large"}
 
 
@@ -196,10 +263,14 @@ async def test_unavailable_embedder_is_asked_once_a_run(database: Database, kb: 
     report = await ingest_paths(database, kb, embedder=broken)
     assert (report.counts, report.embedding_error) == ({SourceOutcome.NEW: 2}, "It is down.")
     assert len(broken.texts) == 1
-    assert (await ingest_paths(database, kb, embedder=Model("small"))).counts == {SourceOutcome.CHANGED: 2}
+    assert (await ingest_paths(database, kb, embedder=Model("small"))).counts == {
+        SourceOutcome.CHANGED: 2
+    }
 
 
-async def test_document_refused_by_the_embedder_affects_no_other(database: Database, kb: Path) -> None:
+async def test_document_refused_by_the_embedder_affects_no_other(
+    database: Database, kb: Path
+) -> None:
     picky = Model("small", Permanent("It refuses."), of="A text.")
     report = await ingest_paths(database, kb, embedder=picky)
     assert (report.counts, report.embedding_error) == ({SourceOutcome.NEW: 2}, "It refuses.")

@@ -1,4 +1,4 @@
-"""Documents in Postgres, and their passages found by words and similar letters."""
+"""Documents in Postgres, whose passages are found by words and by similar letters."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -8,7 +8,14 @@ import pytest
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentTerms, DocumentType, Passage, SearchQuery
+from threadline.knowledge.model import (
+    MAX_CHARACTERS,
+    Document,
+    DocumentTerms,
+    DocumentType,
+    Passage,
+    SearchQuery,
+)
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 
@@ -17,13 +24,17 @@ TODAY = date(2026, 6, 1)
 
 async def keep(database: Database, document: Document, team: str = "T1", root: str = "") -> None:
     async with database.begin() as tx:
-        await KnowledgeStore(tx).save(team, document, split_document(document), StoredSource(root, "hash"))
+        await KnowledgeStore(tx).save(
+            team, document, split_document(document), StoredSource(root, "hash")
+        )
 
 
 async def ask(
     database: Database, question: str, limit: int = 5, types: tuple[DocumentType, ...] = ()
 ) -> Sequence[Passage]:
-    return (await search(database, None, SearchQuery("T1", question, types, limit, TODAY))).passages
+    return (
+        await search(database, None, SearchQuery("T1", question, types, limit, TODAY))
+    ).passages
 
 
 async def test_document_replaces_the_one_of_the_same_source(database: Database) -> None:
@@ -31,10 +42,16 @@ async def test_document_replaces_the_one_of_the_same_source(database: Database) 
     await keep(database, Document(" New\n title", " a.md ", "Dogs bark.\r\n\r\nLoudly.\x00"))
     await keep(database, Document("Theirs", "a.md", "Birds sing."), "T2")
     async with database.begin() as tx:
-        assert await KnowledgeStore(tx).documents("T1") == [Document("New title", "a.md", "Dogs bark.\n\nLoudly.")]
+        assert await KnowledgeStore(tx).documents("T1") == [
+            Document("New title", "a.md", "Dogs bark.\n\nLoudly.")
+        ]
     assert await ask(database, "cats") == ()
     [found] = await ask(database, "Which dog barks?")
-    assert (found.title, found.section, found.text.split()) == ("New title", "", ["Dogs", "bark.", "Loudly."])
+    assert (found.title, found.section, found.text.split()) == (
+        "New title",
+        "",
+        ["Dogs", "bark.", "Loudly."],
+    )
     assert await ask(database, "birds") == ()
     async with database.begin() as tx:
         assert await KnowledgeStore(tx).delete("T1", "a.md")
@@ -45,11 +62,19 @@ async def test_document_replaces_the_one_of_the_same_source(database: Database) 
 
 
 async def test_only_missing_documents_of_a_folder_are_deleted(database: Database) -> None:
-    for source, root in (("kb/a.md", "kb"), ("kb/b.md", "kb"), ("https://c", "kb/c.urls"), ("kb2/d.md", "kb2")):
+    for source, root in (
+        ("kb/a.md", "kb"),
+        ("kb/b.md", "kb"),
+        ("https://c", "kb/c.urls"),
+        ("kb2/d.md", "kb2"),
+    ):
         await keep(database, Document("T", source, "Text."), root=root)
     async with database.begin() as tx:
         assert await KnowledgeStore(tx).delete_missing("T2", "kb", []) == []
-        assert await KnowledgeStore(tx).delete_missing("T1", "kb", ["kb/a.md"]) == ["https://c", "kb/b.md"]
+        assert await KnowledgeStore(tx).delete_missing("T1", "kb", ["kb/a.md"]) == [
+            "https://c",
+            "kb/b.md",
+        ]
         assert list(await KnowledgeStore(tx).sources("T1")) == ["kb/a.md", "kb2/d.md"]
 
 
@@ -62,7 +87,11 @@ async def test_any_number_of_sources_can_be_kept(database: Database) -> None:
 
 
 async def test_passage_with_most_of_the_words_comes_first(database: Database) -> None:
-    texts = ["The invoice is sent by mail.", "An invoice with a wrong tax is corrected.", "Tax, tax, invoice."]
+    texts = [
+        "The invoice is sent by mail.",
+        "An invoice with a wrong tax is corrected.",
+        "Tax, tax, invoice.",
+    ]
     for number, text in enumerate(texts):
         await keep(database, Document("Invoices", f"{number}.md", text))
     found = await ask(database, "What if the tax on my invoice is wrong?", limit=2)
@@ -72,7 +101,9 @@ async def test_passage_with_most_of_the_words_comes_first(database: Database) ->
 
 
 async def test_title_or_heading_finds_its_passage(database: Database) -> None:
-    await keep(database, Document("Parental leave", "p.md", "Ask the office.\n\n## Duration\n\nA week."))
+    await keep(
+        database, Document("Parental leave", "p.md", "Ask the office.\n\n## Duration\n\nA week.")
+    )
     assert [each.section for each in await ask(database, "parental leave")] == ["", "Duration"]
     assert [each.text for each in await ask(database, "duration")] == ["A week."]
 
@@ -124,7 +155,9 @@ async def test_question_without_words_finds_nothing(database: Database, question
         (Document("A", "a.md", "x" * (MAX_CHARACTERS + 1)), "split it"),
     ],
 )
-async def test_incomplete_or_too_large_document_is_refused(database: Database, document: Document, says: str) -> None:
+async def test_incomplete_or_too_large_document_is_refused(
+    database: Database, document: Document, says: str
+) -> None:
     with pytest.raises(Permanent, match=says):
         await keep(database, document)
 

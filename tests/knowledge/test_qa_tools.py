@@ -12,9 +12,14 @@ from threadline.knowledge.store import KnowledgeStore
 REFUNDS = Document(
     "Refunds",
     "handbook/refunds.md",
-    "# Refunds\n\nMoney goes back within five working days.\n\n# Vouchers\n\nA voucher is never paid out in cash.",
+    (
+        "# Refunds\n\nMoney goes back within five working days.\n\n# Vouchers\n\nA voucher is "
+        "never paid out in cash."
+    ),
 )
-SHIPPING = Document("Shipping", "handbook/shipping.md", "Parcels of fifty euros and more travel for free.")
+SHIPPING = Document(
+    "Shipping", "handbook/shipping.md", "Parcels of fifty euros and more travel for free."
+)
 
 
 @pytest.fixture
@@ -30,7 +35,12 @@ async def desk(database: Database) -> ToolScene:
     ("question", "source", "cite", "begins"),
     [
         ("Is a voucher paid in cash?", "handbook/refunds.md", "Refunds – Vouchers", "A voucher"),
-        ("do large PARCELS travel free", "handbook/shipping.md", "Shipping", "Parcels of fifty euros"),
+        (
+            "do large PARCELS travel free",
+            "handbook/shipping.md",
+            "Shipping",
+            "Parcels of fifty euros",
+        ),
     ],
 )
 async def test_question_finds_its_passage_and_source(

@@ -1,4 +1,4 @@
-"""The quality of a source, and how an answer names it."""
+"""The quality of a source, and the citation of it in an answer."""
 
 from dataclasses import replace
 
@@ -21,7 +21,11 @@ def test_quality_is_score_times_authority_of_the_best() -> None:
     assert source_quality([passage("a", 0.0)]) == source_quality([]) == 0.0
 
 
-@given(st.lists(st.builds(passage, st.sampled_from("abcde"), UNIT, UNIT), max_size=6), UNIT, st.integers(0, 5))
+@given(
+    st.lists(st.builds(passage, st.sampled_from("abcde"), UNIT, UNIT), max_size=6),
+    UNIT,
+    st.integers(0, 5),
+)
 def test_quality_is_bounded_and_never_falls_with_better_passages(
     passages: list[Passage], more: float, place: int
 ) -> None:
@@ -30,7 +34,10 @@ def test_quality_is_bounded_and_never_falls_with_better_passages(
     assert source_quality([*passages, passage("new", more, more)]) >= before
     if place < len(passages):
         each = passages[place]
-        for better in (replace(each, authority=max(each.authority, more)), replace(each, score=max(each.score, more))):
+        for better in (
+            replace(each, authority=max(each.authority, more)),
+            replace(each, score=max(each.score, more)),
+        ):
             assert source_quality([*passages[:place], better, *passages[place + 1 :]]) >= before
 
 

@@ -1,4 +1,6 @@
-"""Search by words and vectors: the rankings are fused, and without the embedder words alone are searched."""
+"""Search by words and vectors: the rankings are fused, and without the embedder words alone are
+searched.
+"""
 
 import asyncio
 import math
@@ -8,11 +10,18 @@ from datetime import date
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.patience import patient
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.knowledge import search as search_module
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import Document, DocumentTerms, DocumentType, SearchQuery, SearchResult
+from threadline.knowledge.model import (
+    Document,
+    DocumentTerms,
+    DocumentType,
+    SearchQuery,
+    SearchResult,
+)
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 from threadline.models.embeddings import Embedder, LocalEmbedder
@@ -26,7 +35,9 @@ class Model(Embedder):
     model = "small"
 
     def __init__(self, error: Exception | None = None, *, hangs: bool = False) -> None:
-        self.error, self.hangs, self.texts = error, hangs, list[str]()
+        self.error = error
+        self.hangs = hangs
+        self.texts = list[str]()
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self.texts += texts
@@ -54,7 +65,9 @@ async def keep(
     document = Document("Title", source, words, terms or DocumentTerms(DocumentType.FAQ, 1.0))
     stored = StoredSource(model=model if vector else "")
     async with database.begin() as tx:
-        await KnowledgeStore(tx).save("T1", document, split_document(document), stored, [vector] if vector else [])
+        await KnowledgeStore(tx).save(
+            "T1", document, split_document(document), stored, [vector] if vector else []
+        )
 
 
 def sources(found: SearchResult) -> list[str]:
@@ -77,8 +90,14 @@ async def test_passage_in_both_rankings_comes_first(database: Database) -> None:
     query = SearchQuery("T1", "walrus seal", limit=3)
     assert sources(await search(database, None, query)) == ["a", "b"]
     found = await search(database, Model(), query)
-    assert [(each.source, each.score) for each in found.passages] == [("b", 0.8), ("a", 1.0), ("c", 1.0)]
-    assert sources(await search(database, Model(), SearchQuery("T1", "walrus seal", limit=1))) == ["b"]
+    assert [(each.source, each.score) for each in found.passages] == [
+        ("b", 0.8),
+        ("a", 1.0),
+        ("c", 1.0),
+    ]
+    assert sources(await search(database, Model(), SearchQuery("T1", "walrus seal", limit=1))) == [
+        "b"
+    ]
 
 
 async def test_passages_found_by_words_are_ordered_by_meaning(database: Database) -> None:
@@ -86,7 +105,11 @@ async def test_passages_found_by_words_are_ordered_by_meaning(database: Database
         await keep(database, source, "The walrus.", vector)
     await keep(database, "d", "The lamp.", at(0.12))
     found = await search(database, Model(), ASKED)
-    assert [(each.source, each.score) for each in found.passages] == [("c", 1.0), ("a", 1.0), ("b", 1.0)]
+    assert [(each.source, each.score) for each in found.passages] == [
+        ("c", 1.0),
+        ("a", 1.0),
+        ("b", 1.0),
+    ]
 
 
 async def test_score_of_a_vector_is_bounded_and_grows_with_its_cosine(database: Database) -> None:
@@ -104,7 +127,12 @@ async def test_score_of_a_vector_is_bounded_and_grows_with_its_cosine(database: 
 
 
 async def test_only_vectors_of_the_same_model_are_compared(database: Database) -> None:
-    vectors = {"near": [0.9, 0.1], "far": [0.0, 1.0], "nothing": [0.0, 0.0], "longer": [1.0, 0.0, 0.0]}
+    vectors = {
+        "near": [0.9, 0.1],
+        "far": [0.0, 1.0],
+        "nothing": [0.0, 0.0],
+        "longer": [1.0, 0.0, 0.0],
+    }
     for source, vector in vectors.items():
         await keep(database, source, "Text.", vector)
     await keep(database, "other", "Text.", [1.0, 0.0], model="large")
@@ -117,7 +145,9 @@ async def test_only_vectors_of_the_same_model_are_compared(database: Database) -
 
 
 @pytest.mark.parametrize("error", [Transient("It is down."), Permanent("It refuses.")])
-async def test_failing_embedder_leaves_the_words_and_is_logged(database: Database, error: Exception) -> None:
+async def test_failing_embedder_leaves_the_words_and_is_logged(
+    database: Database, error: Exception
+) -> None:
     await keep(database, "a", "The walrus.", terms=DocumentTerms(DocumentType.FAQ, 0.5))
     await keep(database, "b", "The seal.", at(0.7))
     with capture_logs() as logs:
@@ -128,19 +158,25 @@ async def test_failing_embedder_leaves_the_words_and_is_logged(database: Databas
     ]
 
 
-async def test_hanging_embedder_is_waited_for_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_embedder_is_waited_for_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(search_module, "EMBED_TIMEOUT", 0.05)
     await keep(database, "a", "The walrus.")
-    model, pricing = Model(hangs=True), (DocumentType.PRICING,)
+    model = Model(hangs=True)
+    pricing = (DocumentType.PRICING,)
     with capture_logs() as logs:
-        async with asyncio.timeout(5):
-            found = await search(database, model, SearchQuery("T1", "walrus", pricing), or_all=True)
+        async with asyncio.timeout(patient(5)):
+            found = await search(
+                database, model, SearchQuery("T1", "walrus", pricing), or_all=True
+            )
     assert (sources(found), found.used_vectors, model.texts) == (["a"], False, ["walrus"])
     assert "0.05 seconds" in logs[0]["error"]
 
 
 async def test_all_types_are_searched_if_the_wanted_ones_hold_nothing(database: Database) -> None:
-    model, query = Model(), SearchQuery("T1", "walrus", (DocumentType.PRICING,))
+    model = Model()
+    query = SearchQuery("T1", "walrus", (DocumentType.PRICING,))
     await keep(database, "faq", "The walrus.")
     assert sources(await search(database, model, query, or_all=True)) == ["faq"]
     assert sources(await search(database, model, query)) == []
@@ -163,7 +199,7 @@ async def test_empty_knowledge_base_finds_nothing(database: Database) -> None:
 
 
 @pytest.mark.parametrize("query", [SearchQuery("T1", " \n"), SearchQuery("T1", "walrus", limit=0)])
-async def test_empty_question_asks_nobody(database: Database, query: SearchQuery) -> None:
+async def test_empty_question_makes_no_request(database: Database, query: SearchQuery) -> None:
     await keep(database, "a", "The walrus.")
     model = Model()
     await database.dispose()
@@ -178,17 +214,34 @@ async def test_long_question_is_cut(database: Database) -> None:
 
 
 async def test_question_is_searched_on_its_day_or_today(database: Database) -> None:
-    await keep(database, "old", "The walrus.", terms=DocumentTerms(DocumentType.FAQ, 1.0, None, date(2026, 1, 1)))
-    assert sources(await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 1)))) == ["old"]
-    assert sources(await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 2)))) == []
+    await keep(
+        database,
+        "old",
+        "The walrus.",
+        terms=DocumentTerms(DocumentType.FAQ, 1.0, None, date(2026, 1, 1)),
+    )
+    assert sources(
+        await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 1)))
+    ) == ["old"]
+    assert (
+        sources(await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 2))))
+        == []
+    )
     assert sources(await search(database, None, ASKED)) == []
 
 
 @pytest.mark.parametrize("embedder", [None, Model()])
-async def test_quoted_words_side_by_side_come_first(database: Database, embedder: Model | None) -> None:
+async def test_quoted_words_side_by_side_come_first(
+    database: Database, embedder: Model | None
+) -> None:
     await keep(database, "apart", "The fee is late, and the fee is late.")
-    await keep(database, "together", "There is something that is called the late fee, among other things.")
-    assert sources(await search(database, embedder, SearchQuery("T1", '"late fee"'))) == ["together", "apart"]
+    await keep(
+        database, "together", "There is something that is called the late fee, among other things."
+    )
+    assert sources(await search(database, embedder, SearchQuery("T1", '"late fee"'))) == [
+        "together",
+        "apart",
+    ]
 
 
 async def test_local_model_finds_a_passage_without_its_words(database: Database) -> None:
@@ -196,12 +249,15 @@ async def test_local_model_finds_a_passage_without_its_words(database: Database)
         "refunds": "Customers can claim a refund within thirty days.",
         "cats": "Cats purr at night when they are fed.",
     }
-    embedder, asked = LocalEmbedder(), SearchQuery("T1", "How to get my money returned?")
+    embedder = LocalEmbedder()
+    asked = SearchQuery("T1", "How to get my money returned?")
     for source, words in texts.items():
         [vector] = await embedder.embed([f"{source.capitalize()}\n{words}"])
         await keep(database, source, words, vector, model=embedder.model)
     assert await search(database, None, asked) == SearchResult()
-    assert await search(database, embedder, SearchQuery("T2", "refund")) == SearchResult(used_vectors=True)
+    assert await search(database, embedder, SearchQuery("T2", "refund")) == SearchResult(
+        used_vectors=True
+    )
     found = await search(database, embedder, asked)
     assert (sources(found), found.used_vectors) == (["refunds"], True)
     assert 0 < found.quality < 1

@@ -14,7 +14,10 @@ def pieces(body: str) -> list[Chunk]:
 
 
 def test_piece_has_the_path_of_its_headings() -> None:
-    body = "Above.\n\n# Plans\n\nAll of them.\n\n## *Starter*\n\nSmall.\n\n### Limits\n\nFew.\n\nPro\n---\n\nLarge."
+    body = (
+        "Above.\n\n# Plans\n\nAll of them.\n\n## *Starter*\n\nSmall.\n\n### "
+        "Limits\n\nFew.\n\nPro\n---\n\nLarge."
+    )
     assert [(each.section, each.text) for each in pieces(body)] == [
         ("", "Above."),
         ("Plans", "All of them."),

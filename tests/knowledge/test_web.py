@@ -14,7 +14,8 @@ from threadline.knowledge.web import MAX_HTML, html_to_markdown, open_web_fetche
 
 HTML = """<html><head><title>Prices &amp; plans</title><style>p {}</style></head><body>
 <nav>Home</nav><h2>Starter</h2><p>It costs
-20&nbsp;euros.</p><ul><li>One seat</li><li>Mail <b>support</b></li></ul><script>alert("no")</script></body></html>"""
+20&nbsp;euros.</p><ul><li>One seat</li><li>Mail <b>support</b></li></ul>
+<script>alert("no")</script></body></html>"""
 
 
 PAGES: dict[str, dict[str, Any]] = {
@@ -46,7 +47,9 @@ async def site() -> AsyncIterator[str]:
 async def test_html_is_read_as_markdown_and_text_as_it_is(site: str) -> None:
     async with open_web_fetcher(allow_private=True) as pages:
         assert await pages.fetch(f"{site}text.md") == b"# Text\n\nWords."
-        expected = "# Prices & plans\n\n## Starter\n\nIt costs 20 euros.\n\n- One seat\n- Mail support"
+        expected = (
+            "# Prices & plans\n\n## Starter\n\nIt costs 20 euros.\n\n- One seat\n- Mail support"
+        )
         assert (await pages.fetch(f"{site}page.html")).decode() == expected
         assert (await pages.fetch(f"{site}moved")).decode() == expected
 
@@ -69,7 +72,15 @@ async def test_page_without_readable_text_is_refused(site: str, name: str, says:
             await pages.fetch(f"{site}{name}")
 
 
-PLAIN = ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254", "0.0.0.0")  # noqa: S104 - an address, and no binding
+PLAIN = (
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "10.0.0.1",
+    "169.254.169.254",
+    "0.0.0.0",  # noqa: S104 - an address, and no binding
+)
 ODD = (
     "\uff11\uff12\uff17.0.0.1",
     "127\u30020\u30020\u30021",
@@ -89,11 +100,13 @@ async def test_private_address_is_refused(site: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "[::ffff:127.0.0.1]", "\uff11\uff12\uff17.0.0.1"])
-async def test_redirect_to_a_private_address_is_refused(site: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_redirect_to_a_private_address_is_refused(
+    site: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     location = f"//{host}:{URL(site).port}/text.md"
     monkeypatch.setitem(PAGES, "inwards", {"status": 302, "headers": {"Location": location}})
     public = web_module._public
-    once = iter([True])  # the test's own server is private, too: let the first request through
+    once = iter([True])  # the test's own server is private as well, so the first request passes
     monkeypatch.setattr(web_module, "_public", lambda host: next(once, False) or public(host))
     async with open_web_fetcher() as pages:
         with pytest.raises(UnreadableSource, match="--allow-private"):
@@ -101,14 +114,18 @@ async def test_redirect_to_a_private_address_is_refused(site: str, host: str, mo
 
 
 @pytest.mark.parametrize("user", ["bot:hunter2", "hunter2", ":hunter2"])
-async def test_address_with_a_password_is_refused_without_repeating_it(site: str, user: str) -> None:
+async def test_address_with_a_password_is_refused_without_repeating_it(
+    site: str, user: str
+) -> None:
     async with open_web_fetcher(allow_private=True) as pages:
         with pytest.raises(UnreadableSource, match="has a user or a password") as refused:
             await pages.fetch(site.replace("://", f"://{user}@") + "text.md")
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("address", ["file:///etc/passwd", "kb/a.md", "https://", "http://[", "http://a.example:x/"])
+@pytest.mark.parametrize(
+    "address", ["file:///etc/passwd", "kb/a.md", "https://", "http://[", "http://a.example:x/"]
+)
 async def test_invalid_address_is_refused(address: str) -> None:
     async with open_web_fetcher() as pages:
         with pytest.raises(UnreadableSource):

@@ -1,4 +1,6 @@
-"""Where limits are tried: Temporal's dev server, Postgres, the Slack sandbox, workers that are there when they are."""
+"""The scene of the limits: Temporal's dev server, Postgres, the Slack sandbox, and workers that
+come and go.
+"""
 
 import asyncio
 from collections import Counter
@@ -30,7 +32,14 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activities_of, options_by_name
-from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
+from threadline.threads.model import (
+    AGENTS_QUEUE,
+    CORE_QUEUE,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    message_id,
+)
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline.wiring.workers import WORKFLOW_TASKS
 from threadline_devstack.slack import identity
@@ -38,7 +47,9 @@ from threadline_devstack.slack import identity
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL")
 _EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
-"""How the server hands over a signal that came as a run was ending, or too many at once."""
+"""The server's causes of a failed task for a signal that came as a run was ending, or for too many
+signals at once.
+"""
 
 
 @dataclass
@@ -53,7 +64,7 @@ class LoadScene:
     refused: list[NotAccepted] = field(default_factory=list)
 
     def thread(self, words: str = "The cart total is wrong") -> Thread:
-        """The thread of a report that nobody has been told of yet."""
+        """The thread of a report that is not delivered yet."""
         root = self.slack.workspace.post(identity.REPORTS, identity.REPORTER, words)
         return Thread(identity.TEAM, identity.REPORTS, root.ts)
 
@@ -63,19 +74,26 @@ class LoadScene:
     def message(
         self, thread: Thread, number: int, words: str = "", kind: MessageKind = MessageKind.MESSAGE
     ) -> IncomingMessage:
-        """What the reporter says `number` milliseconds after the report."""
-        return self._said(thread, f"{Decimal(thread.ts) + Decimal(number) / 1000:.6f}", kind, words or f"no. {number}")
+        """A message of the reporter's, `number` milliseconds after the report."""
+        return self._said(
+            thread,
+            f"{Decimal(thread.ts) + Decimal(number) / 1000:.6f}",
+            kind,
+            words or f"no. {number}",
+        )
 
     def _said(self, thread: Thread, ts: str, kind: MessageKind, words: str) -> IncomingMessage:
         given = message_id(thread.team, thread.channel, ts)
-        return IncomingMessage(given, kind, SenderType.REPORTER, identity.REPORTER, words, thread.channel, ts)
+        return IncomingMessage(
+            given, kind, SenderType.REPORTER, identity.REPORTER, words, thread.channel, ts
+        )
 
     def router(self, client: Client | None = None) -> EventRouter:
         """A gateway's way to Temporal."""
         return EventRouter(RoutingConfig(), client or self.client, ThreadLookup(self.database))
 
     async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
-        """As Slack does: again, and each time later, until it is accepted."""
+        """As Slack does: repeated, each time later, until it is accepted."""
         route = Route(RouteTarget.CASE, thread, message)
         for attempt in range(tries):
             try:
@@ -88,8 +106,10 @@ class LoadScene:
                 return
         raise AssertionError(f"{message.id} was refused {tries} times")
 
-    async def deliver_all(self, said: Sequence[tuple[Thread, IncomingMessage]], at_once: int) -> None:
-        """In order, with so many senders at once."""
+    async def deliver_all(
+        self, said: Sequence[tuple[Thread, IncomingMessage]], at_once: int
+    ) -> None:
+        """Deliver in order, with this many senders at once."""
         waiting = iter(said)
 
         async def send() -> None:
@@ -115,8 +135,8 @@ class LoadScene:
         """A core worker and an agent worker, as the product builds them.
 
         Args:
-            reactions: without them a flood takes half the time, which is spent on emoji.
-            agents: whether anybody takes the turns.
+            reactions: without them a flood takes half the time, which goes to emoji.
+            agents: whether an agent worker takes the turns.
         """
         served = client or self.client
         activities = core_activities(self.database, served, self.web, limits=limits)
@@ -138,16 +158,25 @@ class LoadScene:
             await opened.enter_async_context(running(core))
             if agents:
                 played = activities_of(self.agent)
-                agent = Worker(served, task_queue=AGENTS_QUEUE, activities=played, graceful_shutdown_timeout=GRACE)
+                agent = Worker(
+                    served,
+                    task_queue=AGENTS_QUEUE,
+                    activities=played,
+                    graceful_shutdown_timeout=GRACE,
+                )
                 await opened.enter_async_context(running(agent))
             yield
 
-    # -- what has come of it -----------------------------------------------------------------------------------------
+    # -- results
 
     async def until(
-        self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 30, every: float = 0.05
+        self,
+        condition: Callable[[], Awaitable[bool]],
+        what: str,
+        seconds: float = 30,
+        every: float = 0.05,
     ) -> None:
-        """Wait for a condition that is looked at again and again."""
+        """Wait for a condition that is checked again and again."""
         try:
             async with asyncio.timeout(seconds):
                 while not await condition():  # noqa: ASYNC110 - the other side is other processes
@@ -156,7 +185,9 @@ class LoadScene:
             raise AssertionError(f"it did not happen in {seconds:.0f} s: {what}") from None
 
     async def until_stored(self, seconds: float = 30) -> None:
-        """Wait until all is stored that was accepted, and all of it was used that wants to be."""
+        """Wait until all accepted messages are stored, and all of them that need a turn were
+        used.
+        """
 
         async def all_used() -> bool:
             async with self.database.begin() as tx:
@@ -169,25 +200,35 @@ class LoadScene:
         """Messages that were not stored exactly once."""
         async with self.database.begin() as tx:
             times = Counter(row.message_id for row in await tx.execute(_STORED))
-        return [f"{identity} was stored {times[identity]} times" for identity in self.sent if times[identity] != 1]
+        return [
+            f"{identity} was stored {times[identity]} times"
+            for identity in self.sent
+            if times[identity] != 1
+        ]
 
     async def faults(self) -> list[str]:
         """Messages that were lost or stored twice, tasks that failed, runs that broke off."""
         found = await self.lost()
         found += [
-            f"a task failed: {cause}" for cause in await self.task_failures() if cause not in _EXPECTED_TASK_FAILURES
+            f"a task failed: {cause}"
+            for cause in await self.task_failures()
+            if cause not in _EXPECTED_TASK_FAILURES
         ]
         odd = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')"
-        return found + [f"{run.id} is {run.status}" async for run in self.client.list_workflows(odd)]
+        return found + [
+            f"{run.id} is {run.status}" async for run in self.client.list_workflows(odd)
+        ]
 
     async def task_failures(self) -> Counter[str]:
-        """How often tasks of cases have failed, by cause."""
+        """The number of failed tasks of cases, by cause."""
         causes = Counter[str]()
         async for run in self.client.list_workflows():
             handle = self.client.get_workflow_handle(run.id, run_id=run.run_id)
             async for event in handle.fetch_history_events():
                 if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-                    cause = WorkflowTaskFailedCause.Name(event.workflow_task_failed_event_attributes.cause)
+                    cause = WorkflowTaskFailedCause.Name(
+                        event.workflow_task_failed_event_attributes.cause
+                    )
                     causes[cause.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")] += 1
         return causes
 
@@ -197,11 +238,15 @@ class LoadScene:
 
 async def connected(address: str) -> Client:
     """A client as a gateway has it."""
-    return await Client.connect(address, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES)
+    return await Client.connect(
+        address, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES
+    )
 
 
 @asynccontextmanager
-async def laid_out(database: Database, agent_database: Database, *server: str) -> AsyncIterator[LoadScene]:
+async def laid_out(
+    database: Database, agent_database: Database, *server: str
+) -> AsyncIterator[LoadScene]:
     """All but the workers.
 
     Args:
@@ -213,7 +258,9 @@ async def laid_out(database: Database, agent_database: Database, *server: str) -
             data_converter=pydantic_data_converter,
             search_attributes=[SearchAttributeKey.for_keyword(name) for name in SEARCH_ATTRIBUTES],
             dev_server_log_level="never",
-            dev_server_extra_args=[word for value in server for word in ("--dynamic-config-value", value)],
+            dev_server_extra_args=[
+                word for value in server for word in ("--dynamic-config-value", value)
+            ],
         ) as environment,
         FaultySlack.running() as slack,
         aiohttp.ClientSession() as session,

@@ -1,4 +1,4 @@
-"""Newer code meets cases that older code began: gates, and builds that take over from one another."""
+"""Newer code meets cases that older code began: gates, and builds that replace one another."""
 
 from contextlib import AsyncExitStack
 
@@ -28,7 +28,7 @@ SOON = (
     'matching.wv.VersionDrainageStatusVisibilityGracePeriod="1s"',
     'matching.wv.VersionDrainageStatusRefreshInterval="1s"',
 )
-"""The server looks whether a build has drained after three minutes by default."""
+"""By default the server checks after three minutes whether a build has drained."""
 
 
 def _with(changed: type) -> list[type]:
@@ -36,11 +36,12 @@ def _with(changed: type) -> list[type]:
 
 
 async def _begun(ground: LoadScene) -> Thread:
-    """A case that the code of today has begun, whose worker is gone."""
+    """A case that today's code has begun, whose worker is gone."""
     thread = ground.thread()
     async with ground.working():
         await ground.deliver(thread, ground.report(thread))
-        # At rest: a post that its worker was torn away from is looked for only after most of a minute.
+        # At rest: a post interrupted by the end of its worker is looked for only after most of a
+        # minute.
         await ground.until(lambda: _rests(ground), "the findings are posted")
     return thread
 
@@ -58,7 +59,7 @@ async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: Loa
         assert await ground.faults() == []
 
 
-async def test_a_case_stands_still_under_newer_code_whose_change_is_not_gated_and_goes_on_when_it_is(
+async def test_a_case_stops_under_newer_code_whose_change_is_not_gated_and_goes_on_when_it_is(
     ground: LoadScene,
 ) -> None:
     thread = await _begun(ground)
@@ -82,7 +83,7 @@ async def _make_current(ground: LoadScene, build: str) -> None:
     async def made() -> bool:
         try:
             await ground.client.workflow_service.set_worker_deployment_current_version(request)
-        except RPCError:  # its worker has not asked for work yet
+        except RPCError:  # its worker has not polled yet
             return False
         return True
 
@@ -101,7 +102,9 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
         await old.enter_async_context(ground.working(deployment=deployment_config(NAME, "1")))
-        await _until_advised(ground, "set-current-version --deployment-name threadline --build-id 1")
+        await _until_advised(
+            ground, "set-current-version --deployment-name threadline --build-id 1"
+        )
         await _make_current(ground, "1")
         await ground.until_stored()
         assert await _build_of(ground.handle(thread)) == "1"
@@ -118,13 +121,15 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
 
 
 async def idle() -> bool:
-    """No agents' worker holds a turn."""
+    """No agent worker holds a turn."""
     return False
 
 
 async def _drained(ground: LoadScene, build: str) -> bool:
     found = await ground.client.workflow_service.describe_worker_deployment_version(
-        DescribeWorkerDeploymentVersionRequest(namespace=ground.client.namespace, version=f"{NAME}.{build}")
+        DescribeWorkerDeploymentVersionRequest(
+            namespace=ground.client.namespace, version=f"{NAME}.{build}"
+        )
     )
     status = found.worker_deployment_version_info.drainage_info.status
     return status == VersionDrainageStatus.VERSION_DRAINAGE_STATUS_DRAINED
@@ -141,8 +146,12 @@ async def _until_advised(ground: LoadScene, words: str) -> None:
     await ground.until(advised, f"doctor says {words!r}")
 
 
-async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    await _until_advised(ground, "No worker serves the queue 'threadline': start `threadline worker --queue core`")
+async def test_doctor_names_an_unserved_queue(
+    ground: LoadScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _until_advised(
+        ground, "No worker serves the queue 'threadline': start `threadline worker --queue core`"
+    )
 
     async def served() -> bool:
         try:
@@ -157,7 +166,7 @@ async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypa
     await _until_advised(ground, "No worker serves the queue")
 
 
-async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
+async def test_doctor_names_open_workflows_on_an_unserved_queue(
     ground: LoadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "_SHOWN", len(WORKFLOWS))

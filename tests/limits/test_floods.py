@@ -1,7 +1,8 @@
-"""More than any thread has ever seen: nothing is lost, and each run stays within what the server takes.
+"""Floods beyond any real thread: nothing is lost, and each run stays within the server's limits.
 
-In the suite the server stops at a tenth of what it takes by default, so that a tenth of the messages will do, and the
-threads are fewer; `make limits` runs the same in full size, which takes some minutes.
+In the suite the server stops at a tenth of its default limits, so that a tenth of the messages is
+enough, and the threads are fewer; `make limits` runs the same in full size, which takes some
+minutes.
 """
 
 import os
@@ -20,8 +21,13 @@ from threadline_devstack.slack import identity
 
 IN_FULL = os.environ.get("THREADLINE_LIMITS") == "full"
 PER_RUN, SUGGESTED = (10_000, 4_096) if IN_FULL else (1_000, 410)
-"""Signals at which the server stops, and events at which it suggests to continue as new."""
-SERVER = (f"history.maximumSignalsPerExecution={PER_RUN}", f"limit.historyCount.suggestContinueAsNew={SUGGESTED}")
+"""The number of signals at which the server stops, and of events at which it suggests
+continue-as-new.
+"""
+SERVER = (
+    f"history.maximumSignalsPerExecution={PER_RUN}",
+    f"limit.historyCount.suggestContinueAsNew={SUGGESTED}",
+)
 MANY = PER_RUN + PER_RUN // 20 if IN_FULL else 2 * PER_RUN
 THREADS = 1_000 if IN_FULL else 200
 SENDERS = 32
@@ -34,7 +40,10 @@ pytestmark = [pytest.mark.alone, pytest.mark.timeout(900 if IN_FULL else 120)]
 async def test_more_messages_than_a_run_may_have_are_stored_once_in_one_thread(
     database: Database, agent_database: Database
 ) -> None:
-    async with laid_out(database, agent_database, *SERVER) as ground, ground.working(reactions=False):
+    async with (
+        laid_out(database, agent_database, *SERVER) as ground,
+        ground.working(reactions=False),
+    ):
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
         said = [(thread, ground.message(thread, number)) for number in range(1, MANY)]
@@ -54,27 +63,38 @@ async def _signals(ground: LoadScene, run: WorkflowExecution) -> int:
     return len([1 async for event in handle.fetch_history_events() if event.event_type == kind])
 
 
-async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continues_before_it_does_anything_else(
+async def test_a_long_run_stores_all_pending_messages_and_continues_before_any_other_step(
     ground: LoadScene,
 ) -> None:
-    """In a flood something is always pending when a step ends: the next step would keep the run for ever."""
+    """In a flood a message is always pending when a step ends: the next step would keep the run
+    for ever.
+    """
     thread = ground.thread()
     await ground.deliver(thread, ground.report(thread))
-    await ground.deliver_all([(thread, ground.message(thread, number)) for number in range(1, 700)], SENDERS)
+    await ground.deliver_all(
+        [(thread, ground.message(thread, number)) for number in range(1, 700)], SENDERS
+    )
     first = (await ground.handle(thread).describe()).run_id
     async with ground.working(CaseLimits(max_history_events=15), reactions=False):
         await ground.until_stored()
         assert await ground.faults() == []
-    history = await ground.client.get_workflow_handle(ground.handle(thread).id, run_id=first).fetch_history()
-    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    history = await ground.client.get_workflow_handle(
+        ground.handle(thread).id, run_id=first
+    ).fetch_history()
+    scheduled = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+    ]
     assert [name for name in scheduled if name] == ["flush_messages"] * 2
-    assert history.events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+    assert (
+        history.events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+    )
 
 
-async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refuses_comes_again(
+async def test_waiting_messages_are_taken_at_once_and_refused_ones_come_again(
     database: Database, agent_database: Database
 ) -> None:
-    """With no worker nothing continues as new, and all that is waiting is handed to the first task."""
+    """Without a worker no run continues as new, and all waiting messages go to the first task."""
     async with laid_out(database, agent_database, *SERVER) as ground:
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
@@ -92,17 +112,25 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
 
 
 @pytest.mark.timeout(1_800)
-async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(ground: LoadScene) -> None:
+async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
+    ground: LoadScene,
+) -> None:
     threads = [ground.thread() for _ in range(THREADS)]
     async with ground.working(reactions=False, agents=False):
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
-        await ground.until(lambda: _all_are(ground, "investigating"), "each waits for an agent", 300)
+        await ground.until(
+            lambda: _all_are(ground, "investigating"), "each waits for an agent", 300
+        )
         async with ground.database.begin() as tx:
-            assert {case.thread for case in await CaseLists(tx).list(limit=2 * THREADS)} == set(threads)
+            assert {case.thread for case in await CaseLists(tx).list(limit=2 * THREADS)} == set(
+                threads
+            )
         assert await ground.runs("Running") == THREADS
     async with ground.working(reactions=False):
         await ground.until(
-            lambda: _all_are(ground, "pending_verification"), "each is answered", 1_200 if IN_FULL else 300
+            lambda: _all_are(ground, "pending_verification"),
+            "each is answered",
+            1_200 if IN_FULL else 300,
         )
         assert await ground.faults() == []
     posts = ground.slack.workspace.channel(identity.SUMMARIES).messages.values()

@@ -1,4 +1,6 @@
-"""Payloads that are too large, or that nobody can decode: kept or refused, and never dropped in silence."""
+"""Payloads that are too large or cannot be decoded are kept or refused, and never dropped
+silently.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -26,7 +28,7 @@ MIB = 1024 * 1024
 
 
 async def _signal(ground: LoadScene, workflow_id: str, name: str, *payloads: Payload) -> None:
-    """A signal whose bytes are what they are."""
+    """A signal with exactly these bytes."""
     await ground.client.workflow_service.signal_workflow_execution(
         SignalWorkflowExecutionRequest(
             namespace=ground.client.namespace,
@@ -48,7 +50,9 @@ def _payload(encoding: str, data: bytes) -> Payload:
 
 UNREADABLE = {
     "broken JSON": _payload("json/plain", b'{"id": "T1:C1:1.0", "text": "half a mess'),
-    "an encoding that nobody knows": _payload("binary/encrypted", b"\x00\xffsecret of another key"),
+    "an encoding that nobody knows": _payload(
+        "binary/encrypted", b"\x00\xffsecret of another key"
+    ),
     "no encoding": Payload(data=b"words"),
     "an encoding that is no text": Payload(metadata={"encoding": b"\xff\xfe"}, data=b"words"),
     "half a character": _payload("json/plain", b'"\xc3"'),
@@ -61,15 +65,24 @@ UNREADABLE = {
 }
 
 
-async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(ground: LoadScene) -> None:
+async def test_undecodable_payload_is_kept_in_the_case_and_logged(
+    ground: LoadScene,
+) -> None:
     thread = ground.thread()
     with structlog.testing.capture_logs() as logged:
         async with ground.working():
             await ground.deliver(thread, ground.report(thread))
             for payload in UNREADABLE.values():
                 await _signal(ground, ground.handle(thread).id, INCOMING_MESSAGE, payload)
-            await _signal(ground, ground.handle(thread).id, CLOSE_REQUESTED, UNREADABLE["broken JSON"])
-            await _signal(ground, ground.handle(thread).id, "a_name_of_next_year", _payload("json/plain", b'"new"'))
+            await _signal(
+                ground, ground.handle(thread).id, CLOSE_REQUESTED, UNREADABLE["broken JSON"]
+            )
+            await _signal(
+                ground,
+                ground.handle(thread).id,
+                "a_name_of_next_year",
+                _payload("json/plain", b'"new"'),
+            )
             await ground.deliver(thread, ground.message(thread, 1, "and on it goes"))
             await ground.until_stored()
             assert await ground.task_failures() == {}
@@ -86,7 +99,9 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
 
 
 @pytest.mark.parametrize("workflow", [BUG_WORKFLOW, ROUTE_REPLY_WORKFLOW])
-async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: LoadScene, workflow: str) -> None:
+async def test_undecodable_payload_is_kept_without_a_case(
+    ground: LoadScene, workflow: str
+) -> None:
     thread = Thread("T1", "C0REPORTS", "1600000000.000001")
     start = BugState(thread=thread) if workflow == BUG_WORKFLOW else thread
     with structlog.testing.capture_logs() as logged:
@@ -99,10 +114,14 @@ async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: Loa
     [kept] = await _quarantine(ground)
     assert kept.thread == thread
     assert kept.text == '[["no", "envelope"]]'
-    assert [line["log_level"] for line in logged if line["event"] == "message_quarantined"] == ["error"]
+    assert [line["log_level"] for line in logged if line["event"] == "message_quarantined"] == [
+        "error"
+    ]
 
 
-async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept_too(ground: LoadScene) -> None:
+async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept_too(
+    ground: LoadScene,
+) -> None:
     thread = ground.thread()
     first, second = (_payload("binary/encrypted", b"x" * 60_000 + end) for end in (b"1", b"2"))
     async with ground.working():
@@ -118,14 +137,17 @@ async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept
 
 
 class Keys(PayloadCodec):
-    """Encrypts nothing, but refuses what was written with a key that it does not have."""
+    """Encrypts nothing, but refuses payloads written with a key that it does not have."""
 
     def __init__(self, *known: bytes) -> None:
         self.known = known
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         return [
-            Payload(metadata={"encoding": b"test", "key": self.known[0]}, data=p.SerializeToString()) for p in payloads
+            Payload(
+                metadata={"encoding": b"test", "key": self.known[0]}, data=p.SerializeToString()
+            )
+            for p in payloads
         ]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -142,10 +164,13 @@ async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_
 ) -> None:
     async def with_keys(*known: bytes) -> Client:
         converter = replace(pydantic_data_converter, payload_codec=Keys(*known))
-        return await Client.connect(ground.client.service_client.config.target_host, data_converter=converter)
+        return await Client.connect(
+            ground.client.service_client.config.target_host, data_converter=converter
+        )
 
     thread = ground.thread()
-    gateway, behind = ground.router(await with_keys(b"new", b"old")), await with_keys(b"old")
+    gateway = ground.router(await with_keys(b"new", b"old"))
+    behind = await with_keys(b"old")
     said = [ground.report(thread), ground.message(thread, 1)]
     for message in said:
         await gateway.deliver(Route(RouteTarget.CASE, thread, message))
@@ -161,7 +186,9 @@ async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_
     assert not await _quarantine(ground)
 
 
-async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground: LoadScene) -> None:
+async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(
+    ground: LoadScene,
+) -> None:
     thread = ground.thread()
     message = replace(ground.report(thread), text="x" * 2 * MIB)
     with pytest.raises(NotAccepted) as refusal:
@@ -170,7 +197,9 @@ async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground
     assert [run async for run in ground.client.list_workflows()] == []
 
 
-async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) -> None:
+async def test_largest_messages_that_the_server_takes_are_cut_and_stored(
+    ground: LoadScene,
+) -> None:
     thread = ground.thread()
     message = replace(ground.message(thread, 1), text="x" * (2 * MIB - 20_000))
     names = [{**asdict(ground.message(thread, 10 + n)), "id": f"{n}" * MIB} for n in range(3)]
@@ -180,7 +209,9 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
     handle = ground.handle(thread)
     for given in (asdict(message), *names, *files):
         await handle.signal(INCOMING_MESSAGE, given)
-    ground.sent |= {each.id: each for each in (message, ground.message(thread, 20), ground.message(thread, 21))}
+    ground.sent |= {
+        each.id: each for each in (message, ground.message(thread, 20), ground.message(thread, 21))
+    }
     async with ground.working(CaseLimits(max_history_events=15)):
         await ground.deliver(thread, ground.message(thread, 30))
         await ground.until_stored()
@@ -197,7 +228,9 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
 async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run(
     ground: LoadScene, database: Database, agent_database: Database
 ) -> None:
-    """Each of the largest that the gateway lets through: 160 kB, of which thirteen are more than the server takes."""
+    """Each message has the largest size that the gateway accepts, 160 kB; thirteen of them exceed
+    the server's limit.
+    """
     thread = ground.thread()
     said = [(thread, ground.message(thread, number, "🪲" * MAX_TEXT)) for number in range(1, 41)]
     async with ground.working(CaseLimits(max_history_events=15)):
@@ -209,4 +242,6 @@ async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run
         async def continued_twice() -> bool:
             return await ground.runs("ContinuedAsNew") > 1
 
-        await ground.until(continued_twice, "it has continued as new with what was left, and once more")
+        await ground.until(
+            continued_twice, "it has continued as new with what was left, and once more"
+        )

@@ -1,4 +1,4 @@
-"""Signals at the worst moments of a run's life: nothing is lost, nothing is taken twice."""
+"""Signals at the worst moments of a run's life: none is lost, none counts twice."""
 
 import asyncio
 import itertools
@@ -18,28 +18,42 @@ from threadline.cases.store.lists import CaseLists
 from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
 
-THREADS, PATIENCE = 6, 75.0
+THREADS = 6
+PATIENCE = 75.0
 AMID = 0.06
-"""Seconds after the start of a run's last activity within which it ends."""
+"""A run ends within this many seconds after the start of its last activity."""
 
 pytestmark = pytest.mark.alone
 
 
-async def _talk_until_hit(ground: LoadScene, threads: list[Thread], ended: str, times: int) -> None:
-    """Talk without a pause until runs have ended in the midst of it, and a signal came amid such an end."""
-    numbers, hit = iter(range(1, 10**6)), asyncio.Event()
+async def _talk_until_hit(
+    ground: LoadScene, threads: list[Thread], ended: str, times: int
+) -> None:
+    """Send messages without a pause until runs have ended among them, and a signal came during
+    such an end.
+    """
+    numbers = iter(range(1, 10**6))
+    hit = asyncio.Event()
 
     async def talk(thread: Thread) -> None:
         while not hit.is_set():
             await ground.deliver(thread, ground.message(thread, next(numbers)))
 
     async def happened() -> bool:
-        return await ground.runs(ended) >= times and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+        return (
+            await ground.runs(ended) >= times
+            and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+        )
 
     async with asyncio.TaskGroup() as together:
         talking = [together.create_task(talk(thread)) for thread in threads]
         try:
-            await ground.until(happened, f"{times} runs are {ended} and a signal came amid an end", PATIENCE, every=0.5)
+            await ground.until(
+                happened,
+                f"{times} runs are {ended} and a signal came amid an end",
+                PATIENCE,
+                every=0.5,
+            )
         finally:
             hit.set()
         await asyncio.gather(*talking)
@@ -47,7 +61,7 @@ async def _talk_until_hit(ground: LoadScene, threads: list[Thread], ended: str, 
 
 @dataclass
 class AmidTheEnd(Agent):
-    """While the last activity of a run is at work, and just after it, somebody writes again."""
+    """Somebody writes while the last activity of a run is at work, and just after it."""
 
     write: Callable[[str], Coroutine[Any, Any, None]] | None = None
     writing: list[asyncio.Task[None]] = field(default_factory=list)
@@ -60,7 +74,9 @@ class AmidTheEnd(Agent):
 
 
 async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) -> None:
-    numbers, throws, over = itertools.count(1), seeded_random("1"), asyncio.Event()
+    numbers = itertools.count(1)
+    throws = seeded_random("1")
+    over = asyncio.Event()
 
     async def write(bug_id: str) -> None:
         await asyncio.sleep(throws.uniform(0, AMID))
@@ -69,9 +85,14 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) 
             await ground.deliver(thread, ground.message(thread, next(numbers)))
 
     async def hit() -> bool:
-        return await ground.runs("Completed") > 1 and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+        return (
+            await ground.runs("Completed") > 1
+            and (await ground.task_failures())["UNHANDLED_COMMAND"] > 0
+        )
 
-    ground.agent = agent = AmidTheEnd(ground.agent.turns, [outcome(Action.RESOLVED)] * 10_000, write=write)
+    ground.agent = agent = AmidTheEnd(
+        ground.agent.turns, [outcome(Action.RESOLVED)] * 10_000, write=write
+    )
     async with ground.working():
         reports = [ground.thread() for _ in range(THREADS)]
         threads: dict[str, Thread] = {}
@@ -79,7 +100,9 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) 
             threads[f"BUG-{number}"] = thread
             await ground.deliver(thread, ground.report(thread))
             await ground.until(partial(_open_cases, ground, number), "the report is a case")
-        await ground.until(hit, "runs end, and a signal comes amid the end of one", PATIENCE, every=0.5)
+        await ground.until(
+            hit, "runs end, and a signal comes amid the end of one", PATIENCE, every=0.5
+        )
         over.set()
         await asyncio.gather(*agent.writing)
         await ground.until_stored()
@@ -94,7 +117,9 @@ async def _open_cases(ground: LoadScene, count: int) -> bool:
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
     async with ground.working(CaseLimits(max_history_events=40)):
         threads = [ground.thread() for _ in range(THREADS)]
-        await asyncio.gather(*(ground.deliver(thread, ground.report(thread)) for thread in threads))
+        await asyncio.gather(
+            *(ground.deliver(thread, ground.report(thread)) for thread in threads)
+        )
         await _talk_until_hit(ground, threads, "ContinuedAsNew", 2 * THREADS)
         await ground.until_stored()
         assert await ground.faults() == []
@@ -113,7 +138,9 @@ async def test_signals_before_the_first_task_are_all_there_when_it_runs(ground: 
         assert said == ["The cart total is wrong", "no. 1", "no. 2", "no. 3", "no. 4"]
 
 
-async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(ground: LoadScene) -> None:
+async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(
+    ground: LoadScene,
+) -> None:
     thread = ground.thread()
     ground.agent.script[:] = [outcome(Action.RESOLVED), outcome(Action.RESOLVED)]
     async with ground.working():

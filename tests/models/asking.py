@@ -24,25 +24,42 @@ def function(name: str, about: str, **properties: Any) -> Mapping[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-    return {"type": "function", "name": name, "description": about, "parameters": parameters, "strict": True}
+    return {
+        "type": "function",
+        "name": name,
+        "description": about,
+        "parameters": parameters,
+        "strict": True,
+    }
 
 
 TOOLS = (
-    function("estimates_createWbsItems", "Add items.", project_id={"type": "string"}, names={"type": "array"}),
+    function(
+        "estimates_createWbsItems",
+        "Add items.",
+        project_id={"type": "string"},
+        names={"type": "array"},
+    ),
     function("estimates_updateQuoteTotals", "Add up a quote.", project_id={"type": "string"}),
 )
 
 
 async def work_out(turn: ScriptTurn) -> None:
-    """What the model does about `REQUEST`."""
+    """The model's script for `REQUEST`."""
     if turn.tool_choice == "auto":
-        await turn.call("estimates_createWbsItems", project_id="P-12", names=["one", "two", "three"])
+        await turn.call(
+            "estimates_createWbsItems", project_id="P-12", names=["one", "two", "three"]
+        )
         await turn.call("estimates_updateQuoteTotals", project_id="P-12")
     await turn.text_only("The quote is up to date.")
 
 
 def asked(*more: Message, **changes: Any) -> Prompt:
-    given: dict[str, Any] = {"instructions": "You help.", "tools": TOOLS, "messages": (user(REQUEST), *more)} | changes
+    given: dict[str, Any] = {
+        "instructions": "You help.",
+        "tools": TOOLS,
+        "messages": (user(REQUEST), *more),
+    } | changes
     return Prompt(**given)
 
 

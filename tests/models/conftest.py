@@ -1,4 +1,4 @@
-"""A model sandbox, clients of it, and an endpoint that answers as a test says."""
+"""A model sandbox, clients of it, and an endpoint with answers set by the test."""
 
 import inspect
 import json
@@ -39,7 +39,7 @@ async def served_model() -> AsyncIterator[ModelSandbox]:
 
 @pytest.fixture
 def sandbox(served_model: ModelSandbox) -> ModelSandbox:
-    """A model that lets in the key of `asking`, and works out its request."""
+    """A model that accepts the key of `asking`, and works out its request."""
     model = reset(served_model)
     model.script(asking.work_out, when=lambda request: request.prompt == asking.REQUEST)
     return model
@@ -71,7 +71,9 @@ def bodies() -> list[Any]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def answering(bodies: list[Any]) -> AsyncIterator[asking.Answering]:
-    """Starts an endpoint that answers every request alike, and keeps them in `bodies`; gives its address."""
+    """Starts an endpoint that gives every request the same answer, and keeps the requests in
+    `bodies`; returns its address.
+    """
     servers: list[TestServer] = []
 
     async def start(body: Any, kind: str = "application/json", status: int = 200) -> str:

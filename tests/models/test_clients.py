@@ -15,17 +15,26 @@ from threadline_devstack.models.sandbox import ModelSandbox
 
 
 @BOTH
-async def test_turn_chains_tools_and_extends_the_cached_prompt(make: Make, sandbox: ModelSandbox, api: str) -> None:
+async def test_turn_chains_tools_and_extends_the_cached_prompt(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
     model = make(api=api)
     answers = await whole_turn(model)
     calls = [call for answer in answers for call in answer.reply.calls]
-    assert [call.name for call in calls] == ["estimates_createWbsItems", "estimates_updateQuoteTotals"]
+    assert [call.name for call in calls] == [
+        "estimates_createWbsItems",
+        "estimates_updateQuoteTotals",
+    ]
     assert json.loads(calls[0].arguments)["project_id"] == "P-12"
     assert answers[-1].reply.text
     exchanges = [exchange.conversation for exchange in sandbox.log]
     assert len(exchanges) == 3
     assert all(later.continues(earlier) for earlier, later in pairwise(exchanges))
-    assert [answer.usage.cached_tokens for answer in answers] == [0, exchanges[0].tokens, exchanges[1].tokens]
+    assert [answer.usage.cached_tokens for answer in answers] == [
+        0,
+        exchanges[0].tokens,
+        exchanges[1].tokens,
+    ]
     await model.ask(asked(tool_choice=ToolChoice.NONE))
     assert sandbox.log[-1].conversation.continues(exchanges[0])
     assert not sandbox.refused
@@ -42,8 +51,17 @@ async def test_reasoning_without_its_call_is_left_out(make: Make, sandbox: Model
     model = make()
     first = (await model.ask(asked())).reply
     assert first.provider_data
-    await model.ask(asked(Message(Role.ASSISTANT, "I did nothing.", provider_data=first.provider_data), user(REQUEST)))
-    assert [item.get("role") for item in sandbox.log[-1].conversation.messages] == ["user", "assistant", "user"]
+    await model.ask(
+        asked(
+            Message(Role.ASSISTANT, "I did nothing.", provider_data=first.provider_data),
+            user(REQUEST),
+        )
+    )
+    assert [item.get("role") for item in sandbox.log[-1].conversation.messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]
     assert not sandbox.refused
 
 
@@ -67,25 +85,41 @@ async def test_undecryptable_reasoning_is_left_out(make: Make, sandbox: ModelSan
 
 @pytest.mark.parametrize("provider_data", ["not json", "[]", '{"model": "gpt-5.4-mini"}', '"x"'])
 async def test_opaque_part_of_another_kind_is_ignored(make: Make, provider_data: str) -> None:
-    answer = await make().ask(asked(Message(Role.ASSISTANT, "Hello.", provider_data=provider_data), user(REQUEST)))
+    answer = await make().ask(
+        asked(Message(Role.ASSISTANT, "Hello.", provider_data=provider_data), user(REQUEST))
+    )
     assert answer.reply.calls
 
 
-async def test_model_without_reasoning_is_asked_for_it_once(make: Make, sandbox: ModelSandbox) -> None:
+async def test_model_without_reasoning_is_asked_for_it_once(
+    make: Make, sandbox: ModelSandbox
+) -> None:
     model = make(model="gpt-4.1")
-    answers = [*await asyncio.gather(model.ask(asked()), model.ask(asked())), await model.ask(asked())]
+    answers = [
+        *await asyncio.gather(model.ask(asked()), model.ask(asked())),
+        await model.ask(asked()),
+    ]
     assert all(each.reply.calls for each in answers)
     assert [refused.param for refused in sandbox.refused] == ["include", "include"]
 
 
 @pytest.mark.parametrize("status", [404, 405])
-async def test_endpoint_without_responses_is_asked_by_chat(make: Make, sandbox: ModelSandbox, status: int) -> None:
+async def test_endpoint_without_responses_is_asked_by_chat(
+    make: Make, sandbox: ModelSandbox, status: int
+) -> None:
     sandbox.fail_next(1, status=status, api="responses")
     assert (await whole_turn(make()))[-1].reply.text
-    assert [exchange.conversation.api for exchange in sandbox.log] == ["responses", "chat", "chat", "chat"]
+    assert [exchange.conversation.api for exchange in sandbox.log] == [
+        "responses",
+        "chat",
+        "chat",
+        "chat",
+    ]
 
 
-async def test_endpoint_that_had_responses_is_not_asked_by_chat(make: Make, sandbox: ModelSandbox) -> None:
+async def test_endpoint_that_had_responses_is_not_asked_by_chat(
+    make: Make, sandbox: ModelSandbox
+) -> None:
     model = make()
     await model.ask(asked())
     sandbox.fail_next(1, status=404)
@@ -109,7 +143,9 @@ async def test_usage_and_cost_are_logged_without_text(make: Make, sandbox: Model
     usage = answers[1].usage
     fresh = usage.input_tokens - usage.cached_tokens
     assert usage.cached_tokens > 0
-    assert usage.cost_usd == pytest.approx(fresh + usage.cached_tokens / 2 + usage.output_tokens * 2)
+    assert usage.cost_usd == pytest.approx(
+        fresh + usage.cached_tokens / 2 + usage.output_tokens * 2
+    )
     assert [entry["event"] for entry in logs] == ["model_replied"] * 3
     assert "WBS" not in str(logs)
 
@@ -118,20 +154,28 @@ async def test_model_without_a_price_is_logged_once(make: Make) -> None:
     model = make(model="gpt-7")
     with capture_logs() as logs:
         for _ in range(2):
-            assert (await model.ask(asked())).usage.cost_usd == 0
-    assert [entry["model"] for entry in logs if entry["event"] == "model_price_unknown"] == ["gpt-7"]
+            assert (await model.ask(asked())).usage.cost_usd is None
+    assert [entry["model"] for entry in logs if entry["event"] == "model_price_unknown"] == [
+        "gpt-7"
+    ]
 
 
 @BOTH
-async def test_invalid_arguments_do_not_break_the_dialogue(make: Make, sandbox: ModelSandbox, api: str) -> None:
+async def test_invalid_arguments_do_not_break_the_dialogue(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
     call = ToolCall("call_1", "estimates_updateQuoteTotals", "{project: 12")
-    answer = await make(api=api).ask(asked(Message(Role.ASSISTANT, calls=(call,)), returned(call), user("And now?")))
+    answer = await make(api=api).ask(
+        asked(Message(Role.ASSISTANT, calls=(call,)), returned(call), user("And now?"))
+    )
     assert answer.reply.text
     assert not sandbox.refused
 
 
 @BOTH
-async def test_model_is_shown_authors_and_notes(make: Make, sandbox: ModelSandbox, api: str) -> None:
+async def test_model_is_shown_authors_and_notes(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
     note = Message(Role.SYSTEM, "[Side Effect] The page was renewed.")
     await make(api=api).ask(asked(note, user("Hello", author="Ann"), tools=()))
     *_, shown_note, shown = sandbox.log[-1].conversation.messages

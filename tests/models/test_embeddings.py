@@ -18,7 +18,11 @@ def _cosine(one: list[float], other: list[float]) -> float:
 
 async def test_local_model_puts_similar_texts_close() -> None:
     embedder = LocalEmbedder()
-    texts = ["How can I get my money returned?", "Customers can claim a refund within 30 days.", "Cats purr at night."]
+    texts = [
+        "How can I get my money returned?",
+        "Customers can claim a refund within 30 days.",
+        "Cats purr at night.",
+    ]
     asked, refund, cats = await embedder.embed(texts)
     assert {len(each) for each in (asked, refund, cats)} == {256}
     assert _cosine(asked, refund) > 0.3 > _cosine(asked, cats)
@@ -62,7 +66,9 @@ async def embedder(endpoint: Endpoint) -> AsyncIterator[OpenAIEmbedder]:
         await embedder.close()
 
 
-async def test_texts_are_sent_in_batches_and_answered_in_order(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+async def test_texts_are_sent_in_batches_and_answered_in_order(
+    endpoint: Endpoint, embedder: OpenAIEmbedder
+) -> None:
     found = await embedder.embed(["x" * number for number in range(1, 101)])
     assert found == [[float(number), 1.0] for number in range(1, 101)]
     assert endpoint.sizes == [64, 36]
@@ -79,9 +85,14 @@ async def test_texts_are_sent_in_batches_and_answered_in_order(endpoint: Endpoin
     ],
 )
 async def test_failure_is_transient_or_permanent(
-    endpoint: Endpoint, embedder: OpenAIEmbedder, status: int, answer: object, side: type[Exception]
+    endpoint: Endpoint,
+    embedder: OpenAIEmbedder,
+    status: int,
+    answer: object,
+    side: type[Exception],
 ) -> None:
-    endpoint.status, endpoint.answer = status, answer
+    endpoint.status = status
+    endpoint.answer = answer
     with pytest.raises(side):
         await embedder.embed(["a"])
 

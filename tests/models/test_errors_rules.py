@@ -1,4 +1,4 @@
-"""Failures of the model's API are permanent or transient, and repeat nothing that the API wrote."""
+"""Failures of the model's API are permanent or transient, and quote no text of the API."""
 
 from typing import Any
 
@@ -12,7 +12,9 @@ from threadline.errors import Mendable, Permanent, Transient
 from threadline.models.errors import ContextTooLong, InvalidResponse, translate
 
 
-def refusal(status: int, code: str | None = None, text: str = "", host: str = "a", **headers: str) -> APIStatusError:
+def refusal(
+    status: int, code: str | None = None, text: str = "", host: str = "a", **headers: str
+) -> APIStatusError:
     request = httpx2.Request("POST", f"https://{host}.example/v1/responses")
     response = httpx2.Response(status, headers=headers, request=request)
     body: dict[str, Any] = {"message": text, "code": code, "param": text, "type": text}
@@ -26,10 +28,18 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
         (refusal(403), Mendable, "rights of OPENAI_API_KEY"),
         (refusal(404), Mendable, "OPENAI_BASE_URL"),
         (refusal(404, "model_not_found"), Mendable, "THREADLINE_OPENAI_MODEL"),
-        (refusal(400, text="The model `x` does not exist"), Mendable, "check THREADLINE_OPENAI_MODEL"),
+        (
+            refusal(400, text="The model `x` does not exist"),
+            Mendable,
+            "check THREADLINE_OPENAI_MODEL",
+        ),
         (refusal(400), Permanent, "THREADLINE_OPENAI_API"),
         (refusal(400, "context_length_exceeded"), ContextTooLong, "longer"),
-        (refusal(400, text="This model's maximum context length is 8192 tokens"), ContextTooLong, "longer"),
+        (
+            refusal(400, text="This model's maximum context length is 8192 tokens"),
+            ContextTooLong,
+            "longer",
+        ),
         (refusal(413), ContextTooLong, "longer"),
         (refusal(429, "insufficient_quota"), Mendable, "billing"),
         (refusal(402), Mendable, "billing"),
@@ -45,7 +55,9 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
         (InvalidResponse("context_length_exceeded"), ContextTooLong, "longer"),
     ],
 )
-def test_failure_has_a_kind_and_names_what_to_mend(failure: Exception, kind: type[Exception], says: str) -> None:
+def test_failure_has_a_kind_and_names_what_to_mend(
+    failure: Exception, kind: type[Exception], says: str
+) -> None:
     error = translate(failure, 1)
     assert type(error) is kind
     assert says in str(error)
@@ -56,23 +68,33 @@ def test_only_rate_limits_and_outages_are_transient() -> None:
     assert all(issubclass(kind, Permanent) for kind in (Permanent, ContextTooLong))
 
 
-@pytest.mark.parametrize(("named", "attempt", "wait"), [("", 1, 2), ("1", 1, 2), ("60", 1, 60), ("5", 3, 8)])
-def test_rate_limit_waits_for_the_longer_of_header_and_backoff(named: str, attempt: int, wait: float) -> None:
+@pytest.mark.parametrize(
+    ("named", "attempt", "wait"), [("", 1, 2), ("1", 1, 2), ("60", 1, 60), ("5", 3, 8)]
+)
+def test_rate_limit_waits_for_the_longer_of_header_and_backoff(
+    named: str, attempt: int, wait: float
+) -> None:
     error = translate(refusal(429, **({"retry-after": named} if named else {})), attempt)
     assert isinstance(error, Transient)
     assert error.retry_after == wait
 
 
-SECRET = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=40).map(lambda text: f"zq-{text}")
+SECRET = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=40).map(
+    lambda text: f"zq-{text}"
+)
 
 
 @given(
     status=st.integers(400, 599),
     secret=SECRET,
-    code=st.none() | st.sampled_from(["context_length_exceeded", "insufficient_quota", "model_not_found"]) | SECRET,
+    code=st.none()
+    | st.sampled_from(["context_length_exceeded", "insufficient_quota", "model_not_found"])
+    | SECRET,
     attempt=st.integers(1, 4),
 )
-def test_error_repeats_no_text_of_the_api(status: int, secret: str, code: str | None, attempt: int) -> None:
+def test_error_repeats_no_text_of_the_api(
+    status: int, secret: str, code: str | None, attempt: int
+) -> None:
     error = refusal(status, code, f"Refused {secret}", secret, **{"x-request-id": secret})
     unreachable = APIConnectionError(message=secret, request=error.request)
     for failure in (error, unreachable, InvalidResponse(secret), TimeoutError(secret)):
@@ -91,7 +113,14 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         ContextTooLong,
         "",
     ),
-    ("OpenAI Responses", 400, "", "Your input exceeds the context window of this model.", ContextTooLong, ""),
+    (
+        "OpenAI Responses",
+        400,
+        "",
+        "Your input exceeds the context window of this model.",
+        ContextTooLong,
+        "",
+    ),
     (
         "OpenAI, per minute",
         429,
@@ -105,7 +134,10 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         "Azure",
         400,
         "content_filter",
-        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+        (
+            "The response was filtered due to the prompt triggering Azure OpenAI's content "
+            "management policy."
+        ),
         Permanent,
         FILTERED,
     ),
@@ -133,11 +165,39 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         ContextTooLong,
         "",
     ),
-    ("Anthropic, size", 413, "request_too_large", "Request exceeds the maximum size", ContextTooLong, ""),
-    ("Anthropic, credit", 400, "", "Your credit balance is too low to access the Anthropic API.", Mendable, "billing"),
+    (
+        "Anthropic, size",
+        413,
+        "request_too_large",
+        "Request exceeds the maximum size",
+        ContextTooLong,
+        "",
+    ),
+    (
+        "Anthropic, credit",
+        400,
+        "",
+        "Your credit balance is too low to access the Anthropic API.",
+        Mendable,
+        "billing",
+    ),
     ("Anthropic, busy", 529, "overloaded_error", "Overloaded", Transient, "529"),
-    ("Bedrock", 400, "ValidationException", "Input is too long for requested model.", ContextTooLong, ""),
-    ("Bedrock, guardrail", 400, "", "Sorry, the guardrail blocked this request.", Permanent, FILTERED),
+    (
+        "Bedrock",
+        400,
+        "ValidationException",
+        "Input is too long for requested model.",
+        ContextTooLong,
+        "",
+    ),
+    (
+        "Bedrock, guardrail",
+        400,
+        "",
+        "Sorry, the guardrail blocked this request.",
+        Permanent,
+        FILTERED,
+    ),
     (
         "Gemini",
         400,
@@ -158,7 +218,10 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         "Gemini, rate",
         429,
         "RESOURCE_EXHAUSTED",
-        "You exceeded your current quota, please check your plan and billing details. Please retry in 34s.",
+        (
+            "You exceeded your current quota, please check your plan and billing details. Please "
+            "retry in 34s."
+        ),
         Transient,
         "rate limit",
     ),
@@ -189,14 +252,21 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
     ),
     ("llama.cpp, type", 400, "exceed_context_size_error", "", ContextTooLong, ""),
     ("llama.cpp, old", 500, "", "context size exceeded", ContextTooLong, ""),
-    ("llama.cpp, a call", 500, "", "Failed to parse tool call arguments as JSON", Transient, "unusable"),
+    (
+        "llama.cpp, a call",
+        500,
+        "",
+        "Failed to parse tool call arguments as JSON",
+        Transient,
+        "unusable",
+    ),
     ("llama.cpp, loading", 503, "", "Loading model", Transient, "503"),
     (
         "LM Studio",
         400,
         "",
-        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded "
-        "with context length of only 4096 tokens.",
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is "
+        "loaded with context length of only 4096 tokens.",
         ContextTooLong,
         "",
     ),
@@ -208,8 +278,22 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         Mendable,
         "THREADLINE_OPENAI_MODEL",
     ),
-    ("Ollama", 404, "", 'model "llama9" not found, try pulling it first', Mendable, "THREADLINE_OPENAI_MODEL"),
-    ("Groq", 400, "", "Please reduce the length of the messages or completion.", ContextTooLong, ""),
+    (
+        "Ollama",
+        404,
+        "",
+        'model "llama9" not found, try pulling it first',
+        Mendable,
+        "THREADLINE_OPENAI_MODEL",
+    ),
+    (
+        "Groq",
+        400,
+        "",
+        "Please reduce the length of the messages or completion.",
+        ContextTooLong,
+        "",
+    ),
     (
         "Groq, size",
         413,
@@ -248,7 +332,10 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         "OpenRouter",
         400,
         "",
-        "This endpoint's maximum context length is 32768 tokens. However, you requested about 40000.",
+        (
+            "This endpoint's maximum context length is 32768 tokens. However, you requested "
+            "about 40000."
+        ),
         ContextTooLong,
         "",
     ),
@@ -265,7 +352,10 @@ VENDORS: list[tuple[str, int, str, str, type[Exception], str]] = [
         "Mistral",
         400,
         "",
-        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        (
+            "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 "
+            "maximum context length"
+        ),
         ContextTooLong,
         "",
     ),

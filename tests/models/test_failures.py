@@ -46,7 +46,9 @@ async def test_wait_named_by_the_api_is_kept(
 
 
 @BOTH
-async def test_reply_that_breaks_off_may_be_asked_for_again(make: Make, sandbox: ModelSandbox, api: str) -> None:
+async def test_reply_that_breaks_off_may_be_asked_for_again(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
     sandbox.disconnect_next(1)
     model = make(api=api)
     with pytest.raises(Transient):

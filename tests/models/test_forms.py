@@ -30,12 +30,17 @@ async def test_decision_is_made_over_either_api(
     assert (made.type, made.tools, problems) == (DecisionType.USE_TOOL, ("calendar_book",), ())
     assert paid[0].output_tokens > 0
     [exchange] = sandbox.structured_requests
-    assert (exchange.conversation.schema_name, dict(exchange.conversation.tools)) == ("decision", {})
+    assert (exchange.conversation.schema_name, dict(exchange.conversation.tools)) == (
+        "decision",
+        {},
+    )
     assert not sandbox.refused
 
 
 @BOTH
-async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: ModelSandbox, api: str) -> None:
+async def test_invalid_decision_goes_back_to_the_model(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
     async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
@@ -43,12 +48,17 @@ async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: Mode
     paid = list[Usage]()
     made, _ = await decide(BOOK, ask_structured(make(api=api), paid))
     assert (made.type, len(paid)) == (DecisionType.ESCALATE, 2)
-    assert "I would rather not." in json.dumps(sandbox.structured_requests[-1].conversation.messages)
+    assert "I would rather not." in json.dumps(
+        sandbox.structured_requests[-1].conversation.messages
+    )
 
 
 @BOTH
-async def test_passages_are_compared_over_either_api(make: Make, sandbox: ModelSandbox, api: str) -> None:
-    ten, twelve = passage("Prices", "", "It is $10."), passage("FAQ", "", "It is $12.")
+async def test_passages_are_compared_over_either_api(
+    make: Make, sandbox: ModelSandbox, api: str
+) -> None:
+    ten = passage("Prices", "", "It is $10.")
+    twelve = passage("FAQ", "", "It is $12.")
     ask = ask_structured(make(api=api), [])
     assert await find_conflict([(ten, twelve)], ask)
     assert not await find_conflict([(ten, ten)], ask)

@@ -1,12 +1,15 @@
-"""`make mutants`: plants each fault, and runs the tests that must catch it. Some: `NAME=inbox`."""
+"""`make mutants`: plants each fault, and runs the tests that must catch it.
+
+`NAME=inbox` selects the mutants with this word in their names.
+"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.mutants import messages, rules
+from tests.mutants import figures, messages, rules
 from tests.mutants.mutant import Mutant, survivors
 
-MUTANTS = [*messages.MUTANTS, *rules.MUTANTS]
+MUTANTS = [*messages.MUTANTS, *rules.MUTANTS, *figures.MUTANTS]
 
 
 def main() -> int:
@@ -18,7 +21,7 @@ def main() -> int:
 
 
 def _report(mutant: Mutant) -> bool:
-    """Returns whether a test missed it."""
+    """Report the mutant, and return whether a test missed it."""
     left = survivors(mutant)
     sys.stdout.write(f"{'MISSED by ' + ', '.join(left) if left else 'caught'}: {mutant.name}\n")
     sys.stdout.flush()

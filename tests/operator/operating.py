@@ -27,7 +27,15 @@ from threadline.operator.context import (
     team_layer,
 )
 from threadline.operator.store import MemoryKind, StoredMemory
-from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
+from threadline.rfps.model import (
+    EntryKind,
+    Event,
+    JournalEntry,
+    OpportunityState,
+    Rfp,
+    RfpStatus,
+    TeamMember,
+)
 from threadline.slack.history import RawMessage
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.tools.model import Author
@@ -37,7 +45,7 @@ THREAD = Thread("T1", "C1", "1700000000.000100")
 AT = datetime(2026, 2, 25, 6, 13, tzinfo=UTC)
 WHEN = datetime.fromtimestamp(1_700_000_000, UTC)
 EVERYTHING = ContextRequest(THREAD, "U1", "Which skills does our team have?", "rfp_abc123")
-"""Calls for each layer."""
+"""Needs every layer."""
 AUTHOR = Author("U1", "corr-1")
 
 
@@ -55,12 +63,16 @@ def rfp(rfp_id: str = "rfp_abc123", title: str = "Website relaunch") -> Rfp:
     )
 
 
-def remembered(kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = "") -> StoredMemory:
+def remembered(
+    kind: MemoryKind, text: str, search_text: str = "update status | a", failure: str = ""
+) -> StoredMemory:
     return StoredMemory(kind, search_text, text, "U1", "C1", "rfp_abc123", failure, created_at=AT)
 
 
 class Told(SlackContext):
-    """Slack's part of the context: answers after `barrier`, never (`slow`), or with an error (`fail`)."""
+    """Slack's part of the context: it answers after `barrier`, never (`slow`), or with an error
+    (`fail`).
+    """
 
     def __init__(
         self,
@@ -88,44 +100,60 @@ class Told(SlackContext):
         await self._wait(LayerName.USER)
         return UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0)
 
-    async def messages_before(self, request: ContextRequest) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
+    async def messages_before(
+        self, request: ContextRequest
+    ) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
         await self._wait(LayerName.THREAD)
-        said = [(f"{WHEN.timestamp():.6f}", f"U{n}", f"{self._words} said {n}") for n in range(self._rows)]
+        said = [
+            (f"{WHEN.timestamp():.6f}", f"U{n}", f"{self._words} said {n}")
+            for n in range(self._rows)
+        ]
         files = [{"id": "F1", "name": "a.pdf"}]
-        return [{"ts": ts, "user": user, "text": text, "files": files} for ts, user, text in said], {
-            user: User(THREAD.team, name="Bob") for _, user, _ in said
-        }
+        return [
+            {"ts": ts, "user": user, "text": text, "files": files} for ts, user, text in said
+        ], {user: User(THREAD.team, name="Bob") for _, user, _ in said}
 
 
 def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Records:
-    """What `read_records` finds for a request, so many of each."""
+    """The records of `read_records` for a request, with this many rows for each layer."""
     where = (AUTHOR, AT)
     document = {"extra": words, "status": "new", "title": "Website relaunch"}
     document |= {f"field {n}": f"{words} {n}" for n in range(rows)}
     members = [TeamMember(f"U{n}", f"Member {n}", biography=words) for n in range(rows)]
     layers: dict[LayerName, Callable[[], Layer]] = {
-        LayerName.RELATED: partial(related_layer, [rfp(f"rfp_other{n}", f"{words} {n}") for n in range(rows)]),
+        LayerName.RELATED: partial(
+            related_layer, [rfp(f"rfp_other{n}", f"{words} {n}") for n in range(rows)]
+        ),
         LayerName.MEMORIES: partial(memories_layer, memories(rows, words)),
     }
     if mentions_team(request.question):
         layers[LayerName.TEAM] = partial(team_layer, members, request.user_id)
     if request.rfp_id:
         entries = [
-            JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{words} entry {n}.", *where) for n in range(rows, 0, -1)
+            JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{words} entry {n}.", *where)
+            for n in range(rows, 0, -1)
         ]
-        events = [Event(n, "rfp_abc123", f"event_{n}", {"said": words}, *where) for n in range(rows, 0, -1)]
+        events = [
+            Event(n, "rfp_abc123", f"event_{n}", {"said": words}, *where)
+            for n in range(rows, 0, -1)
+        ]
         layers |= {
-            LayerName.RFP: partial(rfp_layer, OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT)),
+            LayerName.RFP: partial(
+                rfp_layer, OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT)
+            ),
             LayerName.JOURNAL: partial(journal_layer, entries),
             LayerName.EVENTS: partial(events_layer, events),
             LayerName.OTHER_THREADS: partial(other_threads_layer, request.other_threads),
         }
-    return Records(layers, TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12))
+    return Records(
+        layers, TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12)
+    )
 
 
 def memories(rows: int = 3, words: str = "words") -> Mapping[MemoryKind, Sequence[StoredMemory]]:
     return {
-        kind: [remembered(kind, f"{words} {kind} {n}", failure="external") for n in range(rows)] for kind in MemoryKind
+        kind: [remembered(kind, f"{words} {kind} {n}", failure="external") for n in range(rows)]
+        for kind in MemoryKind
     }
 
 
@@ -139,12 +167,14 @@ async def built(
 ) -> Context:
     threads = [RelatedThread("C1", f"{words} answered {n}", WHEN) for n in range(rows)]
     request = replace(request, other_threads=[*threads, RelatedThread("C2"), RelatedThread("C2")])
-    return await build_context(request, records(request, rows, words), slack or Told(rows, words), (), tokens, timeout)
+    return await build_context(
+        request, records(request, rows, words), slack or Told(rows, words), (), tokens, timeout
+    )
 
 
 @dataclass
 class Answering(ChatModel):
-    """A model that gives one answer, raises it, or never comes to one."""
+    """A model that gives one answer, raises it, or never returns."""
 
     text: str | Exception | None = "Ann wants the status changed."
     asked: list[Prompt] = field(default_factory=list)
@@ -158,5 +188,12 @@ class Answering(ChatModel):
         return Completion(ModelReply(str(self.text)), Usage("gpt", 100, 0, 20, 0, 0.01))
 
 
-_NAMES = ("opportunity.load", "opportunity.patch", "schedule.job", "slack.post.summary", "propose.action", "team.list")
+_NAMES = (
+    "opportunity.load",
+    "opportunity.patch",
+    "schedule.job",
+    "slack.post.summary",
+    "propose.action",
+    "team.list",
+)
 TOOLS = tuple(each for each in toolsets.TOOLS if each.name in _NAMES)

@@ -1,4 +1,6 @@
-"""The operator's tools as its protocol sees them, over a scripted `Office`; `Turn` drives them as a workflow does."""
+"""The operator's tools as its protocol sees them, over a scripted `Office`; `Turn` drives them as
+a workflow does.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -48,7 +50,7 @@ class Event:
 
 @dataclass
 class Office:
-    """What the tools work on: the next calls go as `goes` says, later ones well."""
+    """The state that the tools work on: the next calls go as `goes` says, later ones well."""
 
     goes: list[Goes] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -58,7 +60,9 @@ class Office:
     def executed(self) -> list[str]:
         return [each.what for each in self.events if not each.called]
 
-    def does(self, what: str, rfp_id: str = "", correlation_id: str = "", words: str = "") -> ToolResult:
+    def does(
+        self, what: str, rfp_id: str = "", correlation_id: str = "", words: str = ""
+    ) -> ToolResult:
         goes = self.goes.pop(0) if self.goes else Goes.WELL
         self.events.append(Event(what, rfp_id, correlation_id, words, goes))
         if goes is Goes.UNKNOWN:
@@ -109,7 +113,9 @@ async def schedule_job(context: ToolContext, *, job: str = "") -> ToolResult:
 
 
 async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
-    return ToolResult(data="done") if context.operation_key in context.services[Office].said else None
+    return (
+        ToolResult(data="done") if context.operation_key in context.services[Office].said else None
+    )
 
 
 @tool("slack_post_summary", "Say.", kind=ToolKind.SPEAK, look_up=_was_said, remote=True)
@@ -121,11 +127,15 @@ async def slack_post_summary(context: ToolContext, *, text: str) -> ToolResult:
 
 @tool("slack_ask_clarifying_question", "Ask.", kind=ToolKind.SPEAK, remote=True)
 async def slack_ask_clarifying_question(context: ToolContext, *, question: str) -> ToolResult:
-    return context.services[Office].does("slack_ask_clarifying_question", "", context.correlation_id, question)
+    return context.services[Office].does(
+        "slack_ask_clarifying_question", "", context.correlation_id, question
+    )
 
 
 @tool("propose_action", "Propose.", kind=ToolKind.PROPOSE, remote=True)
-async def propose_action(context: ToolContext, *, action: str = "", rfp_id: str = "") -> ToolResult:
+async def propose_action(
+    context: ToolContext, *, action: str = "", rfp_id: str = ""
+) -> ToolResult:
     return context.services[Office].does("propose_action", rfp_id, context.correlation_id)
 
 
@@ -144,7 +154,9 @@ REGISTRY = ToolRegistry(TOOLS)
 
 
 class Turn:
-    """A turn of the operator without its model. `crashes` says of each execution whether its worker dies then."""
+    """A turn of the operator without its model. `crashes` holds for each execution whether its
+    worker dies then.
+    """
 
     def __init__(self, office: Office, scope: str = "", crashes: Sequence[bool] = ()) -> None:
         self.office = office
@@ -156,7 +168,9 @@ class Turn:
     async def reply(self, *calls: ToolCall) -> list[ToolResult]:
         """Run the calls of one reply."""
         self.step += 1
-        alone = any(tool is None or tool.mutating for tool in (REGISTRY.get(each.name) for each in calls))
+        alone = any(
+            tool is None or tool.mutating for tool in (REGISTRY.get(each.name) for each in calls)
+        )
         results: list[ToolResult] = []
         for group in [[each] for each in calls] if alone else [list(calls)]:
             done = await asyncio.gather(*(self._act(self.state, each) for each in group))
@@ -166,7 +180,9 @@ class Turn:
         return results
 
     async def _act(self, state: ProtocolState, call: ToolCall) -> tuple[ToolResult, ProtocolState]:
-        """One call as its activity makes it, tried as often as Temporal would; each try has the state of the first."""
+        """One call as its activity makes it, with Temporal's retries; each attempt has the state
+        of the first.
+        """
         known = REGISTRY.get(call.name)
         self.office.events.append(Event(known.name if known else "", called=True))
         self.ledger.lost = Crash() if self._crashes and self._crashes.pop(0) else None
@@ -190,6 +206,10 @@ class Turn:
         everything = allowed_tools(REGISTRY, services, operator=True, read_only=False)
         run = ToolRunner(REGISTRY, everything, self.ledger, protocol.protocol_policy(state)).run
         where = context(
-            services=services, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left
+            services=services,
+            step=self.step,
+            call_id=call.id,
+            correlation_id=CORRELATION,
+            retries_left=left,
         )
         return await run(call, where)

@@ -1,4 +1,6 @@
-"""A prompt holds no record that whoever asks may not see: not in the context, and not from an earlier turn."""
+"""A prompt holds no record that its author may not see, neither in the context nor from an earlier
+turn.
+"""
 
 from dataclasses import replace
 
@@ -26,10 +28,15 @@ async def shown(database: Database, rfp_id: str, *hidden: RecordKind) -> dict[st
         request = await context_request(tx, THREAD, "U1", f"{QUESTION} Who of the team?", rfp_id)
         records = await read_records(tx, replace(request, hidden=frozenset(hidden)))
     made = {name: make() for name, make in records.layers.items()}
-    return {name: "\n".join(layer.pieces) or f"missing: {layer.missing}" for name, layer in made.items()}
+    return {
+        name: "\n".join(layer.pieces) or f"missing: {layer.missing}"
+        for name, layer in made.items()
+    }
 
 
-async def test_operator_is_not_told_of_rfps_that_the_person_may_not_see(database: Database) -> None:
+async def test_context_holds_no_rfps_that_the_person_may_not_see(
+    database: Database,
+) -> None:
     await fill(database, 2)
     for rfp_id in ("rfp_abc123", ""):
         open_to_all = await shown(database, rfp_id)
@@ -40,7 +47,7 @@ async def test_operator_is_not_told_of_rfps_that_the_person_may_not_see(database
         assert "rfp_" not in told["team"]
 
 
-async def test_operator_is_not_told_of_the_team_where_it_is_hidden(database: Database) -> None:
+async def test_context_holds_no_team_where_it_is_hidden(database: Database) -> None:
     await fill(database, 2)
     told = await shown(database, "rfp_abc123", RecordKind.TEAM)
     assert told["team"].startswith("missing")
@@ -58,7 +65,11 @@ PAST = Transcript(
         entry(
             3,
             Message(
-                Role.ASSISTANT, calls=(ToolCall("c1", "estimates_listRoles"), ToolCall("c2", "jira.get", '{"key": 1}'))
+                Role.ASSISTANT,
+                calls=(
+                    ToolCall("c1", "estimates_listRoles"),
+                    ToolCall("c2", "jira.get", '{"key": 1}'),
+                ),
             ),
         ),
         entry(4, tool_message("c1", "the day rate is 900")),
@@ -74,7 +85,9 @@ def test_result_that_somebody_else_asked_for_is_not_shown_to_people_without_the_
     assert "900" not in str(kept)
     assert "not everybody who asks now" in said[1]
     assert said[2:] == ["the ticket is open", "Here you are."]
-    assert [each.message.call_id for each in kept.messages] == [each.message.call_id for each in PAST.messages]
+    assert [each.message.call_id for each in kept.messages] == [
+        each.message.call_id for each in PAST.messages
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +99,12 @@ def test_result_that_somebody_else_asked_for_is_not_shown_to_people_without_the_
         ("tool.that.is.gone", RecordKind.RATES),
     ],
 )
-def test_call_that_may_tell_of_hidden_records_is_not_shown(name: str, kind: RecordKind) -> None:
-    """With what the model wrote into it, and with the thoughts that led there."""
+def test_call_that_may_reveal_hidden_records_is_not_shown(name: str, kind: RecordKind) -> None:
+    """Including the model's text around it, and the thoughts that led there."""
     call = ToolCall("c1", name, '{"budget": 900}')
-    asked = Message(Role.ASSISTANT, "One moment.", calls=(call,), provider_data='{"items": ["900"]}')
+    asked = Message(
+        Role.ASSISTANT, "One moment.", calls=(call,), provider_data='{"items": ["900"]}'
+    )
     past = Transcript("", 0, (entry(1, asked), entry(2, tool_message("c1", "it is 900"))))
     kept = without_hidden(REGISTRY, past, frozenset({kind}))
     assert "900" not in repr(kept)

@@ -1,4 +1,4 @@
-"""What is remembered of a turn, and how past tool patterns are told."""
+"""The memories that a turn leaves, and the text of past tool patterns."""
 
 import re
 from dataclasses import replace
@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operator.operating import THREAD, remembered
-from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
 from threadline.models.model import ToolKind
 from threadline.operator import memory
 from threadline.operator.memory import (
-    MAX_PATTERNS,
     EndedTurn,
     ToolUse,
+    TurnEnd,
     extract_memories,
     format_tool_patterns,
     request_kind,
 )
 from threadline.operator.store import Memory, MemoryKind
-from threadline.tools.model import ErrorCategory, ErrorCode
+from threadline.tools.model import ErrorCategory, ErrorCode, ToolStatus
 
-OK, ERROR = ExecutionStatus.OK, ExecutionStatus.ERROR
+OK = ToolStatus.OK
+ERROR = ToolStatus.ERROR
 REQUEST = "Update the status to proposal submitted for rfp_abc123"
 DONE = (
     ToolUse("opportunity.load", OK, ToolKind.LOAD),
@@ -31,7 +31,16 @@ DONE = (
     ToolUse("journal.append", OK),
     ToolUse("slack.post.summary", OK, ToolKind.SPEAK),
 )
-END = EndedTurn(THREAD, 3, "U1", [("U1", REQUEST)], OutcomeKind.ANSWERED, "It is submitted now.", DONE, "rfp_abc123")
+END = EndedTurn(
+    THREAD,
+    3,
+    "U1",
+    [("U1", REQUEST)],
+    TurnEnd.ANSWERED,
+    "It is submitted now.",
+    DONE,
+    "rfp_abc123",
+)
 
 
 def of(end: EndedTurn, kind: MemoryKind) -> list[Memory]:
@@ -46,9 +55,12 @@ def failed(tool: str, code: str = ErrorCode.REFUSED, kind: ToolKind = ToolKind.C
     return ToolUse(tool, ERROR, kind, code)
 
 
-def test_turn_leaves_its_tools_and_what_happened() -> None:
+def test_turn_leaves_its_tools_and_its_story() -> None:
     (pattern,) = of(END, MemoryKind.PROCEDURAL)
-    assert pattern.text == "opportunity_load → opportunity_patch → journal_append → slack_post_summary"
+    assert (
+        pattern.text
+        == "opportunity_load → opportunity_patch → journal_append → slack_post_summary"
+    )
     assert pattern.search_text.startswith("update status proposal submit rfp | ")
     assert (pattern.error_class, pattern.user_id, pattern.channel) == ("", "U1", "")
     (episode,) = of(END, MemoryKind.EPISODIC)
@@ -58,14 +70,18 @@ def test_turn_leaves_its_tools_and_what_happened() -> None:
         "rfp_abc123",
         "U1",
     )
-    for each in (f"<@U1> asked: {REQUEST}", "by opportunity_patch, journal_append.", "It is submitted now."):
+    for each in (
+        f"<@U1> asked: {REQUEST}",
+        "by opportunity_patch, journal_append.",
+        "It is submitted now.",
+    ):
         assert each in episode.text
     assert [key for key, _ in extract_memories(END)] == [f"{THREAD.key}:3"] * 2
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_failure_is_remembered_by_its_class(code: ErrorCode) -> None:
-    end = replace(END, kind=OutcomeKind.SUMMARISED, used=(failed("opportunity.patch", code),))
+    end = replace(END, how=TurnEnd.SUMMARISED, used=(failed("opportunity.patch", code),))
     (failure,) = of(end, MemoryKind.PROCEDURAL)
     assert failure.error_class == code.category
     assert failure.text.startswith(f"opportunity_patch failed with {code} ({code.category}). ")
@@ -84,7 +100,7 @@ def test_failure_that_was_corrected_leaves_a_pattern_and_a_lesson() -> None:
 
 
 def test_change_that_failed_for_good_leaves_no_pattern() -> None:
-    end = replace(END, used=(*DONE, ToolUse("schedule.job", ExecutionStatus.UNKNOWN)))
+    end = replace(END, used=(*DONE, ToolUse("schedule.job", ToolStatus.UNKNOWN)))
     (lesson,) = of(end, MemoryKind.PROCEDURAL)
     assert lesson.error_class == ErrorCategory.EXTERNAL
     assert lesson.text.startswith("schedule_job failed with OUTCOME_UNKNOWN")
@@ -108,41 +124,55 @@ def test_failure_of_a_made_up_tool_has_no_name() -> None:
 
 
 def test_silent_or_deleted_turn_leaves_nothing() -> None:
-    for end in (replace(END, kind=OutcomeKind.SILENT), asking(" "), replace(END, said=[])):
+    for end in (asking(" "), replace(END, said=[])):
         assert extract_memories(end) == []
 
 
 def test_failed_turn_is_remembered_as_failed() -> None:
-    (episode,) = of(replace(END, kind=OutcomeKind.FAILED, used=(), answer="No model."), MemoryKind.EPISODIC)
+    (episode,) = of(
+        replace(END, how=TurnEnd.FAILED, used=(), answer="No model."), MemoryKind.EPISODIC
+    )
     assert episode.text.endswith("Nothing was changed. It failed: No model.")
 
 
-@pytest.mark.parametrize("kind", [OutcomeKind.SUMMARISED, OutcomeKind.STOPPED, OutcomeKind.FAILED])
-def test_turn_without_an_answer_leaves_no_pattern(kind: OutcomeKind) -> None:
-    assert [each.kind for _, each in extract_memories(replace(END, kind=kind))] == [MemoryKind.EPISODIC]
+@pytest.mark.parametrize("how", [TurnEnd.SUMMARISED, TurnEnd.STOPPED, TurnEnd.FAILED])
+def test_turn_without_an_answer_leaves_no_pattern(how: TurnEnd) -> None:
+    assert [each.kind for _, each in extract_memories(replace(END, how=how))] == [
+        MemoryKind.EPISODIC
+    ]
 
 
-def test_facts_are_remembered_as_whoever_said_them() -> None:
-    end = asking("remember that our discount is 10%", ("U2", "what is due?"), ("U2", "remember: no Fridays"))
+def test_facts_are_remembered_with_their_author() -> None:
+    end = asking(
+        "remember that our discount is 10%", ("U2", "what is due?"), ("U2", "remember: no Fridays")
+    )
     assert [(each.user_id, each.text, each.channel) for each in of(end, MemoryKind.SEMANTIC)] == [
         ("U1", "<@U1> said: our discount is 10%", "C1"),
         ("U2", "<@U2> said: no Fridays", "C1"),
     ]
     (episode,) = of(end, MemoryKind.EPISODIC)
     assert episode.text.startswith(
-        "<@U1> asked: remember that our discount is 10% <@U2> asked: what is due? remember: no Fridays Changed by"
+        "<@U1> asked: remember that our discount is 10% <@U2> asked: what is due? remember: "
+        "no Fridays Changed by"
     )
-    assert len({key for key, each in extract_memories(end) if each.kind is MemoryKind.SEMANTIC}) == 2
+    assert (
+        len({key for key, each in extract_memories(end) if each.kind is MemoryKind.SEMANTIC}) == 2
+    )
 
 
 def test_answer_that_may_quote_deleted_words_is_not_remembered() -> None:
     end = replace(asking("remember that Acme wants PDF only."), whole=False)
-    assert [each.kind for _, each in extract_memories(end)] == [MemoryKind.PROCEDURAL, MemoryKind.SEMANTIC]
+    assert [each.kind for _, each in extract_memories(end)] == [
+        MemoryKind.PROCEDURAL,
+        MemoryKind.SEMANTIC,
+    ]
 
 
 def test_secrets_are_not_remembered() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    made = extract_memories(replace(asking(f"remember that the token is {secret}"), answer=f"I noted {secret}."))
+    made = extract_memories(
+        replace(asking(f"remember that the token is {secret}"), answer=f"I noted {secret}.")
+    )
     assert len(made) == 3
     assert not [each for _, each in made if secret in each.text + each.search_text]
 
@@ -157,7 +187,10 @@ def test_words_are_kept_bounded_and_in_their_channel(request: str, answer: str) 
             assert each.channel == "C1"
 
 
-@given(st.text(max_size=500) | st.lists(st.sampled_from(["updating", "Müller", "status", "hunter2"])).map(" ".join))
+@given(
+    st.text(max_size=500)
+    | st.lists(st.sampled_from(["updating", "Müller", "status", "hunter2"])).map(" ".join)
+)
 def test_team_wide_memory_holds_no_word_of_anybody(request: str) -> None:
     known = set(memory._WORDS) | {"request"}
     assert set(request_kind(request).split()) <= known
@@ -174,7 +207,7 @@ def test_kind_of_a_request() -> None:
 OFFERED = {"opportunity_load", "opportunity_patch", "team_list"}
 
 
-def test_patterns_are_told_with_how_often_they_served() -> None:
+def test_patterns_are_shown_with_the_number_of_their_uses() -> None:
     load = "opportunity_load → opportunity_patch"
     first = remembered(MemoryKind.PROCEDURAL, load, "update status | opportunity_load")
     later = replace(first, created_at=datetime(2026, 3, 2, tzinfo=UTC))
@@ -189,7 +222,7 @@ def test_patterns_are_five_at_most_without_removed_tools() -> None:
     many = [remembered(MemoryKind.PROCEDURAL, " → ".join(["team_list"] * n)) for n in range(1, 9)]
     gone = remembered(MemoryKind.PROCEDURAL, "lamps_list")
     told = format_tool_patterns([gone, *many], OFFERED)
-    assert len(told.splitlines()) == MAX_PATTERNS
+    assert len(told.splitlines()) == 5
     assert "lamps" not in told
     assert format_tool_patterns([gone], OFFERED) == ""
 

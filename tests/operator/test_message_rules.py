@@ -1,9 +1,12 @@
-"""How a message to the operator is read: its bounds, thread commands, answers, and words that call for a source."""
+"""A message to the operator is parsed for its bounds, thread commands, answers, and words that
+call for a source.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.conversations.model.turn_route import choose_route
 from threadline.jobs.model import is_job_question, job_question_id
 from threadline.operator.context import TEAM_PHRASES, TEAM_WORDS, mentions_team
 from threadline.operator.memory import fact_to_remember
@@ -11,7 +14,6 @@ from threadline.operator.model.routing import (
     MAX_QUESTION,
     LinkCommand,
     WhereCommand,
-    choose_route,
     is_new_request,
     normalise_question,
     parse_thread_command,
@@ -39,7 +41,7 @@ def test_white_space_is_normalised_and_a_list_stays_a_list(text: str, kept: str)
 
 
 @pytest.mark.parametrize("text", ["", " \n\u200b\t", "<@U0BOT> <@U1|ada>"])
-def test_turn_is_told_that_nothing_was_asked(text: str) -> None:
+def test_message_without_a_question_is_marked_so(text: str) -> None:
     assert choose_route(text).missing == "missing_question"
 
 
@@ -58,7 +60,10 @@ def test_link_is_left_out_rather_than_cut_in_two() -> None:
     assert question(f"a < b {'word ' * 1_000}").startswith("a < b word")
 
 
-@given(st.text() | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * MAX_QUESTION))
+@given(
+    st.text()
+    | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * MAX_QUESTION)
+)
 def test_any_text_becomes_a_bounded_beginning_of_itself(text: str) -> None:
     found = question(text)
     whole = normalise_question(text)
@@ -97,14 +102,22 @@ def test_link_is_read_when_it_is_the_whole_message(text: str) -> None:
     assert parse_thread_command(text) == LinkCommand("rfp_abc123")
 
 
-@pytest.mark.parametrize("text", ["where", "Where?", "WHERE ?", "`where`", "_where?_", "where??", "where."])
+@pytest.mark.parametrize(
+    "text", ["where", "Where?", "WHERE ?", "`where`", "_where?_", "where??", "where."]
+)
 def test_where_is_read_when_it_is_the_whole_message(text: str) -> None:
     assert parse_thread_command(text) == WhereCommand()
     assert parse_thread_command(f"<@U2> {text}") is None
 
 
 def test_link_to_an_impossible_id_differs_from_one_to_an_unknown_id() -> None:
-    for text in ("link rfp_...", "bind rfp_…", "link rfp_answer.pdf", "link rfp_a/b", "link rfp_."):
+    for text in (
+        "link rfp_...",
+        "bind rfp_…",
+        "link rfp_answer.pdf",
+        "link rfp_a/b",
+        "link rfp_.",
+    ):
         assert parse_thread_command(text) == LinkCommand("")
     assert parse_thread_command("link rfp_unheard_of") == LinkCommand("rfp_unheard_of")
 
@@ -180,10 +193,16 @@ def test_forty_thousand_characters_are_read_in_time() -> None:
         ("new rfp: create it", "Which RFP is this about?", True),
         ("the new rfp?", "Which RFP is this about?", True),
         ("upload this", "Which RFP is this about?", True),
-        ("we have a brand new one from Riga, and it is due on Friday", "Which RFP is this about?", True),
+        (
+            "we have a brand new one from Riga, and it is due on Friday",
+            "Which RFP is this about?",
+            True,
+        ),
     ],
 )
-def test_request_of_its_own_is_told_from_an_answer(text: str, asked: str, is_request: bool) -> None:
+def test_request_of_its_own_is_distinguished_from_an_answer(
+    text: str, asked: str, is_request: bool
+) -> None:
     assert is_new_request(text, asked) is is_request
 
 
@@ -198,7 +217,13 @@ def test_words_that_call_for_the_team() -> None:
     asking += [f"{phrase} write Rust?" for phrase in TEAM_PHRASES]
     for text in (*asking, "WHO CAN do it", "our Team's skills", "the capabilities of Ann"):
         assert mentions_team(text), text
-    for text in ("What's the status?", "the steam engine", "rfp_team1 is due", "", "a biofuel bid"):
+    for text in (
+        "What's the status?",
+        "the steam engine",
+        "rfp_team1 is due",
+        "",
+        "a biofuel bid",
+    ):
         assert not mentions_team(text), text
 
 

@@ -1,4 +1,4 @@
-"""What the operator knows before it begins, on the real Postgres."""
+"""The operator's context before its first call of the model, on the real Postgres."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +14,7 @@ from tests.support.conversation_store import THREAD, StoredConversation, mention
 from tests.support.recording import create
 from tests.support.tool_store import NOW, change
 from threadline.conversations.contract import ThinkRequest, Thought
+from threadline.conversations.model.turn_route import Agent
 from threadline.conversations.operator_context import context_request
 from threadline.db.engine import Database
 from threadline.models.model import Completion, Prompt, ToolChoice
@@ -25,7 +26,6 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
-from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import TeamMember
@@ -55,7 +55,9 @@ class Heard(History):
         self.messages = messages
         self.read = 0
 
-    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
+    async def thread_messages(
+        self, channel: str, root: str, oldest: str
+    ) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message
@@ -64,7 +66,7 @@ class Heard(History):
 async def prepare(
     database: Database, question: str = QUESTION, rfp_id: str = "", heard: Heard | None = None
 ) -> Context:
-    """What a turn of U1 is to know."""
+    """The context of a turn of U1."""
     async with database.begin() as tx:
         request = await context_request(tx, THREAD, "U1", question, rfp_id)
         records = await read_records(tx, request)
@@ -78,7 +80,9 @@ def report(prepared: Context, name: str) -> LayerReport:
 
 
 async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first: int = 0) -> None:
-    """So many of everything: entries, events, members, memories, RFPs and threads like this one."""
+    """Store this many of each: entries, events, members, memories, RFPs and threads like this
+    one.
+    """
     await create(database, f"create {rfp_id}", rfp_id=rfp_id)
     for n in range(first, first + rows):
         await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
@@ -86,7 +90,9 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
         for n in range(first, first + rows):
             await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, f"Entry {n}")
             await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, "viewed", {"n": n})
-            await TeamMemberStore(tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
+            await TeamMemberStore(tx).save(
+                "T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",))
+            )
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
             await RfpStore(tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
@@ -96,7 +102,7 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
 
 @asynccontextmanager
 async def counted(database: Database) -> AsyncIterator[list[str]]:
-    """The statements that are run meanwhile, and `COMMIT` for each transaction."""
+    """The statements that run in this block, and `COMMIT` for each transaction."""
     run = list[str]()
 
     def keep(_: object, __: object, statement: str, *___: Any) -> None:
@@ -142,12 +148,17 @@ async def test_rfp_without_a_state_gets_one(database: Database) -> None:
     talk = StoredConversation(database)
     await talk.do("DELETE FROM opportunity_states")
     await prepare(database, "Hello", "rfp_abc123")
-    assert [each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")] == ["rfp_abc123"]
+    assert [
+        each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")
+    ] == ["rfp_abc123"]
 
 
-async def test_who_asks_is_known_from_slack_though_the_records_are_away() -> None:
-    request, users = ContextRequest(THREAD, "U1", QUESTION), UserDirectory(find_user)
-    prepared = await build_context(request, "away", SlackContext(users, Heard(), AuthorPolicy(users)), ())
+async def test_asker_is_known_from_slack_though_the_records_are_away() -> None:
+    request = ContextRequest(THREAD, "U1", QUESTION)
+    users = UserDirectory(find_user)
+    prepared = await build_context(
+        request, "away", SlackContext(users, Heard(), AuthorPolicy(users)), ()
+    )
     assert "ann@x.test" in prepared.text
     assert prepared.new_profile
     assert prepared.new_profile.display_name == "Ann"
@@ -167,20 +178,22 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
 
 
 def asks(talk: ConversationActivityScene, model: Answering) -> Answering:
-    """From now on this model is asked."""
+    """Use this model from now on."""
     talk.activities.deps = replace(talk.activities.deps, model=model)
     return model
 
 
 async def think(talk: ConversationActivityScene) -> Thought:
-    """The operator's first call of the model, before which it is told what there is to know."""
+    """The operator's first call of the model, which loads the context before."""
     request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
     return await talk.run(talk.activities.think, request)
 
 
 async def test_operator_begins_in_six_transactions(talk: ConversationActivityScene) -> None:
-    """They read and take up what is asked, once more when Slack has said who asks, read the records, keep the context
-    with the profile of who asks, keep the analysis, and keep the reply."""
+    """The transactions read and take up the messages, do so again once Slack has named their
+    authors, read the records, store the context with the author's profile, store the analysis, and
+    store the reply.
+    """
     await begun(talk)
     async with counted(talk.database) as run:
         await think(talk)
@@ -191,7 +204,9 @@ async def test_operator_begins_in_six_transactions(talk: ConversationActivitySce
     assert user["user_id"] == talk.message("x").sender_id
 
 
-async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
+async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(
+    talk: ConversationActivityScene,
+) -> None:
     said = await begun(talk)
     read = talk.activities.deps.operator_slack.profile
 
@@ -208,10 +223,12 @@ async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: C
     assert plan["context"]
     assert "SECRETWORD" not in plan["context"]
     asked = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'think'")
-    assert asked == [], "nothing is left that the model could be asked about"
+    assert asked == [], "no message is left for the model"
 
 
-async def test_stop_while_the_context_is_gathered_asks_no_model(talk: ConversationActivityScene) -> None:
+async def test_stop_while_the_context_is_gathered_asks_no_model(
+    talk: ConversationActivityScene,
+) -> None:
     await begun(talk)
     read = talk.activities.deps.operator_slack.profile
 
@@ -229,15 +246,21 @@ async def test_stop_while_the_context_is_gathered_asks_no_model(talk: Conversati
 async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_context(
     talk: ConversationActivityScene,
 ) -> None:
-    """It is in the context by Slack's history alone."""
+    """Only Slack's history put it into the context."""
     await begun(talk)
     await think(talk)
-    earlier = talk.message("never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts))
+    earlier = talk.message(
+        "never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts)
+    )
     await talk.said(talk.deletion(earlier))
-    assert [each["context"] for each in await talk.rows("SELECT context FROM conversation_turns")] == [""]
+    assert [
+        each["context"] for each in await talk.rows("SELECT context FROM conversation_turns")
+    ] == [""]
 
 
-async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: ConversationActivityScene) -> None:
+async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(
+    talk: ConversationActivityScene,
+) -> None:
     said = await begun(talk)
     model = Answering("They want SECRETWORD done.")
     ask = model.ask
@@ -251,7 +274,9 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model.ask = delete_first  # type: ignore[method-assign]
     asks(talk, model)
     await think(talk)
-    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": "Nothing is left of it."}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [
+        {"analysis": "Nothing is left of it."}
+    ]
     paid = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'analyse'")
     assert len(paid) == 2, "both were paid for"
 
@@ -263,13 +288,15 @@ async def begun(talk: ConversationActivityScene) -> IncomingMessage:
     await talk.said(said)
     await talk.begin()
     key = turn_id(talk.thread, 1)
-    words = Memory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
+    words = Memory(
+        MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel
+    )
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember(talk.thread.team, [(key, words)], NOW)
     return said
 
 
-async def test_words_of_other_channels_are_not_told(database: Database) -> None:
+async def test_words_of_other_channels_are_not_shown(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     for channel, ts, words in (
         ("C1", "1600000000.000100", "We shall bid."),
@@ -280,14 +307,18 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         talk = StoredConversation(database, thread)
         await talk.hear(mention(1, id=f"{channel}{ts}", channel=channel))
         await talk.turn(1, words)
-        remembered = Memory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
+        remembered = Memory(
+            MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel
+        )
         async with database.begin() as tx:
             await RfpStore(tx).bind(thread, "rfp_abc123", "U1")
             await MemoryStore(tx).remember("T1", [(channel, remembered)], NOW)
     prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
         assert told in prepared.text
-    assert not [each for each in ("Between us", "My secret", "D1", "told in C2") if each in prepared.text]
+    assert not [
+        each for each in ("Between us", "My secret", "D1", "told in C2") if each in prepared.text
+    ]
 
 
 async def test_own_patterns_come_first(database: Database) -> None:
@@ -296,7 +327,10 @@ async def test_own_patterns_come_first(database: Database) -> None:
             new = Memory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
             await MemoryStore(tx).remember("T1", [(user, new)], NOW - 60 * (user == "U1"))
     told = (await prepare(database, "update the status")).patterns
-    assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
+    assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == [
+        "opportunity_load",
+        "team_list",
+    ]
 
 
 async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivityScene) -> None:
@@ -306,10 +340,15 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
         await think(talk)
     assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": model.text}]
     calls = await talk.rows(
-        "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = 'analyse'"
+        "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = "
+        "'analyse'"
     )
-    assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
-    assert len([each for each in model.asked if each.max_output_tokens == MAX_ANALYSIS_TOKENS]) == 1
+    assert calls == [
+        {"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}
+    ]
+    assert (
+        len([each for each in model.asked if each.max_output_tokens == MAX_ANALYSIS_TOKENS]) == 1
+    )
 
 
 async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
@@ -350,7 +389,13 @@ async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> N
     async with database.begin() as tx:
         for n in range(9):
             kind = "validation" if n == 0 else ""
-            new = Memory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
+            new = Memory(
+                MemoryKind.PROCEDURAL,
+                "website relaunch status",
+                f"way {n}",
+                "U1",
+                error_class=kind,
+            )
             await MemoryStore(tx).remember("T1", [(f"k{n}", new)], NOW + n)
     prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

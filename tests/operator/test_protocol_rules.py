@@ -22,20 +22,23 @@ from threadline.operator.model.protocol import (
 from threadline.tools.public_text import public_sentence
 
 Result = tuple[ToolKind, str, bool | None]
-"""What came of a call: its kind, the RFP that it names, and whether it succeeded."""
+"""The result of a call: its kind, the RFP that it names, and whether it succeeded."""
 
-A, B = "rfp_a", "rfp_b"
-FREE, SCOPED = ProtocolState(), ProtocolState(scope=A)
+A = "rfp_a"
+B = "rfp_b"
+FREE = ProtocolState()
+SCOPED = ProtocolState(scope=A)
 LOAD, READ, GLOBAL, SPEAK, PROPOSE = map(
     ToolRequest, (ToolKind.LOAD, ToolKind.READ, ToolKind.CHANGE, ToolKind.SPEAK, ToolKind.PROPOSE)
 )
-LOADED_A, LOADED_B = (ToolKind.LOAD, A, True), (ToolKind.LOAD, B, True)
-PATCHED, PATCH_FAILED, PATCH_UNKNOWN = (ToolKind.PATCH, A, True), (ToolKind.PATCH, A, False), (ToolKind.PATCH, A, None)
-JOURNALLED, EVENT_ADDED, GLOBAL_DONE = (
-    (ToolKind.JOURNAL, A, True),
-    (ToolKind.EVENT, A, True),
-    (ToolKind.CHANGE, "", True),
-)
+LOADED_A = (ToolKind.LOAD, A, True)
+LOADED_B = (ToolKind.LOAD, B, True)
+PATCHED = (ToolKind.PATCH, A, True)
+PATCH_FAILED = (ToolKind.PATCH, A, False)
+PATCH_UNKNOWN = (ToolKind.PATCH, A, None)
+JOURNALLED = (ToolKind.JOURNAL, A, True)
+EVENT_ADDED = (ToolKind.EVENT, A, True)
+GLOBAL_DONE = (ToolKind.CHANGE, "", True)
 
 
 def having(state: ProtocolState, *done: Result) -> ProtocolState:
@@ -45,12 +48,13 @@ def having(state: ProtocolState, *done: Result) -> ProtocolState:
 
 
 def refused(state: ProtocolState, call: ToolRequest) -> str:
-    """What the model reads of a refusal; empty when the call may run."""
+    """The refusal that the model reads; empty if the call may run."""
     refusal = check(state, call)
     return f"{refusal.message} {refusal.suggestion}" if refusal else ""
 
 
-LOADED, BOTH_LOADED = having(SCOPED, LOADED_A), having(FREE, LOADED_A, LOADED_B)
+LOADED = having(SCOPED, LOADED_A)
+BOTH_LOADED = having(FREE, LOADED_A, LOADED_B)
 LOAD_FIRST = "Call opportunity_load with rfp_id rfp_a first."
 OTHER_RFP = "This turn is about rfp_a"
 
@@ -75,14 +79,17 @@ OTHER_RFP = "This turn is about rfp_a"
         (BOTH_LOADED, "rfp_c", "rfp_a, rfp_b"),
     ],
 )
-def test_change_names_the_scope_or_a_loaded_rfp(state: ProtocolState, rfp_id: str, words: str) -> None:
+def test_change_names_the_scope_or_a_loaded_rfp(
+    state: ProtocolState, rfp_id: str, words: str
+) -> None:
     for kind in (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT):
         told = refused(state, ToolRequest(kind, rfp_id))
         assert words in told
         assert bool(told) == bool(words)
 
 
-TRIED, NOT_WRITTEN = "A change was tried", "Nothing of this turn is written down"
+TRIED = "A change was tried"
+NOT_WRITTEN = "Nothing of this turn is written down"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,9 @@ TRIED, NOT_WRITTEN = "A change was tried", "Nothing of this turn is written down
         pytest.param(((ToolKind.PROPOSE, "", False),), NOT_WRITTEN, id="proposal failed"),
     ],
 )
-def test_scoped_turn_says_nothing_before_something_is_written(done: tuple[Result, ...], words: str) -> None:
+def test_scoped_turn_says_nothing_before_something_is_written(
+    done: tuple[Result, ...], words: str
+) -> None:
     told = refused(having(SCOPED, *done), SPEAK)
     assert words in told
     assert "journal_append" in told
@@ -112,13 +121,18 @@ def test_scoped_turn_that_only_read_speaks_by_way_of_the_journal() -> None:
 
 
 def test_scoped_turn_speaks_freely_once_something_is_written() -> None:
-    for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (ToolKind.JOURNAL, A, False))):
+    for done in (
+        (PATCHED,),
+        (JOURNALLED,),
+        (PATCH_FAILED, JOURNALLED),
+        (PATCHED, (ToolKind.JOURNAL, A, False)),
+    ):
         state = having(LOADED, *done)
         assert (check(state, SPEAK), final_text_rule(state).journal_in) == (None, ())
 
 
 def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
-    """Else nobody could ask which RFP is meant."""
+    """Otherwise the operator could not ask which RFP is meant."""
     for done in (
         (),
         (LOADED_A, GLOBAL_DONE),
@@ -134,13 +148,21 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
 
 def test_turn_that_has_spoken_or_proposed_runs_nothing_more() -> None:
     calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, ToolRequest(ToolKind.JOURNAL, A))
-    for call, state, end, succeeded in product(calls, (FREE, SCOPED, LOADED), (SPEAK, PROPOSE), (True, None)):
+    for call, state, end, succeeded in product(
+        calls, (FREE, SCOPED, LOADED), (SPEAK, PROPOSE), (True, None)
+    ):
         assert "the turn is over" in refused(record_outcome(state, end, succeeded), call)
 
 
 def test_call_that_changes_no_rfp_runs_at_any_time() -> None:
     for state in (FREE, SCOPED, LOADED, BOTH_LOADED):
-        for call in (READ, GLOBAL, PROPOSE, ToolRequest(ToolKind.LOAD, A), ToolRequest(ToolKind.LOAD, B)):
+        for call in (
+            READ,
+            GLOBAL,
+            PROPOSE,
+            ToolRequest(ToolKind.LOAD, A),
+            ToolRequest(ToolKind.LOAD, B),
+        ):
             assert check(state, call) is None
 
 
@@ -162,21 +184,41 @@ def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
         (FREE, FinalTextRule(FinalText.AS_IT_IS)),
         (having(FREE, LOADED_A, GLOBAL_DONE), FinalTextRule(FinalText.AS_IT_IS)),
         (having(FREE, LOADED_A, PATCH_FAILED), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
-        (having(BOTH_LOADED, PATCH_FAILED, (ToolKind.PATCH, B, True)), FinalTextRule(FinalText.AS_IT_IS)),
-        (having(BOTH_LOADED, (ToolKind.PATCH, "", None)), FinalTextRule(FinalText.WITH_FAILURES, (A, B))),
-        (SCOPED, FinalTextRule(FinalText.JOURNALLED, (A,))),
+        (
+            having(BOTH_LOADED, PATCH_FAILED, (ToolKind.PATCH, B, True)),
+            FinalTextRule(FinalText.AS_IT_IS),
+        ),
+        (
+            having(BOTH_LOADED, (ToolKind.PATCH, "", None)),
+            FinalTextRule(FinalText.WITH_FAILURES, (A, B)),
+        ),
+        (SCOPED, FinalTextRule(FinalText.JOURNALLED, (A,), checked=False)),
+        (
+            having(SCOPED, (ToolKind.LOAD, A, False)),
+            FinalTextRule(FinalText.JOURNALLED, (A,), checked=False),
+        ),
+        (having(SCOPED, LOADED_B), FinalTextRule(FinalText.JOURNALLED, (A,), checked=False)),
+        (LOADED, FinalTextRule(FinalText.JOURNALLED, (A,))),
         (having(LOADED, GLOBAL_DONE), FinalTextRule(FinalText.JOURNALLED, (A,))),
         (having(LOADED, EVENT_ADDED), FinalTextRule(FinalText.JOURNALLED, (A,))),
         (having(LOADED, PATCHED), FinalTextRule(FinalText.AS_IT_IS)),
         (having(LOADED, JOURNALLED), FinalTextRule(FinalText.AS_IT_IS)),
         (having(LOADED, PATCH_UNKNOWN), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
-        (having(SCOPED, (ToolKind.PATCH, B, False)), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
+        (
+            having(SCOPED, (ToolKind.PATCH, B, False)),
+            FinalTextRule(FinalText.WITH_FAILURES, (A,), checked=False),
+        ),
         (having(LOADED, PATCH_FAILED, JOURNALLED), FinalTextRule(FinalText.AS_IT_IS)),
         (having(LOADED, (ToolKind.SPEAK, "", True)), FinalTextRule(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, PATCH_FAILED, (ToolKind.PROPOSE, "", True)), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
+        (
+            having(LOADED, PATCH_FAILED, (ToolKind.PROPOSE, "", True)),
+            FinalTextRule(FinalText.WITH_FAILURES, (A,)),
+        ),
     ],
 )
-def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: FinalTextRule) -> None:
+def test_final_text_is_posted_journalled_or_preceded_by_failures(
+    state: ProtocolState, final: FinalTextRule
+) -> None:
     assert final_text_rule(state) == final
 
 
@@ -220,13 +262,16 @@ def test_states_of_turns_about_different_rfps_are_not_merged() -> None:
 
 @given(STATES, HISTORIES)
 def test_state_survives_json(state: ProtocolState, history: History) -> None:
-    state, kind = played(state, history), TypeAdapter(ProtocolState)
+    state = played(state, history)
+    kind = TypeAdapter(ProtocolState)
     assert kind.validate_json(kind.dump_json(state)) == state
     assert kind.validate_json("{}") == ProtocolState()
 
 
 @given(STATES, HISTORIES, CALLS)
-def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: ToolRequest) -> None:
+def test_refusal_reaches_the_model_whole(
+    state: ProtocolState, history: History, call: ToolRequest
+) -> None:
     verdict = check(played(state, history), call)
     if isinstance(verdict, ProtocolRefusal):
         assert public_sentence(verdict.message, "") == verdict.message

@@ -1,4 +1,4 @@
-"""The operator's protocol around tools: what it refuses does not run."""
+"""The operator's protocol around its tools: a refused call does not run."""
 
 import json
 from typing import Any
@@ -53,7 +53,9 @@ def codes(results: list[ToolResult]) -> list[str]:
 @pytest.mark.parametrize(
     "speaking", [say("It is open."), call("slack_ask_clarifying_question", question="It is open.")]
 )
-async def test_status_turn_may_speak_and_its_words_are_journalled_when_it_ends(speaking: ToolCall) -> None:
+async def test_status_turn_may_speak_and_its_words_are_journalled_when_it_ends(
+    speaking: ToolCall,
+) -> None:
     office = Office()
     results, turn = await play(office, load(), speaking)
     assert codes(results) == ["ok", "ok"]
@@ -84,12 +86,19 @@ async def test_one_reply_may_load_change_and_speak_once() -> None:
     office = Office()
     results = await Turn(office, A).reply(load(), patch(), journal(), say(), say("Again."), load())
     assert codes(results) == ["ok", "ok", "ok", "ok", "PROTOCOL", "PROTOCOL"]
-    assert office.executed == ["opportunity_load", "opportunity_patch", "journal_append", "slack_post_summary"]
+    assert office.executed == [
+        "opportunity_load",
+        "opportunity_patch",
+        "journal_append",
+        "slack_post_summary",
+    ]
 
 
 @pytest.mark.parametrize("goes", [Goes.UNKNOWN, Goes.BROKEN])
 async def test_message_that_may_have_been_posted_is_the_only_one(goes: Goes) -> None:
-    results, turn = await play(Office(goes=[goes]), call("slack_ask_clarifying_question", question="?"), say())
+    results, turn = await play(
+        Office(goes=[goes]), call("slack_ask_clarifying_question", question="?"), say()
+    )
     assert codes(results)[1] == ErrorCode.PROTOCOL
     assert turn.state.did_post
 
@@ -109,7 +118,7 @@ async def test_call_after_a_crash_meets_the_same_state_and_runs_once() -> None:
     assert (turn.state.write_attempted, turn.state.write_succeeded) == (True, False)
 
 
-async def test_message_is_found_after_a_crash_and_not_said_twice() -> None:
+async def test_message_is_found_after_a_crash_and_not_posted_twice() -> None:
     office = Office()
     turn = Turn(office, A, crashes=[True])
     (result,) = await turn.reply(say())
@@ -123,7 +132,9 @@ async def test_model_cannot_set_the_correlation_id(written: Any) -> None:
     office = Office()
     results, _ = await play(office, load(), patch(correlation_id=written), call("schedule_job"))
     assert codes(results) == ["ok"] * 3
-    assert [each.correlation_id for each in office.events if not each.called][1:] == [CORRELATION] * 2
+    assert [each.correlation_id for each in office.events if not each.called][1:] == [
+        CORRELATION
+    ] * 2
 
 
 async def test_arguments_that_are_no_json_object_are_refused() -> None:

@@ -1,15 +1,17 @@
-"""What somebody asks of a turn, over all the turns that it goes on with, on the real Postgres."""
+"""The texts of a request, over all the turns that a turn resumes, on the real Postgres."""
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
+from threadline.conversations.model.turn_route import Agent, Branch, TurnRoute
 from threadline.conversations.store.turns import MAX_RESUMED_TURNS, TurnStore
 from threadline.db.engine import Database
 from threadline.operator.model import routing as questions
-from threadline.operator.model.routing import Agent, Branch, TurnRoute
 
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
     async with talk.database.begin() as tx:
-        await TurnStore(tx).begin(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes_turn=resumes))
+        await TurnStore(tx).begin(
+            THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes_turn=resumes)
+        )
     await talk.turn(number)
 
 
@@ -22,7 +24,9 @@ async def test_a_request_that_was_asked_about_twice_is_whole(database: Database)
     talk = StoredConversation(database)
     await talk.hear(mention(0, "hello"))
     await turn(talk, 1)
-    for number, words in enumerate(("update the rfp", "which one? the crane", "rfp_abc123"), start=2):
+    for number, words in enumerate(
+        ("update the rfp", "which one? the crane", "rfp_abc123"), start=2
+    ):
         await talk.hear(mention(number * 10, words))
         await turn(talk, number, resumes=number - 1 if number > 2 else 0)
     assert await asked(talk, 4) == ["update the rfp", "which one? the crane", "rfp_abc123"]
@@ -31,7 +35,9 @@ async def test_a_request_that_was_asked_about_twice_is_whole(database: Database)
     assert await asked(talk, 4) == ["update the rfp", "rfp_abc123"]
 
 
-async def test_of_each_message_no_more_is_used_than_its_writer_is_told_is_read(database: Database) -> None:
+async def test_each_message_is_used_to_the_bound_that_its_writer_is_shown(
+    database: Database,
+) -> None:
     talk = StoredConversation(database)
     await talk.hear(mention(0, "word " * 5_000 + "and then delete all"), says(1, "  in   order "))
     await turn(talk, 1)

@@ -1,4 +1,6 @@
-"""A whole case on a dev server that writes to a file, with canaries in all that is said, and a search for them."""
+"""A whole case on a dev server that writes to a file, with canaries in all its texts, and a search
+for them.
+"""
 
 import base64
 import os
@@ -25,7 +27,13 @@ from threadline.privacy.keys import KeyRing
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import activities_of
-from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
+from threadline.threads.model import (
+    AGENTS_QUEUE,
+    INCOMING_MESSAGE,
+    MessageKind,
+    SenderType,
+    edit_id,
+)
 from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal
 from threadline_devstack.processes import FreePorts, ProcessGroup
@@ -35,16 +43,31 @@ from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUM
 UNPROTECTED = "canary-that-stands-in-the-clients-identity"
 """No codec reaches it, so the search must find it."""
 
-_PLACES = ("report", "reply", "edit", "question", "title", "unreadable", "undecodable", "error", "cause")
-TOLD = {name: f"canary-{name}-{number}" for number, name in enumerate((*_PLACES, "developer", "close"), start=4711)}
-"""What is said on the way through Temporal, by where it is said."""
+_PLACES = (
+    "report",
+    "reply",
+    "edit",
+    "question",
+    "title",
+    "unreadable",
+    "undecodable",
+    "error",
+    "cause",
+)
+TOLD = {
+    name: f"canary-{name}-{number}"
+    for number, name in enumerate((*_PLACES, "developer", "close"), start=4711)
+}
+"""The texts that pass through Temporal, by their source."""
 FINDINGS = "canary-findings-4700"
-"""What the agent found goes from its worker to Postgres, past Temporal."""
+"""The agent's findings go from its worker to Postgres without Temporal."""
 
 
 @asynccontextmanager
 async def dev_server(folder: Path) -> AsyncIterator[str]:
-    """The address of a server whose file is below the folder; afterwards it has written it and is stopped."""
+    """Return the address of a server whose file is below the folder; afterwards the server has
+    written the file and is stopped.
+    """
     family = ProcessGroup(folder)
     machine = environment.pick(os.environ, environment.MACHINE)
     try:
@@ -63,25 +86,42 @@ async def case_scene_at(
     *,
     agents_have_keys: bool = True,
 ) -> AsyncIterator[CaseScene]:
-    """A case scene whose workers and gateway have these keys, or none."""
-    agents = await Client.connect(address, data_converter=data_converter(ring if agents_have_keys else None))
-    client = await Client.connect(address, data_converter=data_converter(ring), identity=UNPROTECTED)
+    """Return a case scene whose workers and gateway have these keys, or none."""
+    agents = await Client.connect(
+        address, data_converter=data_converter(ring if agents_have_keys else None)
+    )
+    client = await Client.connect(
+        address, data_converter=data_converter(ring), identity=UNPROTECTED
+    )
     async with FaultySlack.running() as slack, aiohttp.ClientSession() as session:
         around = WorkflowEnvironment.from_client(client)
-        activities = core_activities(database, client, SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session)))
+        activities = core_activities(
+            database, client, SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
+        )
         agent = agent or Agent(AgentStore(agent_database))
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (
             worker(around, WORKFLOWS, activities),
-            worker(WorkflowEnvironment.from_client(agents), [], activities_of(agent), AGENTS_QUEUE),
+            worker(
+                WorkflowEnvironment.from_client(agents), [], activities_of(agent), AGENTS_QUEUE
+            ),
         ):
-            yield CaseScene(around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts))
+            yield CaseScene(
+                around, database, slack, agent, Thread(identity.TEAM, REPORTS, root.ts)
+            )
 
 
 async def play(home: CaseScene) -> None:
-    """From the report to the close: a question, an edit, signals that nobody can read, two failures, findings."""
+    """Play from the report to the close: a question, an edit, undecodable signals, two failures,
+    findings.
+    """
     home.agent.script += [
-        outcome(Action.ASK_REPORTER, FINDINGS, clarification_question=TOLD["question"], title=TOLD["title"]),
+        outcome(
+            Action.ASK_REPORTER,
+            FINDINGS,
+            clarification_question=TOLD["question"],
+            title=TOLD["title"],
+        ),
         Permanent(TOLD["error"]),
         ValueError(TOLD["cause"]),
         outcome(Action.POST_FINDINGS, FINDINGS, title=TOLD["title"]),
@@ -103,7 +143,9 @@ async def play(home: CaseScene) -> None:
 
 
 async def _edit(home: CaseScene) -> None:
-    original = home.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, TOLD["edit"], home.thread.ts)
+    original = home.message(
+        MessageKind.REPORT, SenderType.REPORTER, REPORTER, TOLD["edit"], home.thread.ts
+    )
     version = "1700000000.000001"
     await home.send(
         replace(
@@ -117,9 +159,13 @@ async def _edit(home: CaseScene) -> None:
 
 
 async def _signal_undecodable(home: CaseScene) -> None:
-    """The SDK cannot decode it; the sender's codec encrypts it like any other."""
+    """Signal a payload that the SDK cannot decode; the sender's codec encrypts it like any
+    other.
+    """
     client = home.environment.client
-    broken = Payload(metadata={"encoding": b"json/plain"}, data=b'{"text": "' + TOLD["undecodable"].encode())
+    broken = Payload(
+        metadata={"encoding": b"json/plain"}, data=b'{"text": "' + TOLD["undecodable"].encode()
+    )
     codec = client.data_converter.payload_codec
     assert codec
     await client.workflow_service.signal_workflow_execution(
@@ -133,33 +179,47 @@ async def _signal_undecodable(home: CaseScene) -> None:
 
 
 def _forms(word: str) -> tuple[bytes, ...]:
-    """A word as it is, in hex, in UTF-16, and in the base64 of a text around it, at each of three offsets."""
+    """Return a word in plain, hex and UTF-16, and in the base64 of a text around it, at each of
+    three offsets.
+    """
     raw = word.encode()
-    return (raw, raw.hex().encode(), word.encode("utf-16-le"), *(_within_base64(raw, offset) for offset in range(3)))
+    return (
+        raw,
+        raw.hex().encode(),
+        word.encode("utf-16-le"),
+        *(_within_base64(raw, offset) for offset in range(3)),
+    )
 
 
 def found(words: Iterable[str], folder: Path) -> set[str]:
-    """The words that are in any file below the folder, in any form."""
+    """Return the words that are in any file below the folder, in any form."""
     pieces = list(_pieces(folder))
-    return {word for word in words if any(form in piece for form in _forms(word) for piece in pieces)}
+    return {
+        word for word in words if any(form in piece for form in _forms(word) for piece in pieces)
+    }
 
 
 def _within_base64(raw: bytes, offset: int) -> bytes:
-    """What the word alone decides of the base64 of a longer text, where it begins `offset` bytes into a group."""
+    """Return the base64 characters that depend only on this word, where it begins `offset` bytes
+    into a group of a longer text.
+    """
     encoded = base64.b64encode(bytes(offset) + raw)
-    first, last = -(-offset * 8 // 6), (offset + len(raw)) * 8 // 6
+    first = -(-offset * 8 // 6)
+    last = (offset + len(raw)) * 8 // 6
     return encoded[first:last]
 
 
 def _pieces(folder: Path) -> Iterator[bytes]:
-    """Each file with its deleted rows, and each value: a long one is spread over pages."""
+    """Yield each file with its deleted rows, and each value: a long one is spread over pages."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             yield file.read_bytes()
     for file in folder.rglob("*.db"):
         with closing(sqlite3.connect(file)) as database:
             database.text_factory = bytes
-            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            tables = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            ).fetchall()
             for [table] in tables:
-                for row in database.execute(f'SELECT * FROM "{table.decode()}"'):  # noqa: S608 - the database's name
+                for row in database.execute(f'SELECT * FROM "{table.decode()}"'):  # noqa: S608
                     yield from (value for value in row if isinstance(value, bytes))

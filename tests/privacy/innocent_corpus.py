@@ -1,4 +1,4 @@
-"""Real language of bug reports without a secret in it: what redaction must leave as it is."""
+"""Real language of bug reports without a secret in it, which redaction must not change."""
 
 INNOCENT: tuple[str, ...] = (
     "The password field is empty after the reload",
@@ -165,10 +165,16 @@ INNOCENT: tuple[str, ...] = (
     "s3://bucket/2024/01/31/export.csv",
     "file:///home/bob/shop/app.py:42",
     "at Object.<anonymous> (/app/src/index.js:42:13)",
-    "at com.acme.shop.OrderServiceFactoryBean.create.OrderServiceFactoryBeanImplementation(Order.java:42)",
+    (
+        "at com.acme.shop.OrderServiceFactoryBean.create"
+        ".OrderServiceFactoryBeanImplementation(Order.java:42)"
+    ),
     "at org.springframework.web.servlet.DispatcherServlet.doDispatch(DispatcherServlet.java:1067)",
     'File "/app/shop/cart.py", line 42, in total',
-    "Traceback (most recent call last):\\n  File \"app.py\", line 1, in <module>\\nKeyError: 'token'",
+    (
+        'Traceback (most recent call last):\\n  File "app.py", line 1, in <module>\\nKeyError: '
+        "'token'"
+    ),
     'java.lang.NullPointerException: Cannot invoke "String.length()" because "password" is null',
     "TypeError: Cannot read properties of undefined (reading 'token')",
     "AttributeError: 'NoneType' object has no attribute 'password'",
@@ -196,7 +202,10 @@ INNOCENT: tuple[str, ...] = (
     "pypi-server returns 404",
     "version 2.14.0-rc.1+build.20240131",
     "Chrome 120.0.6099.109 on macOS 14.2.1",
-    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36",
+    (
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 "
+        "Safari/537.36"
+    ),
     "iPhone15,3 with iOS 17.2 (21C62)",
     "2024-01-31T12:34:56.789Z ERROR checkout failed",
     "[2024-01-31 12:34:56,789] WARNING cart: total differs",

@@ -1,6 +1,6 @@
-"""Texts that hold a secret of a known format, and texts that hold none; the secrets are put together from parts.
-
-So no scanner takes this file for a leak. None of them was ever issued.
+"""Texts that hold a secret of a known format, and texts that hold none. The secrets are
+concatenated from parts, so that no scanner takes this file for a leak. None of them was ever
+issued.
 """
 
 import base64
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Secret:
-    """`text` is what somebody writes, `value` the part of it that must be gone."""
+    """`text` is the written message, `value` the part of it that must be gone."""
 
     kind: str
     text: str
@@ -26,9 +26,18 @@ def _part(length: int, alphabet: str = "aB3dE5fG7hJ9kLmN2pQ4rS6tU8vW0xYz") -> st
 
 
 def _jwt() -> str:
-    parts = ({"alg": "HS256", "typ": "JWT"}, {"sub": "1234567890", "name": "A. Person", "iat": 1516239022})
+    parts = (
+        {"alg": "HS256", "typ": "JWT"},
+        {"sub": "1234567890", "name": "A. Person", "iat": 1516239022},
+    )
     return ".".join(
-        [*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), _part(43)]
+        [
+            *(
+                base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+                for part in parts
+            ),
+            _part(43),
+        ]
     )
 
 
@@ -38,7 +47,8 @@ def _pem(kind: str, lines: int = 4) -> str:
 
 
 HEX = "0123456789abcdef"
-_RSA, _GCP = _pem("RSA " + "PRIVATE KEY"), _pem("PRIVATE " + "KEY").replace("\n", "\\n")
+_RSA = _pem("RSA " + "PRIVATE KEY")
+_GCP = _pem("PRIVATE " + "KEY").replace("\n", "\\n")
 _ENCRYPTED = _RSA.replace(
     "\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF0123456789ABCDEF\n\n", 1
 ).replace("\n-----END", "\naB3d=\n-----END")
@@ -61,15 +71,33 @@ SECRETS: tuple[Secret, ...] = (
     # Clouds
     _in("AWS key id", "aws_access_key_id = ", "AK" + "IA" + "Q3EXAMPLE7Z2K4M6"),
     _in("AWS session key id", "", "AS" + "IA" + "Q3EXAMPLE7Z2K4M6"),
-    _in("AWS secret beside its id", "AK" + "IA" + "Q3EXAMPLE7Z2K4M6 and then ", _part(19) + "/" + _part(20)),
+    _in(
+        "AWS secret beside its id",
+        "AK" + "IA" + "Q3EXAMPLE7Z2K4M6 and then ",
+        _part(19) + "/" + _part(20),
+    ),
     _in("AWS secret, named", "aws_secret_access_key=", _part(20) + "/" + _part(19)),
     _in("Google API key", "maps fail with key=", "AI" + "za" + _part(35)),
     _in("Google OAuth token", "", "ya" + "29." + _part(60)),
     _in("Google client secret", '"client_secret": "', "GOC" + "SPX-" + _part(28), '"'),
     _in("Google service account", '{"type": "service_account", "private_key": "', _GCP, '\\n"}'),
-    _in("Azure storage", "DefaultEndpointsProtocol=https;AccountName=x;Account" + "Key=", _part(86) + "==", ";Suffix"),
-    _in("Azure service bus", "Endpoint=sb://x/;SharedAccessKeyName=root;SharedAccess" + "Key=", _part(43) + "="),
-    _in("Azure SAS", "https://x.blob.example/c?sv=2022-11-02&sig=", _part(43) + "%3D", "&se=2030-01-01"),
+    _in(
+        "Azure storage",
+        "DefaultEndpointsProtocol=https;AccountName=x;Account" + "Key=",
+        _part(86) + "==",
+        ";Suffix",
+    ),
+    _in(
+        "Azure service bus",
+        "Endpoint=sb://x/;SharedAccessKeyName=root;SharedAccess" + "Key=",
+        _part(43) + "=",
+    ),
+    _in(
+        "Azure SAS",
+        "https://x.blob.example/c?sv=2022-11-02&sig=",
+        _part(43) + "%3D",
+        "&se=2030-01-01",
+    ),
     _in("Azure client secret", "AZURE: ", _part(3) + "8Q" + "~" + _part(34)),
     _in("AWS presigned", "https://b.s3.example/k?X-Amz-Date=1&X-Amz-Signature=", _part(64, HEX)),
     _in("DigitalOcean", "", "do" + "p_v1_" + _part(64, HEX)),
@@ -128,25 +156,49 @@ SECRETS: tuple[Secret, ...] = (
     _in("OpenSSH private key", "", _pem("OPENSSH " + "PRIVATE KEY", 8)),
     _in("EC private key", "", _pem("EC " + "PRIVATE KEY", 2)),
     _in("PGP private key", "", _pem("PGP " + "PRIVATE KEY BLOCK")),
-    _in("private key that was cut off", "", "-----BEGIN " + "PRIVATE KEY-----\n" + _part(64) + "\n" + _part(40)),
+    _in(
+        "private key that was cut off",
+        "",
+        "-----BEGIN " + "PRIVATE KEY-----\n" + _part(64) + "\n" + _part(40),
+    ),
     _in("PuTTY key", "Private-" + "Lines: 2\n", _part(64) + "\n" + _part(40), "\nPrivate-MAC: 00"),
     _in("age key", "", "AGE-SECRET-" + "KEY-1" + "Q3EXAMPLE7Z2K4M6" * 4),
     _in("JSON Web Token", "the request has ", _jwt(), " in it"),
     # Headers and addresses
     _in("bearer", "Authorization: Bearer ", _part(40)),
-    _in("basic", "curl -H 'Authorization: Basic ", base64.b64encode(b"admin:" + b"hunter2hunter2").decode(), "'"),
+    _in(
+        "basic",
+        "curl -H 'Authorization: Basic ",
+        base64.b64encode(b"admin:" + b"hunter2hunter2").decode(),
+        "'",
+    ),
     _in("basic, letters alone", "Authorization: Basic ", base64.b64encode(b"user:pass").decode()),
     _in("X-Api-Key", "X-Api-Key: ", _part(32, HEX)),
     _in("Postgres", "postgres://shop:", "s3cr3t" + "-pw", "@db.example:5432/shop"),
     _in("MySQL with an @", "mysql://root:", "p@ss" + "w0rd!", "@10.0.0.1/app"),
-    _in("MongoDB", "mongodb+srv://app:", "Zx9" + "kLmQ2", "@cluster0.example.net/?retryWrites=true"),
+    _in(
+        "MongoDB", "mongodb+srv://app:", "Zx9" + "kLmQ2", "@cluster0.example.net/?retryWrites=true"
+    ),
     _in("Redis", "redis://:", "r3dis" + "pass", "@cache:6379/0"),
     _in("AMQP", "amqp://guest:", "guest" + "guest", "@mq:5672/"),
-    _in("address as Slack links it", "<https://bob:", "letme" + "in99", "@jira.example/browse/X|jira>"),
     _in(
-        "address that Slack takes for mail", "postgres://u:", "<mailto:" + "hun" + "ter2@db.example|x@db.example>", "/x"
+        "address as Slack links it",
+        "<https://bob:",
+        "letme" + "in99",
+        "@jira.example/browse/X|jira>",
     ),
-    _in("ADO.NET", "Server=db;Database=x;User Id=sa;Pass" + "word=", "correct" + "horse", ";Encrypt=true"),
+    _in(
+        "address that Slack takes for mail",
+        "postgres://u:",
+        "<mailto:" + "hun" + "ter2@db.example|x@db.example>",
+        "/x",
+    ),
+    _in(
+        "ADO.NET",
+        "Server=db;Database=x;User Id=sa;Pass" + "word=",
+        "correct" + "horse",
+        ";Encrypt=true",
+    ),
     _in("JDBC", "jdbc:mysql://db/x?user=app&pass" + "word=", "hun" + "terhunter", "&useSSL=true"),
     _in("token in a query", "https://api.example/v1?access_token=", _part(30), "&page=2"),
     _in("token in front of a host", "https://", "a1B2" * 8, "@git.example/x.git"),
@@ -184,7 +236,7 @@ SECRETS: tuple[Secret, ...] = (
     _in("the secret is", "the secret is ", "s3" + "cr3t"),
     _in("secret:", "client_secret: ", "s3" + "cr3t99"),
     _in("sshpass", "sshpass -p ", "hun" + "ter2", " ssh x"),
-    # What the rules do not know: counted, and told in docs/security.md
+    # Secrets that the rules do not know: counted, and listed in docs/security.md
     _in("only letters, in a sentence", "my password is ", "correcthorse"),
     _in("only letters, under a plain name", "password: ", "letme" + "in"),
     _in("only letters, with blanks around the sign", "db.password = ", "correct" + "horse"),

@@ -1,11 +1,19 @@
-"""Temporal's file holds no word in clear where there are keys, and no secret in any case."""
+"""Temporal's file holds no plain text where there are keys, and no secret in any case."""
 
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from tests.privacy.canary_scene import FINDINGS, TOLD, UNPROTECTED, case_scene_at, dev_server, found, play
+from tests.privacy.canary_scene import (
+    FINDINGS,
+    TOLD,
+    UNPROTECTED,
+    case_scene_at,
+    dev_server,
+    found,
+    play,
+)
 from tests.support.case_scene import CaseScene, outcome
 from threadline.cases.model import Action
 from threadline.db.engine import Database
@@ -32,21 +40,38 @@ PAST_THE_GATEWAY = "ghp_" + "Zt5Vm8" * 6
     ("ring", "in_clear"),
     [
         (KeyRing((Key("canary", bytes(range(32))),)), {UNPROTECTED}),
-        (None, EVERYTHING - {FINDINGS, TOLD["cause"]}),  # the control: the search finds what is there
+        (
+            None,
+            EVERYTHING - {FINDINGS, TOLD["cause"]},
+        ),  # the control: the search finds an existing word
     ],
     ids=["with a key", "without keys"],
 )
 async def test_file_of_temporal_holds_words_only_without_keys(
-    ring: KeyRing | None, in_clear: set[str], database: Database, agent_database: Database, tmp_path: Path
+    ring: KeyRing | None,
+    in_clear: set[str],
+    database: Database,
+    agent_database: Database,
+    tmp_path: Path,
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, ring, database, agent_database) as home:
+    async with (
+        dev_server(tmp_path) as address,
+        case_scene_at(address, ring, database, agent_database) as home,
+    ):
         await play(home)
     assert found(EVERYTHING, tmp_path) == in_clear
 
 
 async def say(home: CaseScene, text: str, ts: str, **more: str) -> None:
-    """As Slack delivers it to the gateway."""
-    event = {"type": "message", "channel": REPORTS, "user": REPORTER, "text": text, "ts": ts, **more}
+    """Signal a message as Slack delivers it to the gateway."""
+    event = {
+        "type": "message",
+        "channel": REPORTS,
+        "user": REPORTER,
+        "text": text,
+        "ts": ts,
+        **more,
+    }
     routed = route({"type": "event_callback", "team_id": TEAM, "event": event}, CONFIG)
     assert isinstance(routed, Route)
     await home.send(routed.message)
@@ -55,8 +80,14 @@ async def say(home: CaseScene, text: str, ts: str, **more: str) -> None:
 async def test_file_of_temporal_holds_no_secret_also_without_keys(
     database: Database, agent_database: Database, tmp_path: Path
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, None, database, agent_database) as home:
-        home.agent.script += [outcome(Action.ASK_REPORTER), Permanent(f"the host refuses the key {SECRETS['error']}")]
+    async with (
+        dev_server(tmp_path) as address,
+        case_scene_at(address, None, database, agent_database) as home,
+    ):
+        home.agent.script += [
+            outcome(Action.ASK_REPORTER),
+            Permanent(f"the host refuses the key {SECRETS['error']}"),
+        ]
         await say(home, f"my token is {SECRETS['report']} and the cart is wrong", home.thread.ts)
         await home.until_status("awaiting_reporter")
         later = str(Decimal(home.thread.ts) + Decimal("0.000001"))

@@ -1,4 +1,4 @@
-"""Keys that are turned on, rotated or missing somewhere while a case is open."""
+"""Keys that are added, rotated or missing in one process while a case is open."""
 
 import base64
 from dataclasses import replace
@@ -20,21 +20,29 @@ from threadline.wiring.temporal import data_converter, replayer
 
 pytestmark = pytest.mark.slow
 
-A, B = Key("a", bytes(range(32))), Key("b", bytes(range(1, 33)))
+A = Key("a", bytes(range(32)))
+B = Key("b", bytes(range(1, 33)))
 AS_TEXT = {key.id: f"{key.id}:{base64.b64encode(key.secret).decode()}" for key in (A, B)}
-ASK, POST = outcome(Action.ASK_REPORTER, title="Cart"), outcome(Action.POST_FINDINGS, title="Cart")
+ASK = outcome(Action.ASK_REPORTER, title="Cart")
+POST = outcome(Action.POST_FINDINGS, title="Cart")
 
 
 def keys_of(history: WorkflowHistory) -> set[str]:
-    """The keys that a history's payloads are under, and whether a text is there in clear."""
+    """Return the keys of a history's payloads, and whether a text is there in plain."""
     raw = b"".join(event.SerializeToString() for event in history.events)
-    told = {f"under {key.id}" for key in (A, B) if KEY_ID.encode() + b"\x12\x01" + key.id.encode() in raw}
+    told = {
+        f"under {key.id}"
+        for key in (A, B)
+        if KEY_ID.encode() + b"\x12\x01" + key.id.encode() in raw
+    }
     return told | ({"in clear"} if b"The cart total is wrong" in raw else set())
 
 
 async def reply(client: Client, home: CaseScene, text: str) -> None:
-    """As a gateway with another client's keys sends it."""
-    message = home.message(MessageKind.MESSAGE, SenderType.REPORTER, "U0REPORTER", text, "1900000000.000001")
+    """Send a reply as a gateway with another client's keys does."""
+    message = home.message(
+        MessageKind.MESSAGE, SenderType.REPORTER, "U0REPORTER", text, "1900000000.000001"
+    )
     await client.start_workflow(
         BUG_WORKFLOW,
         BugState(thread=home.thread),
@@ -73,7 +81,11 @@ async def test_case_goes_on_under_other_keys_and_replays(
             await reply(home.environment.client, home, "Firefox")
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
             await home.send(
-                replace(home.message(MessageKind.CLOSE, SenderType.REPORTER, "U0REPORTER", "", "1900000001.1"))
+                replace(
+                    home.message(
+                        MessageKind.CLOSE, SenderType.REPORTER, "U0REPORTER", "", "1900000001.1"
+                    )
+                )
             )
             assert await home.handle.result() == "resolved"
             history = await home.handle.fetch_history()
@@ -86,7 +98,9 @@ async def test_case_goes_on_under_other_keys_and_replays(
 async def test_message_waits_until_the_worker_has_its_key(
     database: Database, agent_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The gateway got its key first: a converter that has never heard of it would drop the signal."""
+    """The gateway got its key first. A converter that does not know the key would drop the
+    signal.
+    """
     agent = Agent(AgentStore(agent_database), [ASK, POST])
     async with dev_server(tmp_path) as address:
         async with case_scene_at(address, None, database, agent_database, agent) as home:
@@ -118,11 +132,18 @@ async def test_turn_waits_until_the_agents_worker_has_the_key(
             await home.report()
 
             async def said() -> bool:
-                told = await home.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-                return "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set" in told.current_details
+                told = await home.handle.query(
+                    "__temporal_workflow_metadata", result_type=WorkflowMetadata
+                )
+                return (
+                    "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set"
+                    in told.current_details
+                )
 
             await home.until(said, "the UI says which key the agents' worker lacks")
-            await home.until_said("BUG-1")  # a worker that stops amid this post leaves a claim of most of a minute
+            await home.until_said(
+                "BUG-1"
+            )  # a worker that stops amid this post leaves a claim of most of a minute
             thread = home.thread
         async with case_scene_at(address, KeyRing((A,)), database, agent_database, agent) as home:
             home = replace(home, thread=thread)
@@ -133,11 +154,17 @@ async def test_turn_waits_until_the_agents_worker_has_the_key(
 async def test_replay_without_the_key_names_the_missing_one(
     database: Database, agent_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with dev_server(tmp_path) as address, case_scene_at(address, KeyRing((A,)), database, agent_database) as home:
+    async with (
+        dev_server(tmp_path) as address,
+        case_scene_at(address, KeyRing((A,)), database, agent_database) as home,
+    ):
         await home.report()
         await home.until_status("pending_verification")
         history = await home.handle.fetch_history()
-    for given, sentence in (("", "THREADLINE_PAYLOAD_KEYS is not set"), (AS_TEXT["b"], "add it after the others")):
+    for given, sentence in (
+        ("", "THREADLINE_PAYLOAD_KEYS is not set"),
+        (AS_TEXT["b"], "add it after the others"),
+    ):
         monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", given)
         result = await replayer().replay_workflow(history, raise_on_replay_failure=False)
         assert "under the key 'a'" in str(result.replay_failure)

@@ -25,7 +25,10 @@ async def stored(home: CaseScene) -> str:
     """The rows of a case, as text."""
     tables = ("bug_conversations", "cases", "case_transitions", "quarantine")
     async with home.database.begin() as tx:
-        rows = [await tx.exec_driver_sql(f"SELECT t::text FROM {name} t") for name in tables]  # noqa: S608
+        rows = [
+            await tx.exec_driver_sql(f"SELECT t::text FROM {name} t")  # noqa: S608
+            for name in tables
+        ]
         return "\n".join(str(row[0]) for result in rows for row in result)
 
 
@@ -48,7 +51,7 @@ async def test_unread_and_unredacted_messages_are_stored_without_secrets(
     assert kept.count(MARK) >= 2
 
 
-async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
+async def test_secrets_in_a_fetched_report_and_an_admins_reason_are_redacted(
     database: Database, agent_database: Database, database_url: str, tmp_path: Path
 ) -> None:
     async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
@@ -66,15 +69,23 @@ async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
         resolved = await asyncio.to_thread(run_command, resolve, environment, tmp_path)
         assert (resolved.returncode, resolved.stderr) == (0, "")
         await home.until_status("resolved")
-        history = b"".join(event.SerializeToString() for event in (await home.handle.fetch_history()).events)
+        history = b"".join(
+            event.SerializeToString() for event in (await home.handle.fetch_history()).events
+        )
 
     assert f"it fails with {MARK}" in kept
     assert f"they revoked {MARK} themselves".encode() in history
     assert TOKEN.encode() not in history
 
 
-async def test_findings_and_questions_are_posted_without_secrets(database: Database, agent_database: Database) -> None:
-    found = outcome(Action.POST_FINDINGS, f"The deploy key {TOKEN} is in the code", root_cause=f"config.py has {TOKEN}")
+async def test_findings_and_questions_are_posted_without_secrets(
+    database: Database, agent_database: Database
+) -> None:
+    found = outcome(
+        Action.POST_FINDINGS,
+        f"The deploy key {TOKEN} is in the code",
+        root_cause=f"config.py has {TOKEN}",
+    )
     asked = outcome(Action.ASK_REPORTER, clarification_question=f"Did you use {TOKEN}?")
     async with case_scene(database, agent_database, asked, found) as home:
         await home.report()
@@ -94,11 +105,15 @@ async def test_failure_reaches_temporal_without_its_secret() -> None:
             environment.client,
             task_queue="failing",
             workflows=[Failing],
-            activities=[FailingActivity(f"the remote https://bot:{TOKEN}@git.example refused").fail],
+            activities=[
+                FailingActivity(f"the remote https://bot:{TOKEN}@git.example refused").fail
+            ],
             interceptors=[ErrorInterceptor({})],
         ),
     ):
-        handle = await environment.client.start_workflow(Failing.run, id="failing", task_queue="failing")
+        handle = await environment.client.start_workflow(
+            Failing.run, id="failing", task_queue="failing"
+        )
         with pytest.raises(WorkflowFailureError):
             await handle.result()
         history = await handle.fetch_history()

@@ -1,4 +1,4 @@
-"""The codec server decrypts payloads for Temporal's UI and command line, and for nobody else."""
+"""The codec server decrypts payloads only for Temporal's UI and command line."""
 
 import asyncio
 import time
@@ -21,14 +21,17 @@ from threadline.settings import CodecSettings
 TOKEN = "a-token-that-nobody-guesses"
 UI = "http://localhost:8233"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-A, B = Key("a", bytes(32)), Key("b", bytes([1]) * 32)
+A = Key("a", bytes(32))
+B = Key("b", bytes([1]) * 32)
 CODEC = EncryptionCodec(KeyRing((A,)))
 PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"the cart total is wrong"')
 
 
 @asynccontextmanager
-async def codec_server(token: str = TOKEN, origins: tuple[str, ...] = (UI,)) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of a running server."""
+async def codec_server(
+    token: str = TOKEN, origins: tuple[str, ...] = (UI,)
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """Return a client of a running server."""
     server = TestServer(CodecServer(CODEC, token, origins).application())
     await server.start_server()
     jar = aiohttp.CookieJar(unsafe=True)  # the server's name is an address
@@ -44,7 +47,7 @@ async def hidden(key: Key = A) -> Payload:
 
 
 async def body(*payloads: Payload) -> str:
-    """By default of one encrypted payload."""
+    """Return a request body, by default with one encrypted payload."""
     return json_format.MessageToJson(Payloads(payloads=payloads or [await hidden()]))
 
 
@@ -53,17 +56,23 @@ async def read(answer: aiohttp.ClientResponse) -> list[Payload]:
     return list(json_format.Parse(await answer.text(), Payloads()).payloads)
 
 
-async def test_decode_shows_what_it_can_decrypt_and_leaves_the_rest() -> None:
+async def test_decode_decrypts_payloads_with_a_known_key_and_leaves_the_rest() -> None:
     async with codec_server() as client:
         foreign = await hidden(B)
         asked = await body(foreign, await hidden(), PLAIN)
         for path in ("/decode", "/default/decode", "/codec/of/default/decode"):
-            assert await read(await client.post(path, data=asked, headers=BEARER)) == [foreign, PLAIN, PLAIN]
+            assert await read(await client.post(path, data=asked, headers=BEARER)) == [
+                foreign,
+                PLAIN,
+                PLAIN,
+            ]
 
 
-async def test_encode_encrypts_what_the_ui_sends() -> None:
+async def test_encode_encrypts_payloads_of_the_ui() -> None:
     async with codec_server() as client:
-        [payload] = await read(await client.post("/encode", data=await body(PLAIN), headers=BEARER))
+        [payload] = await read(
+            await client.post("/encode", data=await body(PLAIN), headers=BEARER)
+        )
         assert is_encrypted(payload)
         assert await CODEC.decode([payload]) == [PLAIN]
 
@@ -80,7 +89,7 @@ async def test_encode_encrypts_what_the_ui_sends() -> None:
         {"Cookie": f"threadline_codec={CodecServer(CODEC, 'a-token-of-yesterday', ()).session()}"},
     ],
 )
-async def test_without_the_token_nothing_is_shown(headers: dict[str, str]) -> None:
+async def test_request_without_the_token_is_shown_nothing(headers: dict[str, str]) -> None:
     async with codec_server() as client:
         for path in ("/decode", "/x/decode", "/encode"):
             answer = await client.post(path, data=await body(), headers=headers)
@@ -88,7 +97,9 @@ async def test_without_the_token_nothing_is_shown(headers: dict[str, str]) -> No
             assert "cart" not in await answer.text()
 
 
-async def test_browser_logs_in_with_the_token_until_its_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_browser_logs_in_with_the_token_until_its_session_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with codec_server() as client:
         asked = await body()
         assert (await client.post("/login", data={"token": "wrong"})).status == 401
@@ -96,7 +107,9 @@ async def test_browser_logs_in_with_the_token_until_its_session_ends(monkeypatch
         cookie = (await client.post("/login", data={"token": TOKEN})).cookies["threadline_codec"]
         assert cookie["httponly"]
         assert (cookie["samesite"], TOKEN in cookie.value) == ("Strict", False)
-        assert await read(await client.post("/decode", data=asked, headers={"Origin": UI})) == [PLAIN]
+        assert await read(await client.post("/decode", data=asked, headers={"Origin": UI})) == [
+            PLAIN
+        ]
         later = time.time() + served.SESSION + 1
         monkeypatch.setattr(time, "time", lambda: later)
         assert (await client.post("/decode", data=asked)).status == 401
@@ -106,7 +119,9 @@ async def test_browser_logs_in_with_the_token_until_its_session_ends(monkeypatch
 async def test_pages_of_other_origins_are_refused(token: str) -> None:
     async with codec_server(token) as client:
         for origin in ("http://evil.example", "http://localhost:8233.evil.example", "null", ""):
-            answer = await client.post("/decode", data=await body(), headers={**BEARER, "Origin": origin})
+            answer = await client.post(
+                "/decode", data=await body(), headers={**BEARER, "Origin": origin}
+            )
             assert answer.status == 403
             assert "Access-Control-Allow-Origin" not in answer.headers
             answer = await client.options("/decode", headers={"Origin": origin})
@@ -134,7 +149,9 @@ async def test_invalid_body_is_a_bad_request() -> None:
 
 
 @pytest.mark.parametrize("path", ["/decode", "/login"])
-async def test_body_that_does_not_come_is_given_up(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_body_that_does_not_come_is_given_up(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(served, "BODY_TIMEOUT", 0.2)
     never = asyncio.Event()
 
@@ -147,7 +164,7 @@ async def test_body_that_does_not_come_is_given_up(path: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("host", ["::", "codec.internal"])
-async def test_server_needs_a_token_where_others_reach_it(host: str) -> None:
+async def test_server_needs_a_token_unless_only_this_machine_reaches_it(host: str) -> None:
     with pytest.raises(Permanent, match="THREADLINE_CODEC_TOKEN is not set"):
         await served.serve(host, 0, KeyRing((A,)), "", (UI,), asyncio.Event())
 

@@ -14,7 +14,8 @@ from threadline.privacy.keys import Key, KeyRing, parse_keys
 from threadline.settings import PayloadSettings
 from threadline.wiring.temporal import data_converter
 
-A, B = Key("a", bytes([1]) * 32), Key("b", bytes([2]) * 32)
+A = Key("a", bytes([1]) * 32)
+B = Key("b", bytes([2]) * 32)
 A_TEXT, B_TEXT = (base64.b64encode(key.secret).decode() for key in (A, B))
 TEXT = "the cart total is wrong"
 
@@ -29,7 +30,9 @@ def codec(*keys: Key) -> EncryptionCodec:
 
 
 def plain(text: str = TEXT) -> Payload:
-    return Payload(metadata={"encoding": b"json/plain", "messageType": b"Said"}, data=f'"{text}"'.encode())
+    return Payload(
+        metadata={"encoding": b"json/plain", "messageType": b"Said"}, data=f'"{text}"'.encode()
+    )
 
 
 def test_first_key_encrypts_and_none_is_shown() -> None:
@@ -41,12 +44,16 @@ def test_first_key_encrypts_and_none_is_shown() -> None:
 async def test_keys_after_plain_only_decrypt() -> None:
     ring = parse_keys(f"plain, b:{B_TEXT}")
     assert ([key.id for key in ring.keys], ring.encrypts) == (["b"], False)
-    both, after = data_converter(ring), data_converter(KeyRing((B,)))
+    both = data_converter(ring)
+    after = data_converter(KeyRing((B,)))
     assert both.payload_codec
     assert after.payload_codec
     assert await both.payload_codec.encode([plain()]) == [plain()]
-    assert await both.payload_codec.decode(await after.payload_codec.encode([plain()])) == [plain()]
-    failure, encrypted = Failure(), Failure()
+    assert await both.payload_codec.decode(await after.payload_codec.encode([plain()])) == [
+        plain()
+    ]
+    failure = Failure()
+    encrypted = Failure()
     await both.encode_failure(ValueError("why"), failure)
     assert failure.message == "why"
     await after.encode_failure(ValueError("why"), encrypted)
@@ -66,7 +73,9 @@ async def test_keys_after_plain_only_decrypt() -> None:
         (f"a:{B_TEXT},plain", "key 2 is not written as id:key"),
     ],
 )
-def test_invalid_keys_are_refused_without_showing_one(text: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_keys_are_refused_without_showing_one(
+    text: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", text)
     with pytest.raises(Permanent) as told:
         PayloadSettings.load()
@@ -75,7 +84,7 @@ def test_invalid_keys_are_refused_without_showing_one(text: str, reason: str, mo
     assert A_TEXT[:20] not in str(told.value)
 
 
-async def test_without_keys_payloads_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_payloads_without_keys_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("THREADLINE_PAYLOAD_KEYS", raising=False)
     keys = PayloadSettings.load().payload_keys
     assert keys is None
@@ -102,13 +111,24 @@ async def test_first_key_encrypts_all_keys_decrypt_and_plain_is_read() -> None:
     [new] = await codec(B, A).encode([plain("new")])
     assert new.metadata[KEY_ID] == b"b"
     empty = Payload(metadata={"encoding": b"binary/null"})
-    assert await codec(B, A).decode([old, new, plain(), empty]) == [plain("old"), plain("new"), plain(), empty]
+    assert await codec(B, A).decode([old, new, plain(), empty]) == [
+        plain("old"),
+        plain("new"),
+        plain(),
+        empty,
+    ]
 
 
 @pytest.mark.parametrize(
     ("known", "reason"),
     [
-        (KeyRing((B,)), r"under the key 'a', which THREADLINE_PAYLOAD_KEYS lacks: add it after the others \('b'\)"),
+        (
+            KeyRing((B,)),
+            (
+                r"under the key 'a', which THREADLINE_PAYLOAD_KEYS lacks: add it after the "
+                r"others \('b'\)"
+            ),
+        ),
         (None, "under the key 'a', and THREADLINE_PAYLOAD_KEYS is not set"),
         (KeyRing((Key("a", B.secret),)), "under the key 'a' cannot be decrypted"),
     ],
@@ -122,7 +142,10 @@ async def test_missing_or_wrong_key_is_named_by_its_id(known: KeyRing | None, re
 async def test_changed_payload_is_refused() -> None:
     twins = codec(A, Key("twin", A.secret))
     [hidden] = await twins.encode([plain()])
-    renamed = {"encoding": ENCODING, KEY_ID: b"twin"}  # the same key by another name: only the bound id tells
+    renamed = {
+        "encoding": ENCODING,
+        KEY_ID: b"twin",
+    }  # the same key under another name: only the bound id differs
     for payload in (
         Payload(metadata=hidden.metadata, data=hidden.data[:-1] + bytes([hidden.data[-1] ^ 1])),
         Payload(metadata=hidden.metadata, data=hidden.data[:5]),
@@ -134,7 +157,8 @@ async def test_changed_payload_is_refused() -> None:
 
 
 async def test_message_details_and_causes_of_a_failure_are_hidden() -> None:
-    converter, failure = data_converter(KeyRing((A,))), Failure()
+    converter = data_converter(KeyRing((A,)))
+    failure = Failure()
     error = ApplicationError("words of the error", "words of its details", type="Permanent")
     error.__cause__ = ValueError("words of its cause")
     await converter.encode_failure(error, failure)
@@ -142,7 +166,11 @@ async def test_message_details_and_causes_of_a_failure_are_hidden() -> None:
     assert (failure.message, failure.stack_trace) == ("Encoded failure", "")
     told = await converter.decode_failure(failure)
     assert isinstance(told, ApplicationError)
-    assert (told.message, told.details, told.type) == ("words of the error", ("words of its details",), "Permanent")
+    assert (told.message, told.details, told.type) == (
+        "words of the error",
+        ("words of its details",),
+        "Permanent",
+    )
     assert "words of its cause" in str(told.__cause__)
 
 

@@ -1,4 +1,6 @@
-"""Another service's words are quoted sentence by sentence, without those that name a place or hold a secret."""
+"""Texts of another service are quoted sentence by sentence, without those that name a place or
+hold a secret.
+"""
 
 from typing import Any
 
@@ -76,10 +78,13 @@ def test_long_list_ends_with_a_mark() -> None:
 
 
 @given(st.lists(st.text()))
-def test_nothing_is_added_to_what_was_said(texts: list[str]) -> None:
+def test_quote_adds_no_words(texts: list[str]) -> None:
     told = quotable(*texts)
     words = " ".join(" ".join(text.split()) for text in texts)
-    assert all(word in words or word.removesuffix(";") in words for word in told.removesuffix(WITHHELD).split())
+    assert all(
+        word in words or word.removesuffix(";") in words
+        for word in told.removesuffix(WITHHELD).split()
+    )
 
 
 REFUSALS: dict[str, tuple[Any, str]] = {
@@ -88,20 +93,35 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         "components: Component/s is required.",
     ),
     "Jira, two fields": (
-        {"errorMessages": [], "errors": {"customfield_10016": "Team is required.", "summary": "Say what happens."}},
+        {
+            "errorMessages": [],
+            "errors": {"customfield_10016": "Team is required.", "summary": "Say what happens."},
+        },
         "customfield_10016: Team is required. summary: Say what happens.",
     ),
     "Jira, the key in the text": (
-        {"errors": {"customfield_1": "Field 'customfield_1' cannot be set. It is not on the appropriate screen."}},
+        {
+            "errors": {
+                "customfield_1": (
+                    "Field 'customfield_1' cannot be set. It is not on the appropriate screen."
+                )
+            }
+        },
         "Field 'customfield_1' cannot be set. It is not on the appropriate screen.",
     ),
     "Jira, messages and fields": (
-        {"errorMessages": ["The issue cannot be created"], "errors": {"priority": "Priority is required."}},
+        {
+            "errorMessages": ["The issue cannot be created"],
+            "errors": {"priority": "Priority is required."},
+        },
         "The issue cannot be created; priority: Priority is required.",
     ),
     "Jira, several messages": ({"errorMessages": ["One.", "Two."], "errors": {}}, "One. Two."),
     "Jira, one of two with a place": (
-        {"errorMessages": ["See https://acme.example/x for it.", "Sprint is required."], "errors": {}},
+        {
+            "errorMessages": ["See https://acme.example/x for it.", "Sprint is required."],
+            "errors": {},
+        },
         f"Sprint is required. {WITHHELD}",
     ),
     "Jira, a message": (
@@ -114,22 +134,40 @@ REFUSALS: dict[str, tuple[Any, str]] = {
         {"errors": [{"status": 400, "title": "Bad", "detail": "No such field."}]},
         "Bad; No such field.",
     ),
-    "problem of RFC 9457": ({"type": "about:blank", "title": "Forbidden", "detail": "No seat."}, "Forbidden; No seat."),
-    "GitHub": ({"message": "Bad credentials", "documentation_url": "https://docs.example"}, "Bad credentials"),
+    "problem of RFC 9457": (
+        {"type": "about:blank", "title": "Forbidden", "detail": "No seat."},
+        "Forbidden; No seat.",
+    ),
+    "GitHub": (
+        {"message": "Bad credentials", "documentation_url": "https://docs.example"},
+        "Bad credentials",
+    ),
     "GitHub, custom": (
         {
             "message": "Validation Failed",
-            "errors": [{"resource": "PullRequest", "code": "custom", "message": "No commits between main and x/y"}],
+            "errors": [
+                {
+                    "resource": "PullRequest",
+                    "code": "custom",
+                    "message": "No commits between main and x/y",
+                }
+            ],
             "documentation_url": "https://docs.example",
         },
         "Validation Failed; No commits between main and x/y",
     ),
     "GitHub, by field": (
-        {"message": "Validation Failed", "errors": [{"resource": "Issue", "field": "title", "code": "missing_field"}]},
+        {
+            "message": "Validation Failed",
+            "errors": [{"resource": "Issue", "field": "title", "code": "missing_field"}],
+        },
         "Validation Failed; title: it is required",
     ),
     "GitHub, a message by field": (
-        {"message": "Validation Failed", "errors": [{"field": "base", "code": "custom", "message": "is gone"}]},
+        {
+            "message": "Validation Failed",
+            "errors": [{"field": "base", "code": "custom", "message": "is gone"}],
+        },
         "Validation Failed; base: is gone",
     ),
     "GitHub, texts": (

@@ -1,4 +1,6 @@
-"""Errors that carry what users must not see: addresses, paths, keys, stack traces, objects as Python prints them."""
+"""Errors with content that users must not see: addresses, paths, keys, stack traces, objects as
+Python prints them.
+"""
 
 import string
 from typing import Any
@@ -30,22 +32,24 @@ RAISED = st.sampled_from(
     [ValueError, KeyError, OSError, RuntimeError, TypeError, ArithmeticError, Permanent, Transient]
 )
 ERRORS = st.tuples(RAISED, WORD.map("zq{}".format), INTERNALS, WORD, st.booleans())
-"""Arguments of `error_of`. The second is a word that no text of the product has."""
+"""Arguments of `error_of`. The second is a word that appears in no text of the product."""
 
 
-def error_of(kind: type[Exception], before: str, internal: str, after: str, grouped: bool) -> Exception:
+def error_of(
+    kind: type[Exception], before: str, internal: str, after: str, grouped: bool
+) -> Exception:
     error = kind(f"{before} {internal} {after}")
     error.__cause__ = RuntimeError(internal)
     return ExceptionGroup(before, [error]) if grouped else error
 
 
 def is_public(raised: tuple[Any, ...]) -> bool:
-    """Whether the words of the error are written for users, apart from its internals."""
+    """Return whether the error has words for users, apart from its internals."""
     return raised[0] in (Permanent, Transient) and not raised[4]
 
 
 def assert_clean(text: str, internal: str) -> None:
-    """No line of the internals is in the text, and neither is an exception's name."""
+    """Assert that the text holds no line of the internals and no exception's name."""
     assert internal not in text
     assert not [line for line in internal.splitlines() if len(line) > 8 and line.strip() in text]
     assert "Traceback" not in text

@@ -1,1 +1,3 @@
-"""Every decision that was ever taken must be taken again: recorded histories, and fingerprints of the command order."""
+"""Past decisions of workflows must replay: recorded histories, and fingerprints of the command
+order.
+"""

@@ -1,5 +1,7 @@
 """Workflows after a careless change: same names, other commands than the recorded ones."""
 
+from typing import ClassVar
+
 from temporalio import workflow
 
 from threadline.cases.contract import CaseActivities
@@ -34,14 +36,14 @@ class AnotherOrder(BugInvestigationWorkflow):
         return await super().run(state)
 
     async def _investigate(self) -> None:
-        """Run the turn first, and only then tell people of it."""
-        await self._run_turn(self.case.turn + 1, lambda: True)
+        """Run the turn first, and post to people only then."""
+        await self._run_turn(self.case.turn + 1)
         await (await self._start_turn())
 
 
 @workflow.defn(name=BUG_WORKFLOW)
 class OneActivityMoreLater(BugInvestigationWorkflow):
-    """Goes the recorded way for a while."""
+    """Follows the recorded commands for a while."""
 
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -52,7 +54,7 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
         return await super().run(state)
 
     async def store_messages(self) -> None:
-        """The second batch and those behind it: the first is stored as the run opens."""
+        """Diverges from the second batch on: the first is stored as the run opens."""
         await call(CaseActivities.fetch_report, self.state.thread)
         await super().store_messages()
 
@@ -86,7 +88,7 @@ class Raises(BugInvestigationWorkflow):
 
 @workflow.defn(name=BUG_WORKFLOW)
 class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
-    """The same change as `OneActivityMore`, made as it should be."""
+    """The same change as `OneActivityMore`, made correctly."""
 
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -100,3 +102,22 @@ class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
         await super().open()
         if workflow.patched("look-twice"):
             await call(CaseActivities.fetch_report, self.state.thread)
+
+
+@workflow.defn(name=BUG_WORKFLOW)
+class Delayed(BugInvestigationWorkflow):
+    """Runs until the SDK interrupts it, once for each of `blocked`."""
+
+    blocked: ClassVar[list[bool]] = []
+
+    @workflow.init
+    def __init__(self, state: BugState) -> None:
+        if self.blocked:
+            self.blocked.pop()
+            while True:
+                pass
+        super().__init__(state)
+
+    @workflow.run
+    async def run(self, state: BugState) -> str:
+        return await super().run(state)

@@ -1,8 +1,9 @@
-"""Which commands the workflows give, and in which order, read from their source: `python -m tests.replay.fingerprints`.
+"""The commands of the workflows and their order, read from the source: `python -m
+tests.replay.fingerprints`.
 
-Replay judges the paths that are on record; this sees a change on any other. Run as a program, it announces one: it
-writes `fingerprints.json` anew, to be committed with the change and the gate (`workflow.patched`) that keeps
-threads in flight on the old order.
+Replay judges the recorded paths; this sees a change on any other. Run as a program, it announces a
+change: it rewrites `fingerprints.json`, to be committed with the change and the gate
+(`workflow.patched`) that keeps threads in flight on the old order.
 """
 
 import ast
@@ -18,17 +19,27 @@ COMMITTED = Path(__file__).with_name("fingerprints.json")
 _COMMANDS = {
     *("call", "attempt", "aside", "start_activity_method", "execute_activity_method"),
     *("start_child_workflow", "execute_child_workflow", "signal", "get_external_workflow_handle"),
-    *("sleep", "cancel", "continue_as_new", "upsert_memo", "upsert_search_attributes", "patched", "deprecate_patch"),
+    *(
+        "sleep",
+        "cancel",
+        "continue_as_new",
+        "upsert_memo",
+        "upsert_search_attributes",
+        "patched",
+        "deprecate_patch",
+    ),
 }
 _ALIASES = {"_entered": "_enter", "_interrupt": "interrupt_turn", "think": "_think", "act": "_act"}
-"""Functions that are handed over under another name."""
+"""Functions that are passed on under another name."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Fingerprints = dict[str, list[str]]
 
 
 def sources() -> dict[str, str]:
-    """The source of each module that gives a workflow's commands, by its name below `threadline`."""
+    """Return the source of each module with commands of a workflow, by its name below
+    `threadline`.
+    """
     found: dict[str, str] = {}
     waiting = [kind.__module__ for kind in WORKFLOWS]
     while waiting:
@@ -43,15 +54,31 @@ def sources() -> dict[str, str]:
         found[short] = text
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("threadline."):
-                waiting += [str(node.module), *(f"{node.module}.{each.name}" for each in node.names)]
+                waiting += [
+                    str(node.module),
+                    *(f"{node.module}.{each.name}" for each in node.names),
+                ]
     return dict(sorted(found.items()))
 
 
 def fingerprints(modules: Mapping[str, str]) -> Fingerprints:
-    """For each function that gives commands, itself or through another: what it gives, in the order of the source."""
-    functions = {name: node for module, text in modules.items() for name, node in _functions(ast.parse(text), module)}
+    """Return the commands of each function that gives any, itself or through another, in the order
+    of the source.
+    """
+    functions = {
+        name: node
+        for module, text in modules.items()
+        for name, node in _functions(ast.parse(text), module)
+    }
     giving: set[str] = set()
-    while grown := {name.rpartition(".")[2] for name, node in functions.items() if any(_given(node, giving))} - giving:
+    while (
+        grown := {
+            name.rpartition(".")[2]
+            for name, node in functions.items()
+            if any(_given(node, giving))
+        }
+        - giving
+    ):
         giving |= grown
     found = {name: list(_given(node, giving)) for name, node in functions.items()}
     return {name: given for name, given in found.items() if given}
@@ -66,20 +93,32 @@ def _functions(node: ast.AST, where: str) -> Iterator[tuple[str, Function]]:
 
 
 def _given(function: Function, giving: set[str]) -> Iterator[str]:
-    calls = [node for line in function.body for node in ast.walk(line) if isinstance(node, ast.Call)]
+    calls = [
+        node for line in function.body for node in ast.walk(line) if isinstance(node, ast.Call)
+    ]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         name = _name(call.func)
         if name in _COMMANDS:
             of = call.args[0] if call.args else None
-            yield f"{name} {ast.unparse(of)}" if isinstance(of, ast.Attribute | ast.Name | ast.Constant) else name
-        elif name == "wait_condition" and any(keyword.arg == "timeout" for keyword in call.keywords):
+            yield (
+                f"{name} {ast.unparse(of)}"
+                if isinstance(of, ast.Attribute | ast.Name | ast.Constant)
+                else name
+            )
+        elif name == "wait_condition" and any(
+            keyword.arg == "timeout" for keyword in call.keywords
+        ):
             yield "wait_condition with a timer"
         elif name in giving:
             yield f"through {name}"
 
 
 def _name(called: ast.expr) -> str:
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    name = ""
+    if isinstance(called, ast.Attribute):
+        name = called.attr
+    elif isinstance(called, ast.Name):
+        name = called.id
     return _ALIASES.get(name, name)
 
 

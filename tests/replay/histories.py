@@ -1,4 +1,4 @@
-"""Recorded histories as files: what is left out of them, how they are found, and what they tell."""
+"""Recorded histories as files: removed fields, file names, and facts."""
 
 import base64
 import json
@@ -21,14 +21,22 @@ _LEFT_OUT = {
         "requestReferences",
         "namespaceId",
     ),
-    *("retryPolicy", "scheduleToCloseTimeout", "scheduleToStartTimeout", "startToCloseTimeout", "heartbeatTimeout"),
+    *(
+        "retryPolicy",
+        "scheduleToCloseTimeout",
+        "scheduleToStartTimeout",
+        "startToCloseTimeout",
+        "heartbeatTimeout",
+    ),
     *("header", "priority", "meteringMetadata", "userMetadata"),
 }
-"""What replay does not look at: it would tell of the machine, make two recordings differ, or fill the file."""
+"""Fields that replay does not read: they would reveal the machine, make two recordings differ, or
+fill the file.
+"""
 _KINDS = ("reason", "kind", "name")
-"""Fields of an activity's argument that say which of its uses it was."""
-_RESULTS = ("posted", "closing_unposted")
-"""Fields of an activity's result that spare or demand another activity."""
+"""Fields of an activity's argument that identify its use."""
+_RESULTS = ("closing_unposted",)
+"""Fields of an activity's result that decide whether another activity follows."""
 _ENDINGS = {
     "ACTIVITY_TASK_COMPLETED": "",
     "ACTIVITY_TASK_FAILED": "failed ",
@@ -41,14 +49,18 @@ Json = dict[str, Any]
 
 
 def files(name: str) -> list[Path]:
-    """The runs of one recording, oldest first."""
+    """Return the runs of one recording, oldest first."""
     return sorted(FOLDER.glob(f"{name}.*.json"))
 
 
 def files_of(workflow: str) -> list[Path]:
-    """The runs of one type of workflow."""
+    """Return the runs of one type of workflow."""
     start = "workflowExecutionStartedEventAttributes"
-    return [file for file in sorted(FOLDER.iterdir()) if events(file)[0][start]["workflowType"]["name"] == workflow]
+    return [
+        file
+        for file in sorted(FOLDER.iterdir())
+        if events(file)[0][start]["workflowType"]["name"] == workflow
+    ]
 
 
 def read(file: Path) -> WorkflowHistory:
@@ -61,11 +73,14 @@ def events(file: Path) -> list[Json]:
 
 
 def write(name: str, runs: Sequence[WorkflowHistory]) -> None:
-    """Replace a recording; one event a line, so that a change can be read."""
+    """Replace a recording; each event has a line, so that a change can be read."""
     for file in files(name):
         file.unlink()
     for number, run in enumerate(runs, start=1):
-        events = [json.dumps(_anonymous(event), separators=(",", ":")) for event in json.loads(run.to_json())["events"]]
+        events = [
+            json.dumps(_anonymous(event), separators=(",", ":"))
+            for event in json.loads(run.to_json())["events"]
+        ]
         text = '{"events":[\n' + ",\n".join(events) + "\n]}\n"
         (FOLDER / f"{name}.{number}.json").write_text(text, encoding="utf-8")
 
@@ -83,7 +98,7 @@ def _anonymous(value: Any) -> Any:
 
 
 def payloads(value: Any) -> Iterator[str]:
-    """What the payloads anywhere inside hold, as text."""
+    """Return the contents of all payloads inside, as text."""
     if isinstance(value, list):
         for each in value:
             yield from payloads(each)
@@ -95,11 +110,15 @@ def payloads(value: Any) -> Iterator[str]:
 
 
 def facts(file: Path) -> Iterator[str]:
-    """What happened in a run: activities with their use and their end, signals, timers, the result."""
+    """Return the facts of a run: activities with their use and their end, signals, timers, the
+    result.
+    """
     scheduled: dict[str, Json] = {}
     for event in events(file):
         kind = str(event["eventType"]).removeprefix("EVENT_TYPE_")
-        told: Json = next((value for name, value in event.items() if name.endswith("EventAttributes")), {})
+        told: Json = next(
+            (value for name, value in event.items() if name.endswith("EventAttributes")), {}
+        )
         if kind == "ACTIVITY_TASK_SCHEDULED":
             scheduled[event["eventId"]] = told
         elif kind in _ENDINGS:

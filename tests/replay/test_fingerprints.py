@@ -6,11 +6,15 @@ from tests.replay.fingerprints import committed, fingerprints, sources
 
 
 def test_order_of_commands_is_the_committed_one() -> None:
-    now, before = fingerprints(sources()), committed()
-    changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+    now = fingerprints(sources())
+    before = committed()
+    changed = sorted(
+        name for name in now.keys() | before.keys() if now.get(name) != before.get(name)
+    )
     assert not changed, (
-        f"The commands of {', '.join(changed)} have changed, which may wedge threads in flight: put the change behind "
-        "a gate (`workflow.patched`), then announce it with `python -m tests.replay.fingerprints`."
+        f"The commands of {', '.join(changed)} have changed, which may wedge threads in flight: "
+        "put the change behind a gate (`workflow.patched`), then announce it with `python -m "
+        "tests.replay.fingerprints`."
     )
 
 
@@ -27,7 +31,11 @@ def test_order_of_commands_is_the_committed_one() -> None:
         ("cases.workflow", "workflow.upsert_memo(_memo(case))", "workflow.sleep(1)"),
         ("cases.sla", "timeout=seconds,", ""),
         ("cases.sla", ".signal(signal)", ".cancel()"),
-        ("threads.calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),
+        (
+            "threads.calls",
+            "workflow.execute_activity_method(",
+            "workflow.execute_local_activity_method(",
+        ),
     ],
 )
 def test_another_command_changes_the_fingerprint(module: str, before: str, after: str) -> None:
@@ -40,10 +48,17 @@ def test_another_command_changes_the_fingerprint(module: str, before: str, after
 @pytest.mark.parametrize(("first", "second"), [("call(A.one)", "call(A.two)"), ("g()", "h()")])
 def test_another_order_changes_the_fingerprint(first: str, second: str) -> None:
     parts = "def g():\n    call(A.one)\ndef h():\n    call(A.two)\n"
-    one, other = (f"{parts}def f():\n    {a}\n    {b}\n" for a, b in ((first, second), (second, first)))
+    one, other = (
+        f"{parts}def f():\n    {a}\n    {b}\n" for a, b in ((first, second), (second, first))
+    )
     assert fingerprints({"m": one}) != fingerprints({"m": other})
 
 
 def test_layout_and_plain_calculations_do_not_count() -> None:
-    plain = 'async def f():\n    "Told."\n    number = len(g())\n    await call(\n        A.one, number\n    )  # why\n'
-    assert fingerprints({"m": plain}) == fingerprints({"m": "async def f():\n    await call(A.one, 2)\n"})
+    plain = (
+        'async def f():\n    "Told."\n    number = len(g())\n    await call(\n        A.one, '
+        "number\n    )  # why\n"
+    )
+    assert fingerprints({"m": plain}) == fingerprints(
+        {"m": "async def f():\n    await call(A.one, 2)\n"}
+    )

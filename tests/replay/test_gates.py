@@ -1,4 +1,4 @@
-"""Gates: threads that began before a change go on as they began."""
+"""Gates: threads that began before a change keep their old commands."""
 
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
@@ -15,7 +15,9 @@ async def test_older_histories_replay_only_under_a_gated_change() -> None:
     diverged: dict[str, int] = {}
     for changed in (diverging.OneActivityMore, diverging.OneActivityMoreBehindAGate):
         judge = Replayer(
-            workflows=[changed, *kept], data_converter=pydantic_data_converter, workflow_runner=sandbox_runner()
+            workflows=[changed, *kept],
+            data_converter=pydantic_data_converter,
+            workflow_runner=sandbox_runner(),
         )
         results = [await judge.replay_workflow(run, raise_on_replay_failure=False) for run in runs]
         diverged[changed.__name__] = sum(result.replay_failure is not None for result in results)

@@ -1,8 +1,9 @@
 """Recorded histories of finished workflows replay with today's code.
 
-A failure means that a deploy would break threads that are open. Do not record anew to make it pass: put the change
-behind a gate, `workflow.patched(...)`, as docs/deploying.md says. `make histories` records the workflows of all tests
-that are marked `records(name)`; use it for a new test, or while no released version can still have open threads.
+A failure means that a deploy would break open threads. Do not record again to make it pass: put
+the change behind a gate, `workflow.patched(...)`, as docs/deploying.md describes. `make histories`
+records the workflows of all tests that are marked `records(name)`; use it for a new test, or while
+no released version can still have open threads.
 """
 
 import re
@@ -43,7 +44,7 @@ decide_without_model
 decide_action
 end_case agent_resolved
 end_case no_reply
-end_case operator_cancelled
+end_case admin_cancelled
 end_case reporter_closed
 escalate_to_humans
 expire_action
@@ -103,7 +104,6 @@ result resolved
 run_agent_investigation
 run_job
 save_investigation_result
-save_investigation_result posted
 select_threads
 send_replies
 finish_turn answered
@@ -133,14 +133,18 @@ update_status question_unanswered
 update_status reopened
 """.strip().splitlines()
 )
-"""What recorded workflows did, all together, as `histories.facts` says it."""
+"""Facts of all recorded workflows together, from `histories.facts`."""
 
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
 @every_file
 async def test_recorded_run_replays(file: Path) -> None:
-    judge = Replayer(workflows=WORKFLOWS, data_converter=pydantic_data_converter, workflow_runner=sandbox_runner())
+    judge = Replayer(
+        workflows=WORKFLOWS,
+        data_converter=pydantic_data_converter,
+        workflow_runner=sandbox_runner(),
+    )
     await judge.replay_workflow(histories.read(file))
 
 
@@ -158,14 +162,22 @@ def test_recordings_hold_every_step() -> None:
 
 def test_every_recording_has_its_test() -> None:
     sources = (file.read_text(encoding="utf-8") for file in TESTS.rglob("test_*.py"))
-    marked = {name for source in sources for name in re.findall(r'mark\.records\("(\w+)"\)', source)}
+    marked = {
+        name for source in sources for name in re.findall(r'mark\.records\("(\w+)"\)', source)
+    }
     assert {file.name.partition(".")[0] for file in FILES} == marked
 
 
-@pytest.mark.parametrize("changed", [diverging.OneActivityMore, diverging.AnotherOrder], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "changed", [diverging.OneActivityMore, diverging.AnotherOrder], ids=lambda each: each.__name__
+)
 async def test_changed_commands_do_not_replay(changed: type) -> None:
     workflows = [changed, *(each for each in WORKFLOWS if each is not BugInvestigationWorkflow)]
-    careless = Replayer(workflows=workflows, data_converter=pydantic_data_converter, workflow_runner=sandbox_runner())
+    careless = Replayer(
+        workflows=workflows,
+        data_converter=pydantic_data_converter,
+        workflow_runner=sandbox_runner(),
+    )
     runs = [histories.read(file) for file in histories.files("question_answered")]
     results = [await careless.replay_workflow(run, raise_on_replay_failure=False) for run in runs]
     assert any("Nondeterminism" in repr(result.replay_failure) for result in results)

@@ -43,12 +43,16 @@ class Caller:
         self.database = database
         slack = SlackClient(make_web_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._services = unheld().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
+        self._services = unheld().with_service(
+            RfpFiles, RfpFiles(database, slack, History(slack), authors)
+        )
         registry = ToolRegistry(files.TOOLS)
         everything = allowed_tools(registry, self._services, read_only=False)
         self._run = ToolRunner(registry, everything, ToolLedger(database)).run
 
-    async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
+    async def call(
+        self, thread: Thread, call_id: str, retries_left: int, **given: Any
+    ) -> ToolResult:
         where = context(
             team=thread.team,
             channel=thread.channel,
@@ -65,7 +69,9 @@ class Caller:
 class FileScene(Caller):
     """Uploads files in a thread, and calls the tool there."""
 
-    def __init__(self, database: Database, sandbox: FaultySlack, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, database: Database, sandbox: FaultySlack, session: aiohttp.ClientSession
+    ) -> None:
         super().__init__(database, sandbox.api_url, session)
         self.sandbox = sandbox
         self._ids = (f"call_{number}" for number in itertools.count(1))
@@ -75,7 +81,11 @@ class FileScene(Caller):
         return Thread(TEAM, channel, self.sandbox.workspace.post(channel, REPORTER, "hello").ts)
 
     def upload(
-        self, content: bytes, name: str = "brief.pdf", thread: Thread | None = None, user: str = REPORTER
+        self,
+        content: bytes,
+        name: str = "brief.pdf",
+        thread: Thread | None = None,
+        user: str = REPORTER,
     ) -> SandboxFile:
         file = self.sandbox.workspace.add_file(name, user, content)
         self.share(file, user, thread)
@@ -86,10 +96,17 @@ class FileScene(Caller):
         self.sandbox.workspace.post(at.channel, user, "see", thread_ts=at.ts, files=[file.id])
 
     async def ask(
-        self, file_id: str, thread: Thread | None = None, call_id: str = "", retries_left: int = 0, **given: Any
+        self,
+        file_id: str,
+        thread: Thread | None = None,
+        call_id: str = "",
+        retries_left: int = 0,
+        **given: Any,
     ) -> ToolResult:
         called = call_id or next(self._ids)
-        return await self.call(thread or self.thread, called, retries_left, file_id=file_id, **given)
+        return await self.call(
+            thread or self.thread, called, retries_left, file_id=file_id, **given
+        )
 
     async def made(self, file_id: str, **given: Any) -> dict[str, Any]:
         """The data of a call that must succeed."""
@@ -99,7 +116,9 @@ class FileScene(Caller):
         return result.data
 
     async def refused(self, file_id: str, **given: Any) -> str:
-        """What is said of a call that must be refused, and that nothing was written by it."""
+        """Return the text of a call that must be refused, and assert that the call wrote no
+        rows.
+        """
         before = await self.kept()
         result = await self.ask(file_id, **given)
         assert code_of(result) is ErrorCode.REFUSED
@@ -107,10 +126,13 @@ class FileScene(Caller):
         return message_of(result)
 
     async def kept(self) -> dict[str, int]:
-        """How many rows there are of everything that a file could make."""
+        """Return the number of rows in every table that a file could fill."""
         tables = ("rfps", "opportunity_states", "events", "thread_bindings")
         async with self.database.begin() as tx:
-            rows = {each: text(f"SELECT count(*) FROM {each}") for each in tables}  # noqa: S608 - names of ours
+            rows = {
+                each: text(f"SELECT count(*) FROM {each}")  # noqa: S608 - our names
+                for each in tables
+            }
             return {name: (await tx.execute(query)).scalar_one() for name, query in rows.items()}
 
     async def about(self, thread: Thread) -> str | None:
@@ -124,10 +146,15 @@ async def desk(database: Database) -> AsyncIterator[FileScene]:
         yield FileScene(database, sandbox, session)
 
 
-WORKER = "import asyncio, sys; from tests.rfps import file_scene; asyncio.run(file_scene.work(*sys.argv[1:]))"
+WORKER = (
+    "import asyncio, sys; from tests.rfps import file_scene; "
+    "asyncio.run(file_scene.work(*sys.argv[1:]))"
+)
 
 
-async def work(database_url: str, api_url: str, channel: str, thread_ts: str, file_id: str) -> None:
+async def work(
+    database_url: str, api_url: str, channel: str, thread_ts: str, file_id: str
+) -> None:
     """One call, in a process of its own."""
     async with aiohttp.ClientSession() as session:
         caller = Caller(Database(database_url), api_url, session)

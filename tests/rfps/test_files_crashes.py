@@ -1,4 +1,4 @@
-"""A file becomes one RFP, whatever dies on the way from Slack to the record."""
+"""A file becomes one RFP, also when a worker dies between Slack and the record."""
 
 import asyncio
 import hashlib
@@ -41,13 +41,17 @@ async def test_call_is_retried_while_slack_is_away(desk: FileScene, method: str)
     assert (await desk.kept())["rfps"] == 1
 
 
-async def test_retry_after_a_killed_worker_makes_one_rfp(desk: FileScene, database_url: str) -> None:
+async def test_retry_after_a_killed_worker_makes_one_rfp(
+    desk: FileScene, database_url: str
+) -> None:
     file = desk.upload(BRIEF)
     given = (database_url, desk.sandbox.api_url, desk.thread.channel, desk.thread.ts, file.id)
     async with _held(desk.database) as tx:
-        worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, *given, cwd=_ROOT)
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WORKER, *given, cwd=_ROOT
+        )
         try:
-            await until_waited_for(tx)  # loaded and read, and about to be kept
+            await until_waited_for(tx)  # loaded and read, and about to be stored
         finally:
             worker.kill()
             await worker.wait()
@@ -62,7 +66,9 @@ async def test_retry_after_a_killed_worker_makes_one_rfp(desk: FileScene, databa
     }
 
 
-async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_result_is_found_without_a_download(
+    desk: FileScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = desk.upload(BRIEF)
 
     async def lost(*_: object) -> None:
@@ -85,7 +91,7 @@ async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypa
 
 @asynccontextmanager
 async def _held(database: Database) -> AsyncIterator[Any]:
-    """Another transaction makes an RFP from the same file, and is rolled back in the end."""
+    """Make an RFP from the same file in another transaction, which is rolled back at the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as tx, tx.begin_nested() as undone:
         source = SourceFile("x", digest, "x")

@@ -9,7 +9,14 @@ from tests.support.recording import AUTHOR, create, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
 from threadline.errors import AppendOnly
-from threadline.rfps.model import EntryKind, Event, JournalEntry, JsonObject, RfpNotFound, RfpRefused
+from threadline.rfps.model import (
+    EntryKind,
+    Event,
+    JournalEntry,
+    JsonObject,
+    RfpNotFound,
+    RfpRefused,
+)
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import CallIdReused
 
@@ -21,7 +28,9 @@ async def rfp(database: Database) -> None:
     await create(database, rfp_id=ID)
 
 
-async def note(database: Database, words: str = "Called the client.", call_id: str = "j1") -> JournalEntry:
+async def note(
+    database: Database, words: str = "Called the client.", call_id: str = "j1"
+) -> JournalEntry:
     async with database.begin() as tx:
         return await RfpStore(tx).append_entry(change(call_id), ID, words, EntryKind.DECISION)
 
@@ -34,7 +43,11 @@ async def log(database: Database, event_type: str, payload: JsonObject) -> Event
 async def test_entry_is_written_once_with_its_author(database: Database) -> None:
     entry = await note(database, " Called\x00 the client. ")
     assert await note(database, " Called\x00 the client. ") == entry
-    assert (entry.text, entry.kind, entry.author) == ("Called the client.", EntryKind.DECISION, AUTHOR)
+    assert (entry.text, entry.kind, entry.author) == (
+        "Called the client.",
+        EntryKind.DECISION,
+        AUTHOR,
+    )
     assert entry.created_at.timestamp() == NOW
     async with database.begin() as tx:
         rows = await tx.exec_driver_sql("SELECT channel, thread_ts FROM journal_entries")
@@ -49,7 +62,10 @@ async def test_event_is_logged_once_with_its_author(database: Database) -> None:
     new = (" proposal\nsent ", {"pages": 12, "to": "a\x00b", "nothing": None})
     event = await log(database, *new)
     assert await log(database, *new) == event
-    assert (event.event_type, event.payload) == ("proposal sent", {"pages": 12, "to": "ab", "nothing": None})
+    assert (event.event_type, event.payload) == (
+        "proposal sent",
+        {"pages": 12, "to": "ab", "nothing": None},
+    )
     assert (event.author, event.created_at.timestamp()) == (AUTHOR, NOW)
     async with database.begin() as tx:
         rows = await tx.exec_driver_sql("SELECT channel, thread_ts FROM events")
@@ -64,7 +80,11 @@ async def test_same_call_at_once_writes_once(database: Database) -> None:
     events = await asyncio.gather(*(log(database, "sent", {}) for _ in range(10)))
     assert len({each.id for each in entries}) == len({each.id for each in events}) == 1
     async with database.begin() as tx:
-        assert len(await RfpStore(tx).journal("T1", ID)) == len(await RfpStore(tx).events("T1", ID)) == 1
+        assert (
+            len(await RfpStore(tx).journal("T1", ID))
+            == len(await RfpStore(tx).events("T1", ID))
+            == 1
+        )
 
 
 async def test_call_of_another_rfp_with_the_same_key_is_refused(database: Database) -> None:
@@ -82,8 +102,11 @@ async def execute(database: Database, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["journal_entries", "events"])
-async def test_owner_neither_changes_nor_deletes_what_was_written(database: Database, table: str) -> None:
-    entry, event = await note(database), await log(database, "sent", {})
+async def test_owner_neither_changes_nor_deletes_written_entries(
+    database: Database, table: str
+) -> None:
+    entry = await note(database)
+    event = await log(database, "sent", {})
     for statement in (
         "UPDATE {} SET user_id = 'U2'",
         "UPDATE {} SET user_id = 'U2' WHERE false",
@@ -103,12 +126,12 @@ async def test_owner_neither_changes_nor_deletes_what_was_written(database: Data
         assert await RfpStore(tx).events("T1", ID) == [event]
 
 
-async def test_deleted_rfp_keeps_its_journal_and_gets_no_more(database: Database) -> None:
+async def test_deleted_rfp_keeps_its_journal_and_gets_no_new_entries(database: Database) -> None:
     entry = await note(database)
     async with database.begin() as tx:
         await RfpStore(tx).delete("T1", ID)
         assert await RfpStore(tx).journal("T1", ID) == [entry]
-    assert await note(database) == entry, "a repeated call hears what was answered"
+    assert await note(database) == entry, "a repeated call gets the first answer"
     with pytest.raises(RfpNotFound, match="was deleted"):
         await note(database, "later", "j2")
     with pytest.raises(RfpNotFound, match="was deleted"):
@@ -130,13 +153,18 @@ async def test_newest_entries_come_first_in_pages(database: Database) -> None:
     async with database.begin() as tx:
         first = await RfpStore(tx).journal("T1", ID, 2)
         assert first == [written[4], written[3]]
-        assert await RfpStore(tx).journal("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
+        assert (
+            await RfpStore(tx).journal("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
+        )
 
 
 async def test_lists_use_an_index(database: Database) -> None:
     many = """
-    INSERT INTO {} (team, rfp_id, {}, user_id, correlation_id, channel, thread_ts, operation_key, created_at)
-    SELECT 'T1', 'rfp_abc123', {}, 'U1', 'c' || n, 'C1', '1', 'k' || n, now() FROM generate_series(1, 20000) n
+    INSERT INTO {} (
+        team, rfp_id, {}, user_id, correlation_id, channel, thread_ts, operation_key, created_at
+    )
+    SELECT 'T1', 'rfp_abc123', {}, 'U1', 'c' || n, 'C1', '1', 'k' || n, now()
+    FROM generate_series(1, 20000) n
     """
     async with database.begin() as tx:
         await tx.execute(text(many.format("journal_entries", "kind, text", "'note', 'x'")))

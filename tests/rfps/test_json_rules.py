@@ -29,7 +29,8 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("target", "patch", "result"), EXAMPLES)
 def test_rfc_examples_are_merged(target: str, patch: str, result: str) -> None:
-    before, given = json.loads(target), json.loads(patch)
+    before = json.loads(target)
+    given = json.loads(patch)
     kept = copy.deepcopy((before, given))
     assert merge_patch(before, given) == json.loads(result)
     assert (before, given) == kept, "neither argument is changed"
@@ -54,7 +55,7 @@ def nested(depth: int) -> object:
         ({"half": "\ud800"}, ""),
     ],
 )
-def test_flaw_tells_what_is_wrong_with_a_document(value: object, says: str) -> None:
+def test_flaw_describes_the_error_in_a_document(value: object, says: str) -> None:
     assert says in json_problem(value, 200)
     assert bool(json_problem(value, 200)) == bool(says)
 

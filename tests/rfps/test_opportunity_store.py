@@ -1,4 +1,4 @@
-"""States of opportunities: made once, and patched by whoever saw the newest version."""
+"""States of opportunities: created once, and patched only from the newest version."""
 
 import asyncio
 from datetime import date
@@ -55,10 +55,18 @@ async def test_patch_changes_the_state_and_the_lists(database: Database) -> None
         "due_date": "2026-04-01",
         "budget": {"total": 1.0},
     }
-    assert (after.updated_by, after.correlation_id, after.updated_at.timestamp()) == ("U1", "corr-1", NOW)
+    assert (after.updated_by, after.correlation_id, after.updated_at.timestamp()) == (
+        "U1",
+        "corr-1",
+        NOW,
+    )
     async with database.begin() as tx:
         rfp = await RfpStore(tx).get("T1", ID)
-    assert (rfp.status, rfp.due_date, rfp.client) == (RfpStatus.PROPOSAL_SUBMITTED, date(2026, 4, 1), "")
+    assert (rfp.status, rfp.due_date, rfp.client) == (
+        RfpStatus.PROPOSAL_SUBMITTED,
+        date(2026, 4, 1),
+        "",
+    )
 
 
 async def test_patch_without_a_version_is_made_on_the_newest_state(database: Database) -> None:
@@ -70,7 +78,9 @@ async def test_patch_without_a_version_is_made_on_the_newest_state(database: Dat
     assert (after.version, after.document["a"], after.document["b"]) == (3, 1, 2)
 
 
-async def test_later_patch_of_one_version_is_refused_and_may_be_repeated(database: Database) -> None:
+async def test_later_patch_of_one_version_is_refused_and_may_be_repeated(
+    database: Database,
+) -> None:
     async with database.begin() as tx:
         first = await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, 1)
         second = asyncio.create_task(patch(database, {"a": 2, "b": 2}, 1, "p2"))
@@ -117,9 +127,23 @@ async def test_document_has_a_maximum_size(database: Database) -> None:
 
 
 async def test_any_json_of_a_model_comes_back(database: Database) -> None:
-    given = {"nul\x00": "a\x00b", "half": "\ud800", "far": 1e300, "not": float("nan"), "deep": [{"n": None}], "é": "ü"}
+    given = {
+        "nul\x00": "a\x00b",
+        "half": "\ud800",
+        "far": 1e300,
+        "not": float("nan"),
+        "deep": [{"n": None}],
+        "é": "ü",
+    }
     document = (await patch(database, given)).document
-    expected = {"nul": "ab", "half": "?", "far": 1e300, "not": "nan", "deep": [{"n": None}], "é": "ü"}
+    expected = {
+        "nul": "ab",
+        "half": "?",
+        "far": 1e300,
+        "not": "nan",
+        "deep": [{"n": None}],
+        "é": "ü",
+    }
     assert {name: document[name] for name in expected} == expected
     assert (await state(database)).document == document
 
@@ -131,7 +155,7 @@ async def test_concurrent_calls_ensure_one_state(database: Database) -> None:
     assert all(each == found[0] for each in found)
     assert found[0].version == 1
     await patch(database, {"a": 1})
-    assert (await state(database)).version == 2, "what is there stays"
+    assert (await state(database)).version == 2, "the existing state stays"
 
 
 async def test_unknown_or_foreign_state_is_not_found(database: Database) -> None:

@@ -25,7 +25,11 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
     ("journal.append", {"text": "The proposal went out."}),
     ("event.append", {"event_type": "proposal_sent", "payload": '{"pages": 40}'}),
 ]
-READS: list[tuple[str, dict[str, Any]]] = [("opportunity.load", {}), ("journal.list", {}), ("event.list", {})]
+READS: list[tuple[str, dict[str, Any]]] = [
+    ("opportunity.load", {}),
+    ("journal.list", {}),
+    ("event.list", {}),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +43,7 @@ def desk(database: Database) -> ToolScene:
 
 
 async def everything(desk: ToolScene) -> Any:
-    """All that is on record of the RFP."""
+    """Return all records of the RFP."""
     return [await desk.done(tool, rfp_id=ID) for tool, _ in READS]
 
 
@@ -48,7 +52,12 @@ async def test_load_shows_facts_state_and_newest_entries(desk: ToolScene) -> Non
         await desk.done("journal.append", rfp_id=ID, text=f"entry {number}")
     await desk.done("event.append", rfp_id=ID, event_type="asked")
     result = await desk.ask("opportunity.load", rfp_id=" RFP_ABC123 ")
-    assert result.data["rfp"] == {"rfp_id": ID, "title": "Website relaunch", "client": "Acme", "status": "new"}
+    assert result.data["rfp"] == {
+        "rfp_id": ID,
+        "title": "Website relaunch",
+        "client": "Acme",
+        "status": "new",
+    }
     assert (result.data["version"], result.data["state"]["client"]) == (1, "Acme")
     texts = [each["text"] for each in result.data["newest_journal_entries"]]
     assert texts == [f"entry {number}" for number in range(rfps.RECENT, 0, -1)]
@@ -56,10 +65,19 @@ async def test_load_shows_facts_state_and_newest_entries(desk: ToolScene) -> Non
     assert "rfp_abc123 (Website relaunch)" in result.display_text
 
 
-async def test_patch_tells_what_it_changed(desk: ToolScene) -> None:
-    patch = '{"status": "Proposal submitted", "due_date": "2026-04-01", "client": null, "team": ["U1"]}'
+async def test_patch_lists_its_changes(desk: ToolScene) -> None:
+    patch = (
+        '{"status": "Proposal submitted", "due_date": "2026-04-01", "client": null, "team": '
+        '["U1"]}'
+    )
     result = await desk.ask("opportunity.patch", rfp_id=ID, patch=patch)
-    for fact in (ID, "status is proposal submitted", "2026-04-01", "client removed", "team changed"):
+    for fact in (
+        ID,
+        "status is proposal submitted",
+        "2026-04-01",
+        "client removed",
+        "team changed",
+    ):
         assert fact in result.display_text
     assert (result.data["version"], result.data["changed_by"]) == (2, "U1")
     assert result.data["now"] == {
@@ -81,7 +99,9 @@ async def test_rfp_is_shown_once_in_its_last_state(desk: ToolScene) -> None:
 
 
 async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: ToolScene) -> None:
-    await desk.done("opportunity.patch", rfp_id=ID, patch={"client": None, "budget": {"total": 1.5, "x": None}})
+    await desk.done(
+        "opportunity.patch", rfp_id=ID, patch={"client": None, "budget": {"total": 1.5, "x": None}}
+    )
     state = (await desk.done("opportunity.load", rfp_id=ID))["state"]
     assert "client" not in state
     assert state["budget"] == {"total": 1.5}
@@ -102,17 +122,25 @@ async def test_patch_may_be_an_object_and_keeps_its_nulls(desk: ToolScene) -> No
         ('{"status": "asleep"}', "in_progress"),
     ],
 )
-async def test_bad_patch_is_refused_and_changes_nothing(desk: ToolScene, patch: str, says: str) -> None:
+async def test_bad_patch_is_refused_and_changes_nothing(
+    desk: ToolScene, patch: str, says: str
+) -> None:
     before = await everything(desk)
     assert says in message_of(await desk.refused("opportunity.patch", rfp_id=ID, patch=patch))
     assert await everything(desk) == before
 
 
-async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database: Database) -> None:
+async def test_lost_race_is_retried_on_the_newer_state(
+    desk: ToolScene, database: Database
+) -> None:
     async with database.begin() as tx:
         first = {"status": "won", "budget": {"total": 1}}
-        await RfpStore(tx).patch_state(tooling.change("other", author=Author("U2", "turn-2")), ID, first)
-        late = asyncio.create_task(desk.ask("opportunity.patch", rfp_id=ID, patch='{"budget": {"currency": "EUR"}}'))
+        await RfpStore(tx).patch_state(
+            tooling.change("other", author=Author("U2", "turn-2")), ID, first
+        )
+        late = asyncio.create_task(
+            desk.ask("opportunity.patch", rfp_id=ID, patch='{"budget": {"currency": "EUR"}}')
+        )
         await until_waited_for(tx)
     result = await late
     assert result.data["version"] == 3
@@ -123,7 +151,9 @@ async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database
 async def test_concurrent_patches_are_all_kept(desk: ToolScene) -> None:
     async def patch(number: int) -> None:
         given = json.dumps({f"field {number}": number})
-        while (await desk.ask("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=given)).error:
+        while (
+            await desk.ask("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=given)
+        ).error:
             pass
 
     await asyncio.gather(*map(patch, range(8)))
@@ -134,7 +164,9 @@ async def test_concurrent_patches_are_all_kept(desk: ToolScene) -> None:
 
 async def test_patch_of_an_older_version_is_refused(desk: ToolScene) -> None:
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late"]}')
-    late = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"risks": ["dear"]}', version=1)
+    late = await desk.refused(
+        "opportunity.patch", rfp_id=ID, patch='{"risks": ["dear"]}', version=1
+    )
     assert "version 2" in message_of(late)
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"risks": ["late", "dear"]}', version=2)
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["risks"] == ["late", "dear"]
@@ -169,25 +201,37 @@ async def test_call_that_is_repeated_later_gets_its_first_answer(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_same_call_at_once_is_made_once(desk: ToolScene, tool: str, arguments: dict[str, Any]) -> None:
+async def test_same_call_at_once_is_made_once(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
     await asyncio.gather(*(desk.ask(tool, "same", rfp_id=ID, **arguments) for _ in range(6)))
     loaded, entries, events = await everything(desk)
     assert loaded["version"] + len(entries["entries"]) + len(events["events"]) == 2
 
 
-async def test_records_have_the_correlation_id_of_their_turn(desk: ToolScene, database: Database) -> None:
+async def test_records_have_the_correlation_id_of_their_turn(
+    desk: ToolScene, database: Database
+) -> None:
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, **arguments)
     async with database.begin() as tx:
         [entry] = await RfpStore(tx).journal_of_turn("T1", "turn-1")
         [logged] = await RfpStore(tx).events_of_turn("T1", "turn-1")
-        assert (entry.text, entry.author, entry.kind) == ("The proposal went out.", Author("U1", "turn-1"), "note")
+        assert (entry.text, entry.author, entry.kind) == (
+            "The proposal went out.",
+            Author("U1", "turn-1"),
+            "note",
+        )
         assert (logged.event_type, logged.payload) == ("proposal_sent", {"pages": 40})
         assert (await RfpStore(tx).ensure_state_exists("T1", ID)).correlation_id == "turn-1"
 
 
-@pytest.mark.parametrize(("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")])
-async def test_journal_and_events_come_in_pages(desk: ToolScene, tool: str, one: str, many: str) -> None:
+@pytest.mark.parametrize(
+    ("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")]
+)
+async def test_journal_and_events_come_in_pages(
+    desk: ToolScene, tool: str, one: str, many: str
+) -> None:
     given = {"journal": {"text": "It is so."}, "event": {"event_type": "asked"}}[tool]
     for _ in range(3):
         await desk.done(f"{tool}.append", rfp_id=ID, **given)
@@ -231,7 +275,9 @@ async def test_unknown_deleted_and_foreign_rfps_are_refused(
     unknown = await desk.refused(tool, rfp_id="rfp_abc12", **arguments)
     assert code_of(unknown) is ErrorCode.REFUSED
     assert "did you mean rfp_abc123" in message_of(unknown)
-    assert "no RFP rfp_abc123" in message_of(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
+    assert "no RFP rfp_abc123" in message_of(
+        await desk.refused(tool, team="T2", rfp_id=ID, **arguments)
+    )
     async with database.begin() as tx:
         await RfpStore(tx).delete("T1", ID)
     assert "rfp_abc123 was deleted" in message_of(await desk.refused(tool, rfp_id=ID, **arguments))
@@ -251,22 +297,39 @@ async def test_no_tool_reaches_the_rfp_of_another_team(
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("rfp.list", {}), ("rfp.search", {"words": ID})])
-async def test_lists_show_the_rfps_of_one_team(desk: ToolScene, database: Database, tool: str, arguments: Any) -> None:
+async def test_lists_show_the_rfps_of_one_team(
+    desk: ToolScene, database: Database, tool: str, arguments: Any
+) -> None:
     await create(database, "theirs", team="T2", rfp_id=ID, title="Bridge", client="City")
-    assert [each["title"] for each in (await desk.done(tool, team="T2", **arguments))["rfps"]] == ["Bridge"]
+    assert [each["title"] for each in (await desk.done(tool, team="T2", **arguments))["rfps"]] == [
+        "Bridge"
+    ]
 
 
 @pytest.mark.parametrize("tool", ["journal.append", "event.append"])
 async def test_rate_limits_the_journal_and_the_events(database: Database, tool: str) -> None:
-    desk, given = ToolScene(database, TOOLS, Rate(1, 60)), dict(WRITES)[tool]
+    desk = ToolScene(database, TOOLS, Rate(1, 60))
+    given = dict(WRITES)[tool]
     await desk.done(tool, rfp_id=ID, **given)
-    assert code_of(await desk.refused(tool, thread_ts="3.1", rfp_id=ID, **given)) is ErrorCode.TOO_MANY_CHANGES
+    assert (
+        code_of(await desk.refused(tool, thread_ts="3.1", rfp_id=ID, **given))
+        is ErrorCode.TOO_MANY_CHANGES
+    )
 
 
 async def test_rate_of_a_state_holds_over_all_threads(database: Database) -> None:
     desk = ToolScene(database, TOOLS, Rate(2, 60))
     for number in range(2):
-        await desk.done("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=json.dumps({"a": number}))
-    result = await desk.refused("opportunity.patch", thread_ts="3.1", rfp_id="RFP_abc123", patch='{"a": 3}')
+        await desk.done(
+            "opportunity.patch",
+            thread_ts=f"{number}.1",
+            rfp_id=ID,
+            patch=json.dumps({"a": number}),
+        )
+    result = await desk.refused(
+        "opportunity.patch", thread_ts="3.1", rfp_id="RFP_abc123", patch='{"a": 3}'
+    )
     assert code_of(result) is ErrorCode.TOO_MANY_CHANGES
-    await desk.done("journal.append", rfp_id=ID, text="What was to be changed, and was not.", kind="failed")
+    await desk.done(
+        "journal.append", rfp_id=ID, text="What was to be changed, and was not.", kind="failed"
+    )

@@ -38,7 +38,11 @@ def test_risk_of_a_patch_follows_from_its_fields(patch: dict[str, Any], risk: Ri
     [
         (RfpStatus.NEW, RfpStatus.SHORTLISTED, Risk.LOW),
         (RfpStatus.WON, RfpStatus.WON, Risk.LOW),
-        *[(RfpStatus.NEW, each, Risk.HIGH) for each in RfpStatus if each in ("won", "lost", "no_bid", "cancelled")],
+        *[
+            (RfpStatus.NEW, each, Risk.HIGH)
+            for each in RfpStatus
+            if each in ("won", "lost", "no_bid", "cancelled")
+        ],
         (RfpStatus.LOST, RfpStatus.IN_PROGRESS, Risk.HIGH),
         (RfpStatus.WON, RfpStatus.LOST, Risk.HIGH),
     ],
@@ -57,7 +61,9 @@ def test_final_status_is_of_high_risk(before: RfpStatus, after: RfpStatus, risk:
         ("note", {"rfp": {"Outcome": "clOSed lOst"}}, Risk.HIGH),
     ],
 )
-def test_event_that_tells_of_an_outcome_is_of_high_risk(event_type: str, payload: dict[str, Any], risk: Risk) -> None:
+def test_event_about_an_outcome_is_of_high_risk(
+    event_type: str, payload: dict[str, Any], risk: Risk
+) -> None:
     assert event_risk(event_type, payload) is risk
 
 

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.rfps.model import MAX_ID, NOT_IDS, Scope, ScopeSource, find_rfp_ids, parse_rfp_id, resolve_scope
+from threadline.rfps.model import (
+    MAX_ID,
+    NOT_IDS,
+    Scope,
+    ScopeSource,
+    find_rfp_ids,
+    parse_rfp_id,
+    resolve_scope,
+)
 
 ids = st.from_regex(r"rfp_[a-z0-9]{1,12}(?:[_-][a-z0-9]{1,6}){0,2}", fullmatch=True).filter(
     lambda each: each not in NOT_IDS
@@ -61,7 +69,7 @@ def test_id_is_found_between_any_marks(rfp_id: str, before: str, after: str) -> 
 
 
 @given(st.text())
-def test_whatever_is_found_is_an_id_of_the_text(text: str) -> None:
+def test_every_found_id_is_an_id_of_the_text(text: str) -> None:
     found = find_rfp_ids(text)
     assert all(each in text.lower() and parse_rfp_id(each) == each for each in found)
     assert len(set(found)) == len(found)
@@ -69,13 +77,19 @@ def test_whatever_is_found_is_an_id_of_the_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "rfp_id"),
-    [("rfp_A1", "rfp_a1"), ("rfp_", ""), ("rfp_a.pdf", ""), ("a rfp_a", ""), ("rfp_" + "a" * 61, "")],
+    [
+        ("rfp_A1", "rfp_a1"),
+        ("rfp_", ""),
+        ("rfp_a.pdf", ""),
+        ("a rfp_a", ""),
+        ("rfp_" + "a" * 61, ""),
+    ],
 )
 def test_word_is_an_id_or_none(word: str, rfp_id: str) -> None:
     assert parse_rfp_id(word) == rfp_id
 
 
-def test_message_goes_before_the_binding() -> None:
+def test_id_in_the_message_overrides_the_binding() -> None:
     assert resolve_scope("Compare RFP_A1 with rfp_b2 and rfp_c3", "rfp_z9") == Scope(
         "rfp_a1", ScopeSource.MESSAGE, ("rfp_b2", "rfp_c3")
     )

@@ -1,15 +1,18 @@
 """RFPs: one for each file, found by id and by words, and never in another team."""
 
 from datetime import date
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from tests.support.identifiers import FOUND
 from tests.support.recording import HASH, create, create_from, explained
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.rfps.model import (
+    FileText,
     RfpFacts,
     RfpNotFound,
     RfpRefused,
@@ -22,7 +25,11 @@ from threadline.rfps.store import RfpStore
 
 
 async def test_rfp_is_made_with_its_state(database: Database) -> None:
-    facts: dict[str, Any] = {"title": " Website\n relaunch ", "due_date": date(2026, 3, 31), "owner": "U7"}
+    facts: dict[str, Any] = {
+        "title": " Website\n relaunch ",
+        "due_date": date(2026, 3, 31),
+        "owner": "U7",
+    }
     rfp = await create(database, **facts)
     assert is_rfp_id(rfp.rfp_id)
     assert (rfp.title, rfp.client, rfp.status) == ("Website relaunch", "Acme", RfpStatus.NEW)
@@ -57,12 +64,16 @@ async def test_same_file_is_the_same_rfp_in_one_team(database: Database) -> None
     assert theirs.new
     assert theirs.rfp.rfp_id != first.rfp.rfp_id
     async with database.begin() as tx:
-        assert await RfpStore(tx).part_of_text("T1", first.rfp.rfp_id, 0, 7) == ("A crane", 24)
+        assert await RfpStore(tx).part_of_text("T1", first.rfp.rfp_id, 0, 7) == FileText(
+            "A crane", 24
+        )
 
 
 async def test_two_teams_may_have_the_same_id(database: Database) -> None:
     ours = await create(database, "c1", rfp_id="rfp_abc123", title="Crane", client="Harbour")
-    theirs = await create(database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
+    theirs = await create(
+        database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City"
+    )
     async with database.begin() as tx:
         store = RfpStore(tx)
         await store.append_entry(change("j1", team="T2"), "rfp_abc123", "Theirs.")
@@ -113,7 +124,9 @@ async def test_unknown_id_is_refused_with_the_nearest(database: Database) -> Non
         (RfpFacts("x"), "rfp_taken1", "is taken"),
     ],
 )
-async def test_bad_rfp_is_refused(database: Database, facts: RfpFacts, rfp_id: str, says: str) -> None:
+async def test_bad_rfp_is_refused(
+    database: Database, facts: RfpFacts, rfp_id: str, says: str
+) -> None:
     await create(database, "earlier", rfp_id="rfp_taken1")
     with pytest.raises(RfpRefused, match=says):
         async with database.begin() as tx:
@@ -126,16 +139,25 @@ async def test_lists_are_by_due_date_and_filtered(database: Database) -> None:
     await create(database, "c1", title="No date")
     await create(database, "c2", title="Later", due_date=date(2026, 5, 1), owner="U2")
     await create(database, "c3", title="Won", due_date=date(2026, 4, 1), status=RfpStatus.WON)
-    await create(database, "c4", title="Sooner", due_date=date(2026, 3, 1), status=RfpStatus.IN_PROGRESS)
+    await create(
+        database, "c4", title="Sooner", due_date=date(2026, 3, 1), status=RfpStatus.IN_PROGRESS
+    )
     await create(database, "c5", team="T2", title="Theirs")
     async with database.begin() as tx:
-        assert [each.title for each in await RfpStore(tx).listed("T1")] == ["Sooner", "Won", "Later", "No date"]
+        assert [each.title for each in await RfpStore(tx).listed("T1")] == [
+            "Sooner",
+            "Won",
+            "Later",
+            "No date",
+        ]
         assert [each.title for each in await RfpStore(tx).listed("T1", open_only=True)] == [
             "Sooner",
             "Later",
             "No date",
         ]
-        assert [each.title for each in await RfpStore(tx).listed("T1", status=RfpStatus.WON)] == ["Won"]
+        assert [each.title for each in await RfpStore(tx).listed("T1", status=RfpStatus.WON)] == [
+            "Won"
+        ]
         assert [each.title for each in await RfpStore(tx).listed("T1", owner=" u2 ")] == ["Later"]
         assert [each.title for each in await RfpStore(tx).listed("T1", limit=1)] == ["Sooner"]
 
@@ -152,6 +174,44 @@ async def test_search_finds_words_and_misspelt_titles(database: Database) -> Non
         assert await RfpStore(tx).search("T1", website.rfp_id.upper()) == [website]
         for nothing in ("", "the", "zebra", "\x00", "' | (", "\ud800"):
             assert await RfpStore(tx).search("T1", nothing) == []
+
+
+async def test_identifiers_and_scripts_without_blanks_are_found_in_any_spelling(
+    database: Database,
+) -> None:
+    wrong = []
+    async with database.begin() as tx:
+        for number, (right, other, questions) in enumerate(FOUND):
+            team = f"T{number}"
+            # the first id wins a draw
+            for rfp_id, words in (("rfp_other", other), ("rfp_right", right)):
+                await RfpStore(tx).create(
+                    change(rfp_id, team=team),
+                    RfpFacts("A request"),
+                    rfp_id,
+                    source=SourceFile("a.pdf", sha256(words.encode()).hexdigest(), words),
+                )
+            for question in questions:
+                found = [each.rfp_id for each in await RfpStore(tx).search(team, question)]
+                if found[:1] != ["rfp_right"]:
+                    wrong.append((question, found))
+    assert wrong == []
+
+
+async def test_identifier_in_a_title_is_found_until_the_title_is_changed(
+    database: Database,
+) -> None:
+    rfp = await create(database, "c1", title="Portierung von C++ nach C#", client="退款公司")
+    async with database.begin() as tx:
+        for question in ("C#", "退款"):
+            assert [each.rfp_id for each in await RfpStore(tx).search("T1", question)] == [
+                rfp.rfp_id
+            ]
+        await RfpStore(tx).patch_state(
+            change("p1"), rfp.rfp_id, {"title": "Portierung nach Node.js"}
+        )
+        assert await RfpStore(tx).search("T1", "C#") == []
+        assert len(await RfpStore(tx).search("T1", "nodejs")) == 1
 
 
 async def test_related_rfps_share_a_client_or_have_a_similar_title(database: Database) -> None:
@@ -179,9 +239,9 @@ async def test_text_of_a_file_is_read_in_parts(database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     plain = await create(database, "c2")
     async with database.begin() as tx:
-        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
-        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
-        assert await RfpStore(tx).part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
+        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 2, 5) == FileText("crane", 24)
+        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 10**9, 5) == FileText("", 24)
+        assert await RfpStore(tx).part_of_text("T1", plain.rfp_id, 0, 5) == FileText("", 0)
         with pytest.raises(RfpNotFound):
             await RfpStore(tx).part_of_text("T2", rfp.rfp_id, 0, 5)
 
@@ -192,16 +252,37 @@ async def test_any_text_of_a_file_is_kept_and_searched(database: Database) -> No
     async with database.begin() as tx:
         rfp = (await RfpStore(tx).create(change(), RfpFacts("Long"), source=source)).rfp
         assert await RfpStore(tx).search("T1", "harbour") == [rfp]
-        assert (await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 0))[1] == 1_000_000
+        assert (await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 0, 0)).characters == 1_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [chr(0x20000 + number) for number in range(40_000)],
+        [chr(0x20000 + number) + chr(0x2A000 - number) for number in range(40_000)],
+        [f"a{number}-" for number in range(40_000)],
+        ["退" * 2_000, *(chr(0x4E00 + number) for number in range(20_000))],
+    ],
+)
+async def test_longest_text_of_long_words_is_kept_and_searched(
+    database: Database, words: list[str]
+) -> None:
+    told = ("ERR-4012 " + " ".join(words * 6))[:200_000]
+    async with database.begin() as tx:
+        source = SourceFile("a.pdf", HASH, told)
+        rfp = (await RfpStore(tx).create(change(), RfpFacts("Long"), source=source)).rfp
+        assert await RfpStore(tx).search("T1", "ERR4012") == [rfp]
 
 
 async def test_lists_and_searches_use_an_index(database: Database) -> None:
     insert = """
-    INSERT INTO rfps (rfp_id, team, title, client, due_date, status, owner, source_name, source_text, created_by,
-                      created_at)
+    INSERT INTO rfps (
+        rfp_id, team, title, client, due_date, status, owner, source_name, source_text,
+        source_unread, created_by, created_at
+    )
     SELECT 'rfp_many' || n, CASE WHEN n % 50 = 0 THEN 'T1' ELSE 'T' || n % 50 + 2 END,
-           md5(n::text) || ' ' || md5((n * 7)::text), 'Client ' || n, DATE '2026-01-01' + n % 500, 'new', '', '', '',
-           'U1', now()
+           md5(n::text) || ' ' || md5((n * 7)::text), 'Client ' || n,
+           DATE '2026-01-01' + n % 500, 'new', '', '', '', '{}', 'U1', now()
     FROM generate_series(1, 20000) n
     """
     async with database.begin() as tx:

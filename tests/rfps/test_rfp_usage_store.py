@@ -1,4 +1,4 @@
-"""What is kept of an RFP, and what is left when it is deleted."""
+"""The records of an RFP, and the ones that its deletion leaves."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ async def rows(database: Database, query: str, **given: object) -> list[dict[str
 
 
 async def write(database: Database, rfp_id: str) -> None:
-    """All that may be kept of a request."""
+    """Write one record of each kind that an RFP may have."""
     for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, rfp_id)
@@ -72,16 +72,24 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
         await MemoryStore(tx).forget_rfp("T1", rfp.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):
             await RfpStore(tx).usage("T1", rfp.rfp_id)
-        assert [each.text for each in await RfpStore(tx).journal("T1", rfp.rfp_id)] == ["A decision"]
+        assert [each.text for each in await RfpStore(tx).journal("T1", rfp.rfp_id)] == [
+            "A decision"
+        ]
         assert len(await RfpStore(tx).events("T1", rfp.rfp_id)) == 2
         assert await ThreadBindingStore(tx).of(THREAD) == {"rfp": rfp.rfp_id}
     [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
     assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
+    assert kept["source_unread"] == []
     assert "crane" not in kept["search_vector"]
-    assert [each["rfp_id"] for each in await rows(database, "SELECT rfp_id FROM opportunity_states")] == [ID]
+    assert [
+        each["rfp_id"] for each in await rows(database, "SELECT rfp_id FROM opportunity_states")
+    ] == [ID]
     left = await rows(database, "SELECT kind, rfp_id FROM memories ORDER BY id")
-    assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]
+    assert [(each["kind"], each["rfp_id"]) for each in left] == [
+        ("procedural", rfp.rfp_id),
+        ("episodic", ID),
+    ]
 
 
 async def test_other_teams_see_and_delete_nothing(database: Database) -> None:
@@ -114,7 +122,7 @@ async def ensure_state(database: Database) -> None:
 
 
 @pytest.mark.parametrize("late", [patch, ensure_state])
-async def test_state_is_not_written_behind_a_deletion(
+async def test_state_is_not_written_after_a_deletion(
     database: Database, late: Callable[[Database], Awaitable[None]]
 ) -> None:
     await create(database, rfp_id=ID)
@@ -129,7 +137,7 @@ async def test_state_is_not_written_behind_a_deletion(
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> None:
+async def test_deletion_after_a_patch_leaves_no_state(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as tx:
         await RfpStore(tx).patch_state(change("p"), ID, {"status": "won"}, 1)
@@ -142,12 +150,16 @@ async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> No
 async def test_concurrent_patch_and_deletion_do_not_deadlock(database: Database) -> None:
     for number in range(5):
         rfp_id = (await create(database, f"c{number}", rfp_id=f"{ID}{number}")).rfp_id
-        outcome, _ = await asyncio.gather(patch(database, rfp_id), delete(database, rfp_id), return_exceptions=True)
+        outcome, _ = await asyncio.gather(
+            patch(database, rfp_id), delete(database, rfp_id), return_exceptions=True
+        )
         assert outcome is None or isinstance(outcome, RfpNotFound)
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
 
-async def test_rfp_of_the_same_file_begins_anew(database: Database) -> None:
+async def test_rfp_of_the_same_file_starts_without_its_predecessors_records(
+    database: Database,
+) -> None:
     first = (await create_from(database, "c1")).rfp
     await write(database, first.rfp_id)
     async with database.begin() as tx:

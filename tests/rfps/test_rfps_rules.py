@@ -62,12 +62,18 @@ def test_white_space_is_normalised() -> None:
     [
         ("Request for Proposals\nA crane", "x.pdf", "Request for Proposals"),
         ("# **A crane** for us", "x.md", "A crane** for us"),
-        ("Page 1 of 7\nDraft 3 of May\n12. 3. 2026\n\nA crane for the harbour", "x.pdf", "A crane for the harbour"),
+        (
+            "Page 1 of 7\nDraft 3 of May\n12. 3. 2026\n\nA crane for the harbour",
+            "x.pdf",
+            "A crane for the harbour",
+        ),
         ("CRANE\n" + "word " * 100, "the_big-crane.v2.pdf", "the big crane.v2"),
         ("", "brief", "brief"),
         ("", "___", "Untitled"),
         ("", "x" * 500, "x" * 150),
     ],
 )
-def test_title_is_the_first_line_like_one_or_the_file_name(text: str, name: str, title: str) -> None:
+def test_title_is_the_first_line_like_one_or_the_file_name(
+    text: str, name: str, title: str
+) -> None:
     assert guess_title(text, name) == title

@@ -1,4 +1,6 @@
-"""People of a workspace, one of them a guest and one of another company, and a desk at which customers are kept."""
+"""People of a workspace, one of them a guest and one of another company, and a desk that keeps
+customers.
+"""
 
 from collections.abc import Mapping
 
@@ -21,7 +23,7 @@ PEOPLE = {
 
 
 class Directory(UserDirectory):
-    """What Slack says of people; `away`: it does not answer."""
+    """Slack's profiles of people; `away`: Slack does not answer."""
 
     def __init__(self, people: Mapping[str, User] = PEOPLE) -> None:
         super().__init__(self._find)
@@ -34,6 +36,8 @@ class Directory(UserDirectory):
         return self._people.get(user_id)
 
 
-def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:
+def desk_of(
+    database: Database, rate: Rate | None = None, people: Directory | None = None
+) -> ToolScene:
     services = Services().with_service(UserDirectory, people or Directory())
     return ToolScene(database, crm.TOOLS, rate, services)

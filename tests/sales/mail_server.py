@@ -1,4 +1,6 @@
-"""A real mail server on a free port of this machine, which takes, refuses and breaks off as it is told."""
+"""A real mail server on a free port of this machine, which accepts, refuses and drops mails as its
+test sets.
+"""
 
 import asyncio
 import datetime
@@ -18,12 +20,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-USER, PASSWORD = "sales", "s3cret/word"
+USER = "sales"
+PASSWORD = "s3cret/word"
 
 
 class MailServer:
-    """`replies`: what is answered to RCPT or DATA instead of taking them; `confirms`: what is said behind a mail that
-    is kept; `drops`: it hangs up there without a word."""
+    """`replies`: replies to RCPT or DATA instead of accepting them; `confirms`: the reply after a
+    mail is stored; `drops`: it hangs up there without a reply.
+    """
 
     def __init__(self) -> None:
         self.port = 0
@@ -61,7 +65,9 @@ class MailServer:
             server.transport.abort()
         return self.confirms
 
-    def authenticate(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
+    def authenticate(
+        self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
+    ) -> AuthResult:
         assert isinstance(data, LoginPassword)
         self.logins.append(data.login.decode())
         known = (data.login, data.password) == (USER.encode(), PASSWORD.encode())
@@ -69,12 +75,19 @@ class MailServer:
 
 
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, *, auth: bool = False) -> AsyncIterator[MailServer]:
-    """Args: `tls` for STARTTLS; without, the server has none. `auth`: it asks for the account."""
+async def serving(
+    tls: ssl.SSLContext | None = None, *, auth: bool = False
+) -> AsyncIterator[MailServer]:
+    """Args:
+    tls: for STARTTLS; without it, the server has none.
+    auth: the server asks for the account.
+    """
     mail = MailServer()
 
     def session() -> SMTP:
-        asked: dict[str, Any] = {"authenticator": mail.authenticate, "auth_required": True} if auth else {}
+        asked: dict[str, Any] = (
+            {"authenticator": mail.authenticate, "auth_required": True} if auth else {}
+        )
         return SMTP(mail, hostname="mail.test", tls_context=tls, enable_SMTPUTF8=False, **asked)
 
     server = await asyncio.get_running_loop().create_server(session, "127.0.0.1", 0)
@@ -87,7 +100,7 @@ async def serving(tls: ssl.SSLContext | None = None, *, auth: bool = False) -> A
 
 
 def certificates(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's side, made for 127.0.0.1, and that of a client that trusts it."""
+    """Return a server's context, for 127.0.0.1, and the context of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail.test")])
     now = datetime.datetime.now(datetime.UTC)
@@ -99,7 +112,10 @@ def certificates(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -1,4 +1,4 @@
-"""Customers, where a group alone may see or change them: everybody else still reaches the own lead."""
+"""Customers that only one group may see or change: everybody else still reaches the own lead."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ PEOPLE = {
 }
 HIDDEN = sellers(RecordKind.CUSTOMERS)
 CLOSED = sellers()
-"""Everybody may see customers, and a group alone may change them."""
+"""Everybody may see customers, and only one group may change them."""
 WITHOUT_ROLE = ["U1", "UGUEST"]
 INTERNAL = {
     "stage": "qualified",
@@ -58,7 +58,9 @@ async def test_person_without_the_role_opens_and_reaches_the_own_lead(
 
 
 @pytest.mark.parametrize("user_id", WITHOUT_ROLE)
-async def test_person_without_the_role_reaches_no_other_lead(database: Database, user_id: str) -> None:
+async def test_person_without_the_role_reaches_no_other_lead(
+    database: Database, user_id: str
+) -> None:
     desk = desk_with(database, HIDDEN)
     await desk.done("crm.update", user_id=SELLER, title="Seller", phone="+351 9")
     found = await desk.ask("crm.find", user_id=user_id, words="sam")
@@ -73,7 +75,7 @@ async def test_person_without_the_role_reaches_no_other_lead(database: Database,
     assert (await desk.done("crm.get", user_id=SELLER))["name"] == "Sam"
 
 
-async def test_member_without_the_role_is_told_who_may(database: Database) -> None:
+async def test_member_without_the_role_sees_the_name_of_the_group(database: Database) -> None:
     desk = desk_with(database, HIDDEN)
     await desk.done("crm.update", user_id=SELLER, title="Seller")
     who_may = "Only people of the group sales may see customers."
@@ -86,35 +88,46 @@ async def test_member_without_the_role_is_told_who_may(database: Database) -> No
     assert "hidden" not in (await desk.done("crm.find", user_id=SELLER))
 
 
-async def test_member_who_may_see_but_not_change(database: Database) -> None:
+async def test_member_with_read_rights_changes_nothing(database: Database) -> None:
     desk = desk_with(database, CLOSED)
     await desk.done("crm.update", user_id=SELLER, company="Acme", **INTERNAL)
     assert (await desk.done("crm.get", user_id="U1", lead_id="LEAD-1"))["notes"] == "Haggles."
     assert len((await desk.done("crm.find", user_id="U1"))["leads"]) == 1
-    for tool, given in (("crm.update", {"name": "x"}), ("crm.log", {"kind": "note", "summary": "x"})):
+    for tool, given in (
+        ("crm.update", {"name": "x"}),
+        ("crm.log", {"kind": "note", "summary": "x"}),
+    ):
         refused = await desk.refused(tool, user_id="U1", lead_id="LEAD-1", **given)
-        assert message_of(refused).startswith("Only people of the group sales may change customers.")
+        assert message_of(refused).startswith(
+            "Only people of the group sales may change customers."
+        )
 
 
 @pytest.mark.parametrize("roles", [HIDDEN, CLOSED])
 @pytest.mark.parametrize("field", ["stage", "notes"])
 @pytest.mark.parametrize("user_id", WITHOUT_ROLE)
-async def test_state_and_notes_of_the_own_lead_are_changed_by_the_role_alone(
+async def test_only_the_role_changes_state_and_notes_of_the_own_lead(
     database: Database, roles: RoleDirectory, field: str, user_id: str
 ) -> None:
     desk = desk_with(database, roles)
     await desk.done("crm.update", user_id=user_id, title="Buyer")
     given: dict[str, Any] = {"user_id": user_id, "title": "Cook", field: INTERNAL[field]}
-    assert "Only people of the group sales may" in message_of(await desk.refused("crm.update", **given))
+    assert "Only people of the group sales may" in message_of(
+        await desk.refused("crm.update", **given)
+    )
     assert (await desk.done("crm.get", user_id=user_id))["title"] == "Buyer"
 
 
 @pytest.mark.parametrize("user_id", WITHOUT_ROLE)
-async def test_own_lead_is_shown_without_what_the_group_has_written(database: Database, user_id: str) -> None:
+async def test_own_lead_is_shown_without_the_fields_and_notes_of_the_group(
+    database: Database, user_id: str
+) -> None:
     desk = desk_with(database, HIDDEN)
     await desk.done("crm.update", user_id=user_id, company="Acme", title="Buyer")
     await desk.done("crm.update", user_id=SELLER, lead_id="LEAD-1", **INTERNAL)
-    await desk.done("crm.log", user_id=SELLER, lead_id="LEAD-1", kind="note", summary="Wants a discount.")
+    await desk.done(
+        "crm.log", user_id=SELLER, lead_id="LEAD-1", kind="note", summary="Wants a discount."
+    )
     answers = [
         await desk.ask("crm.get", user_id=user_id),
         await desk.ask("crm.find", user_id=user_id),
@@ -126,7 +139,7 @@ async def test_own_lead_is_shown_without_what_the_group_has_written(database: Da
     assert answers[0].data["company"] == "Acme"
 
 
-async def test_guest_of_the_group_still_reaches_the_own_lead_alone(database: Database) -> None:
+async def test_guest_of_the_group_still_reaches_only_the_own_lead(database: Database) -> None:
     both = Roles({"sales": Group(users=frozenset({SELLER, "UGUEST"}))})
     desk = desk_with(database, directory(both))
     await desk.done("crm.update", user_id=SELLER, title="Seller")
@@ -134,7 +147,9 @@ async def test_guest_of_the_group_still_reaches_the_own_lead_alone(database: Dat
     assert "only their own record" in message_of(refused)
 
 
-async def test_two_people_of_whom_one_has_no_role_reach_no_lead_by_searching(database: Database) -> None:
+async def test_search_for_two_people_needs_the_role_of_both(
+    database: Database,
+) -> None:
     desk = desk_with(database, HIDDEN)
     await desk.done("crm.update", user_id=SELLER, title="Seller")
     together: dict[str, Any] = {"user_id": SELLER, "co_requesters": {"U1": "Ana (U1)"}}
@@ -162,7 +177,9 @@ async def test_lead_of_one_of_two_people_is_not_reached_by_its_id(
     assert "phone" not in await desk.done("crm.get", user_id=own)
 
 
-async def test_group_that_slack_does_not_show_keeps_nobody_from_the_own_lead(database: Database) -> None:
+async def test_unreadable_group_leaves_the_own_lead_reachable(
+    database: Database,
+) -> None:
     async def gone(_: str) -> frozenset[str]:
         raise Permanent("Slack has no such user group.")
 

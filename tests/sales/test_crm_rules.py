@@ -1,4 +1,4 @@
-"""What is kept of a customer, field by field."""
+"""The fields of a customer, and their forms."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,12 @@ from threadline.sales import model as crm
 from threadline.sales.model import COMPANY_FIELDS, LEAD_FIELDS
 
 
-@given(st.dictionaries(st.sampled_from([*LEAD_FIELDS, *COMPANY_FIELDS, "company", "nickname"]), st.text(max_size=300)))
+@given(
+    st.dictionaries(
+        st.sampled_from([*LEAD_FIELDS, *COMPANY_FIELDS, "company", "nickname"]),
+        st.text(max_size=300),
+    )
+)
 def test_checked_fields_stay_as_they_are(fields: dict[str, str]) -> None:
     try:
         kept = crm.check_lead_fields(fields)
@@ -29,8 +34,16 @@ def test_address_is_one_lowercase_word(text: str) -> None:
         assert not set(text) & set(' \r\n\t,;<>"()[]\\')
 
 
-def test_addresses_are_told_from_other_texts() -> None:
+def test_addresses_differ_from_other_texts() -> None:
     for address in ("first.last+tag@mail.shop.example", "x@xn--bcher-kva.example"):
         assert crm.is_address(address)
-    for other in ("a", "a@b", "a@@b.example", "a@b..example", "A@b.example", f"{'a' * 65}@b.example", "a@b.example."):
+    for other in (
+        "a",
+        "a@b",
+        "a@@b.example",
+        "a@b..example",
+        "A@b.example",
+        f"{'a' * 65}@b.example",
+        "a@b.example.",
+    ):
         assert not crm.is_address(other)

@@ -20,7 +20,7 @@ from threadline.sales.tables import crm_audit
 from threadline.sales.tools import describe_customer
 from threadline.slack.model import User
 from threadline.tools.model import ErrorCode
-from threadline.wiring.workers import lead_context
+from threadline.wiring.conversations import lead_context
 
 ON_A_LEAD: list[tuple[str, dict[str, str]]] = [
     ("crm.get", {}),
@@ -35,15 +35,21 @@ def desk(database: Database) -> ToolScene:
 
 
 async def audit(database: Database) -> list[tuple[str, str, str, str, str]]:
-    """Of each row: whose field, from what, to what, and by whom; in their order."""
+    """Return of each row, in order, the owner of the field, its old and new value, and the
+    author.
+    """
     row = crm_audit.c
-    query = select(row.lead_id, row.company_id, row.field, row.old_value, row.new_value, row.user_id).order_by(row.id)
+    query = select(
+        row.lead_id, row.company_id, row.field, row.old_value, row.new_value, row.user_id
+    ).order_by(row.id)
     async with database.begin() as tx:
         rows = await tx.execute(query)
         return [(each[0] or each[1], *each[2:]) for each in rows]
 
 
-async def test_update_makes_a_lead_and_audits_each_field(desk: ToolScene, database: Database) -> None:
+async def test_update_makes_a_lead_and_audits_each_field(
+    desk: ToolScene, database: Database
+) -> None:
     first = await desk.ask("crm.update", company="Acme Corp", stage="qualified", industry="Ships")
     assert "LEAD-1 (Ana Silva): company, name, email, stage, industry" in first.display_text
     assert first.data["lead"] == {
@@ -55,7 +61,14 @@ async def test_update_makes_a_lead_and_audits_each_field(desk: ToolScene, databa
         "company": "Acme Corp",
         "industry": "Ships",
     }
-    await desk.done("crm.update", user_id="U2", lead_id="lead-1", company="ACME corp", phone="+351 1", industry="Boats")
+    await desk.done(
+        "crm.update",
+        user_id="U2",
+        lead_id="lead-1",
+        company="ACME corp",
+        phone="+351 1",
+        industry="Boats",
+    )
     assert await audit(database) == [
         ("LEAD-1", "company", "", "Acme Corp", "U1"),
         ("LEAD-1", "name", "", "Ana Silva", "U1"),
@@ -65,7 +78,9 @@ async def test_update_makes_a_lead_and_audits_each_field(desk: ToolScene, databa
         ("LEAD-1", "phone", "", "+351 1", "U2"),
         ("CO-1", "industry", "Ships", "Boats", "U2"),
     ]
-    [message] = answer_of(first.display_text, [(each.kind, each.records) for each in first.structured])
+    [message] = answer_of(
+        first.display_text, [(each.kind, each.records) for each in first.structured]
+    )
     assert "Acme Corp" in json.dumps(message.blocks)
 
 
@@ -78,9 +93,13 @@ async def test_update_without_a_change_is_not_audited(desk: ToolScene, database:
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE crm_audit SET new_value = 'x'", "TRUNCATE crm_audit"], ids=["update", "truncate"]
+    "statement",
+    ["UPDATE crm_audit SET new_value = 'x'", "TRUNCATE crm_audit"],
+    ids=["update", "truncate"],
 )
-async def test_audit_cannot_be_changed(desk: ToolScene, database: Database, statement: str) -> None:
+async def test_audit_cannot_be_changed(
+    desk: ToolScene, database: Database, statement: str
+) -> None:
     await desk.done("crm.update", title="Captain")
     with pytest.raises(AppendOnly):
         async with database.begin() as tx:
@@ -107,13 +126,17 @@ async def test_change_is_made_once_or_not_at_all(desk: ToolScene, database: Data
     assert [each["summary"] for each in shown["interactions"]] == ["They want a boat."]
 
 
-async def test_concurrent_updates_make_one_lead_and_are_all_audited(desk: ToolScene, database: Database) -> None:
+async def test_concurrent_updates_make_one_lead_and_are_all_audited(
+    desk: ToolScene, database: Database
+) -> None:
     titles = [f"title {number}" for number in range(8)]
     done = await asyncio.gather(*(desk.ask("crm.update", title=each) for each in titles))
     assert all(each.success for each in done)
     assert sum(each.data["created"] for each in done) == 1
     assert len((await desk.done("crm.find"))["leads"]) == 1
-    chain = [(was, became) for _, field, was, became, _ in await audit(database) if field == "title"]
+    chain = [
+        (was, became) for _, field, was, became, _ in await audit(database) if field == "title"
+    ]
     assert sorted(became for _, became in chain) == titles
     assert [was for was, _ in chain] == ["", *(became for _, became in chain[:-1])]
 
@@ -122,7 +145,10 @@ async def test_concurrent_leads_make_one_company(database: Database) -> None:
     users = [f"UX{number}" for number in range(8)]
     desk = desk_of(database, people=Directory({each: User("T1", name=each) for each in users}))
     done = await asyncio.gather(
-        *(desk.ask("crm.update", user_id=each, company="Acme", website=f"https://{each}.example") for each in users)
+        *(
+            desk.ask("crm.update", user_id=each, company="Acme", website=f"https://{each}.example")
+            for each in users
+        )
     )
     assert [each.error for each in done if each.error] == []
     assert {each.data["lead"]["company"] for each in done} == {"Acme"}
@@ -151,7 +177,13 @@ async def test_refused_update_changes_nothing(
 
 @pytest.mark.parametrize(
     "given",
-    [{"nickname": "A"}, {"name": "x" * 201}, {"notes": "x" * 4_001}, {"stage": "enthusiastic"}, {"lead_id": "x" * 41}],
+    [
+        {"nickname": "A"},
+        {"name": "x" * 201},
+        {"notes": "x" * 4_001},
+        {"stage": "enthusiastic"},
+        {"lead_id": "x" * 41},
+    ],
 )
 async def test_bad_argument_is_named(desk: ToolScene, given: dict[str, Any]) -> None:
     result = await desk.refused("crm.update", **given)
@@ -173,7 +205,9 @@ async def test_leads_are_found_by_name_email_company_and_id(desk: ToolScene) -> 
         ("", ["LEAD-1", "LEAD-2"]),
         ("nobody", []),
     ):
-        assert [each["lead_id"] for each in (await desk.done("crm.find", words=words))["leads"]] == found, words
+        assert [
+            each["lead_id"] for each in (await desk.done("crm.find", words=words))["leads"]
+        ] == found, words
 
 
 async def test_leads_of_another_team_are_not_found(desk: ToolScene) -> None:
@@ -181,7 +215,9 @@ async def test_leads_of_another_team_are_not_found(desk: ToolScene) -> None:
     there = {"team": "T2", "user_id": "U9"}
     assert (await desk.done("crm.find", words="ana", **there))["leads"] == []
     for tool, given in ON_A_LEAD:
-        assert "there is no lead LEAD-1" in message_of(await desk.refused(tool, lead_id="LEAD-1", **given, **there))
+        assert "there is no lead LEAD-1" in message_of(
+            await desk.refused(tool, lead_id="LEAD-1", **given, **there)
+        )
     await desk.done("crm.update", company="acme corp", **there)
     assert (await desk.done("crm.get"))["company"] == "Acme Corp"
 
@@ -195,13 +231,22 @@ async def test_external_user_has_only_the_own_lead(desk: ToolScene, user_id: str
         assert "only their own record" in said
     made = await desk.done("crm.update", title="Buyer", user_id=user_id)
     own = made["lead"]["lead_id"]
-    assert [each["lead_id"] for each in (await desk.done("crm.find", words="ana", user_id=user_id))["leads"]] == [own]
+    assert [
+        each["lead_id"]
+        for each in (await desk.done("crm.find", words="ana", user_id=user_id))["leads"]
+    ] == [own]
     assert (await desk.done("crm.get", lead_id=own.lower(), user_id=user_id))["title"] == "Buyer"
 
 
-async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolScene, database: Database) -> None:
+async def test_external_user_sees_and_changes_nothing_of_a_company(
+    desk: ToolScene, database: Database
+) -> None:
     user_id = "UGUEST"
-    about = {"website": "https://globex.example", "industry": "Steel", "company_notes": "They are about to cancel."}
+    about = {
+        "website": "https://globex.example",
+        "industry": "Steel",
+        "company_notes": "They are about to cancel.",
+    }
     await desk.done("crm.update", company="Globex", **about)
     made = await desk.ask("crm.update", company="globex", title="Buyer", user_id=user_id)
     assert made.data["lead"]["company"] == "Globex"
@@ -221,14 +266,18 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
         together = await desk.refused(tool, lead_id="LEAD-1", **given, **with_ana)
         assert "only their own record" in message_of(together)
     assert await audit(database) == before
-    assert (await desk.done("crm.get", lead_id="LEAD-1"))["company_notes"] == about["company_notes"]
+    assert (await desk.done("crm.get", lead_id="LEAD-1"))["company_notes"] == about[
+        "company_notes"
+    ]
 
 
-async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> None:
+async def test_external_co_requester_limits_the_visible_leads(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
     both = {"user_id": "U2", "co_requesters": {"UGUEST": "Gus (UGUEST)"}}
     assert (await desk.done("crm.find", words="", **both))["leads"] == []
-    assert "only their own record" in message_of(await desk.refused("crm.get", lead_id="LEAD-1", **both))
+    assert "only their own record" in message_of(
+        await desk.refused("crm.get", lead_id="LEAD-1", **both)
+    )
     insiders = {"user_id": "U2", "co_requesters": {"U1": "Ana (U1)"}}
     assert len((await desk.done("crm.find", words="", **insiders))["leads"]) == 1
 
@@ -238,10 +287,14 @@ async def test_lead_is_found_by_the_email_address(desk: ToolScene, database: Dat
     async with database.begin() as tx:
         await tx.execute(text("UPDATE crm_leads SET user_id = ''"))
     done = await desk.done("crm.update", title="Captain")
-    assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (False, "LEAD-1", "U1")
+    assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (
+        False,
+        "LEAD-1",
+        "U1",
+    )
 
 
-async def test_address_of_which_nothing_can_be_stored_is_no_address(desk: ToolScene, database: Database) -> None:
+async def test_unstorable_address_is_no_address(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", user_id="U2", name="Ben")
     async with database.begin() as tx:
         await tx.execute(text("UPDATE crm_leads SET user_id = '', email = ''"))
@@ -262,7 +315,7 @@ async def test_several_requesters_must_name_the_lead(desk: ToolScene) -> None:
         assert "lead_id" in said
 
 
-async def test_missing_lead_is_told(desk: ToolScene) -> None:
+async def test_missing_lead_is_reported(desk: ToolScene) -> None:
     assert "has no record yet" in message_of(await desk.refused("crm.get"))
 
 
@@ -270,7 +323,9 @@ async def test_update_without_slack_changes_nothing_and_is_retried(database: Dat
     people = Directory()
     desk = desk_of(database, people=people)
     people.away = True
-    assert code_of(await desk.refused("crm.update", title="Captain")) is ErrorCode.SERVICE_UNAVAILABLE
+    assert (
+        code_of(await desk.refused("crm.update", title="Captain")) is ErrorCode.SERVICE_UNAVAILABLE
+    )
     with pytest.raises(Transient):
         await desk.ask("crm.update", call_id="again", retries_left=1, title="Captain")
     people.away = False
@@ -284,7 +339,9 @@ async def test_rate_limits_changes_of_a_lead(database: Database) -> None:
     assert (await desk.done("crm.get"))["title"] == "Captain"
 
 
-async def test_decision_context_has_the_lead_or_the_slack_profile(desk: ToolScene, database: Database) -> None:
+async def test_decision_context_has_the_lead_or_the_slack_profile(
+    desk: ToolScene, database: Database
+) -> None:
     async def about(team: str, user_id: str) -> str:
         async with database.begin() as tx:
             return await lead_context(tx, team, user_id, await Directory().get(user_id))

@@ -20,12 +20,12 @@ from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalS
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
+from threadline.conversations.model.turn_route import Agent
 from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
 from threadline.operator.enforcement import approved_call_policy, protocol_policy
 from threadline.operator.model.protocol import ProtocolState
-from threadline.operator.model.routing import Agent
 from threadline.sales import tools as sales
 from threadline.sales.email import EmailSettings, SmtpMailer
 from threadline.sales.model import parse_mail_account
@@ -65,7 +65,9 @@ class Office:
         waiting = PostgresProposals(SETTINGS)
         services = with_roles(Services()).with_service(Database, self.talk.database)
         services = services.with_service(UserDirectory, users)
-        services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(self.server.url)))
+        services = services.with_service(
+            SmtpMailer, SmtpMailer(parse_mail_account(self.server.url))
+        )
         return services.with_service(EmailSettings, settings).with_service(Proposals, waiting)
 
     @property
@@ -84,9 +86,13 @@ class Office:
             SETTINGS,
         )
 
-    async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
-        """As a turn of this agent makes it."""
-        may = allowed_tools(REGISTRY, self.services, operator=agent is Agent.OPERATOR, read_only=False)
+    async def call(
+        self, name: str, agent: Agent = Agent.ASSISTANT, **arguments: Any
+    ) -> ToolResult:
+        """Make a call as a turn of this agent does."""
+        may = allowed_tools(
+            REGISTRY, self.services, operator=agent is Agent.OPERATOR, read_only=False
+        )
         policy = protocol_policy(ProtocolState()) if agent is Agent.OPERATOR else None
         runner = ToolRunner(REGISTRY, may, self.ledger, policy)
         thread = self.talk.thread
@@ -106,19 +112,24 @@ class Office:
         return await runner.run(ToolCall(name, name, json.dumps(arguments)), where)
 
     async def ask(self) -> None:
-        """A mail is drafted, wanted, and shown with its buttons."""
+        """Draft an email, propose to send it, and post the approval's buttons."""
         draft = await self.call("email_draft", **LETTER)
-        waits = await self.call("email_send", draft_id=draft.data["draft_id"], reason="Zoe waits for it.")
+        waits = await self.call(
+            "email_send", draft_id=draft.data["draft_id"], reason="Zoe waits for it."
+        )
         assert waits.data["risk"] == "high", waits.error
         await self.talk.said("send Zoe a follow-up")
-        await self.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
+        await self.talk.settle(
+            ConversationOutcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1)
+        )
         await self.talk.post()
 
     async def click(self, *, approve: bool) -> ApprovalStage:
         async with self.talk.database.begin() as tx:
             action = await ApprovalStore(tx).get(TEAM, "ACT-1")
         thread = self.talk.thread
-        button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
+        button = APPROVE if approve else REJECT
+        value = button_value("ACT-1", action.action_hash)
         pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, thread.channel, thread.ts)
         return (await self.talk.run(self.approval.decide_action, DecideAction(REF, pressed))).stage
 
@@ -135,7 +146,13 @@ async def office(talk: ConversationActivityScene) -> AsyncIterator[Office]:
 async def test_approved_email_is_shown_whole_and_sent_once(office: Office) -> None:
     await office.ask()
     [card] = office.said()
-    for words in ("Send a drafted mail", "zoe@shop.example", "Our call", "Hello Zoe.", "Zoe waits for it."):
+    for words in (
+        "Send a drafted mail",
+        "zoe@shop.example",
+        "Our call",
+        "Hello Zoe.",
+        "Zoe waits for it.",
+    ):
         assert words in card
     assert office.server.received == []
     assert await office.click(approve=True) is ApprovalStage.APPROVED
@@ -156,10 +173,14 @@ async def test_rejected_email_stays_a_draft(office: Office) -> None:
     assert (await office.talk.rows("SELECT status FROM email_drafts")) == [{"status": "draft"}]
 
 
-async def test_email_is_proposed_alike_by_whichever_tool(office: Office) -> None:
+async def test_both_tools_propose_the_same_email(office: Office) -> None:
     draft = await office.call("email_draft", **LETTER)
     given = json.dumps({"draft_id": draft.data["draft_id"], "reason": "x"})
-    asked = await office.call("propose_action", Agent.OPERATOR, tool="email_send", arguments=given, reason="x")
-    direct = await office.call("email_send", Agent.OPERATOR, draft_id=draft.data["draft_id"], reason="Zoe waits.")
+    asked = await office.call(
+        "propose_action", Agent.OPERATOR, tool="email_send", arguments=given, reason="x"
+    )
+    direct = await office.call(
+        "email_send", Agent.OPERATOR, draft_id=draft.data["draft_id"], reason="Zoe waits."
+    )
     assert (asked.data["action_id"], direct.data["action_id"]) == ("ACT-1", "ACT-1")
     assert (direct.data["done"], office.server.received) == (False, [])

@@ -1,4 +1,4 @@
-"""Emails: drafted, sent once over a real server, and above a risk only when approved."""
+"""Emails: drafted, sent once over a real server, and above a risk only after an approval."""
 
 import asyncio
 import json
@@ -33,7 +33,9 @@ from threadline.tools.policy import BUILT_IN, CallRules, PolicyRule, Verdict
 from threadline.tools.proposals import Proposals
 
 SENDER = "Acme Sales <sales@acme.example>"
-OWN, LEAD, NOBODY = "ana@acme.example", "ben@shop.example", "zoe@shop.example"
+OWN = "ana@acme.example"
+LEAD = "ben@shop.example"
+NOBODY = "zoe@shop.example"
 LETTER = {"subject": "Our call", "body": "Hello,\n\nit was good to talk."}
 
 
@@ -54,14 +56,16 @@ class Post:
         return str((await self.desk.done("email.draft", to=to, **given))["draft_id"])
 
     async def send(self, draft_id: str, **more: Any) -> ToolResult:
-        return await self.desk.ask("email.send", draft_id=draft_id, reason="They asked for it.", **more)
+        return await self.desk.ask(
+            "email.send", draft_id=draft_id, reason="They asked for it.", **more
+        )
 
     async def action(self) -> ProposedAction:
         async with self.database.begin() as tx:
             return (await ApprovalStore(tx).unfinished_after(0, 100))[-1]
 
     async def undecided(self) -> list[str]:
-        """The actions that wait for a decision."""
+        """Return the actions that wait for a decision."""
         async with self.database.begin() as tx:
             return [each.action_id for each in await ApprovalStore(tx).unfinished_after(0, 100)]
 
@@ -88,7 +92,9 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
         ) -> Post:
             post = Post(ToolScene(database, ()), server, database)
             settings = (
-                EmailSettings(fits_on_card, SENDER, domains, rate) if sets_up_mail else EmailSettings(fits_on_card)
+                EmailSettings(fits_on_card, SENDER, domains, rate)
+                if sets_up_mail
+                else EmailSettings(fits_on_card)
             )
             services = (
                 Services()
@@ -98,7 +104,9 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
                 .with_service(CallRules, CallRules(tuple(rules)))
             )
             if sets_up_mail:
-                services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(server.url)))
+                services = services.with_service(
+                    SmtpMailer, SmtpMailer(parse_mail_account(server.url))
+                )
             post.desk = ToolScene(database, sales.TOOLS, services=services)
             return post
 
@@ -114,9 +122,14 @@ async def test_draft_is_shown_whole_and_not_sent(post: Post) -> None:
     given: dict[str, Any] = LETTER
     result = await post.desk.ask("email.draft", to="Ana@ACME.example", **given)
     assert result.data == {"draft_id": "MAIL-1", "to": OWN, "sent": False, **LETTER}
-    assert "> To: ana@acme.example\n> Subject: Our call\n> Hello,\n> \n> it was good to talk." in result.display_text
+    assert (
+        "> To: ana@acme.example\n> Subject: Our call\n> Hello,\n> \n> it was good to talk."
+        in result.display_text
+    )
     assert (post.server.received, await post.status()) == ([], "draft")
-    [message] = answer_of("Here you are.", [(each.kind, each.records) for each in result.structured])
+    [message] = answer_of(
+        "Here you are.", [(each.kind, each.records) for each in result.structured]
+    )
     for words in ("MAIL-1", OWN, "Our call", "it was good to talk."):
         assert words in json.dumps(message.blocks)
 
@@ -127,7 +140,7 @@ async def test_draft_is_sent_once_as_it_is(post: Post) -> None:
     assert (received["From"], received["To"], received["Subject"]) == (SENDER, OWN, "Our call")
     assert received["Message-ID"] == sent.data["message_id"]
     assert received.get_content().rstrip().replace("\r\n", "\n") == LETTER["body"]
-    assert "MAIL-1 was sent before" in message_of(await post.send("MAIL-1"))
+    assert "MAIL-1 was already sent" in message_of(await post.send("MAIL-1"))
     assert len(post.server.received) == 1
 
 
@@ -197,10 +210,16 @@ async def test_refused_email_stays_a_draft(post: Post) -> None:
     assert (post.server.received, await post.status()) == ([], "draft")
 
 
-@pytest.mark.parametrize("to", ["ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"])
+@pytest.mark.parametrize(
+    "to", ["ana@mail.acme.example", "ana@acme.example.other.example", "ana@notacme.example"]
+)
 async def test_email_beyond_the_domains_waits_for_an_approval(post: Post, to: str) -> None:
     result = await post.send(await post.drafted(to))
-    assert (result.data["risk"], post.server.received, await post.undecided()) == ("high", [], ["ACT-1"])
+    assert (result.data["risk"], post.server.received, await post.undecided()) == (
+        "high",
+        [],
+        ["ACT-1"],
+    )
     [card] = result.structured
     assert card.records[0]["arguments"]["note"] == BEYOND_DOMAINS
 
@@ -222,16 +241,24 @@ async def test_no_rule_sends_email_beyond_the_domains_unasked(make_post: MakePos
         (NOBODY, "high", ALL_IS_FREE, False),
     ],
 )
-async def test_rules_say_from_which_risk_an_email_waits(
+async def test_rules_set_the_risk_from_which_an_email_waits(
     make_post: MakePost, to: str, risk: str, rules: Sequence[PolicyRule], waits: bool
 ) -> None:
     post = make_post(rules)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     result = await post.send(await post.drafted(to))
     if not waits:
-        assert (result.data["sent"], len(post.server.received), await post.undecided()) == (True, 1, [])
+        assert (result.data["sent"], len(post.server.received), await post.undecided()) == (
+            True,
+            1,
+            [],
+        )
         return
-    assert (post.server.received, await post.undecided(), await post.status()) == ([], ["ACT-1"], "draft")
+    assert (post.server.received, await post.undecided(), await post.status()) == (
+        [],
+        ["ACT-1"],
+        "draft",
+    )
     assert result.data["risk"] == risk
     assert result.data["waits_for"] == ["U7"]
     [card] = result.structured
@@ -266,7 +293,9 @@ async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
 
 
 @pytest.mark.parametrize("user_id", ["U1", "UGUEST"])
-async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost, user_id: str) -> None:
+async def test_requester_cannot_lower_the_risk_of_an_address(
+    make_post: MakePost, user_id: str
+) -> None:
     post = make_post(MEDIUM_IS_FREE)
     await post.desk.done("crm.update", user_id=user_id, email=NOBODY)
     draft = await post.drafted(NOBODY)
@@ -274,7 +303,7 @@ async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost
     for asking in ({"user_id": user_id}, with_ben):
         waits = await post.send(draft, **asking)
         assert (waits.data["risk"], post.server.received) == ("high", [])
-    # To somebody else it is on record, and so it is when another has said so last.
+    # Other users see it as recorded, and so does the requester once another user has set it last.
     assert (await post.send(draft, user_id="U2")).data["sent"]
     for by, address in (("U2", "zoe@acme.example"), ("U2", NOBODY)):
         await post.desk.done("crm.update", user_id=by, lead_id="LEAD-1", email=address)
@@ -291,20 +320,29 @@ async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
 
 async def test_email_is_refused_without_approvers(make_post: MakePost) -> None:
     post = make_post(approvers=())
-    assert "no approvers are set: ask the admin" in message_of(await post.send(await post.drafted(LEAD)))
+    assert "no approvers are set: ask the admin" in message_of(
+        await post.send(await post.drafted(LEAD))
+    )
     assert post.server.received == []
 
 
 async def test_draft_of_another_thread_is_not_found(post: Post) -> None:
     draft = await post.drafted()
-    elsewhere: list[Mapping[str, str]] = [{"thread_ts": "1760000000.000200"}, {"channel": "C2"}, {"team": "T2"}]
+    elsewhere: list[Mapping[str, str]] = [
+        {"thread_ts": "1760000000.000200"},
+        {"channel": "C2"},
+        {"team": "T2"},
+    ]
     for where in elsewhere:
         assert "this thread has no draft MAIL-1" in message_of(await post.send(draft, **where))
 
 
 async def test_line_breaks_add_no_header(post: Post) -> None:
     draft = await post.desk.done(
-        "email.draft", to=OWN, subject="Hi\r\nBcc: zoe@shop.example\nX-Other: 1", body="Hello\r\nBcc: not a header"
+        "email.draft",
+        to=OWN,
+        subject="Hi\r\nBcc: zoe@shop.example\nX-Other: 1",
+        body="Hello\r\nBcc: not a header",
     )
     await post.send(draft["draft_id"])
     [received] = post.server.received
@@ -312,21 +350,29 @@ async def test_line_breaks_add_no_header(post: Post) -> None:
     assert (received["Bcc"], received["X-Other"]) == (None, None)
     assert post.server.envelopes == [("sales@acme.example", [OWN])]
     for to in (f"{OWN}\r\nBcc: {LEAD}", f"{OWN}, {LEAD}", f"Ana <{OWN}>"):
-        assert "not a mail address" in message_of(await post.desk.refused("email.draft", to=to, **LETTER))
+        assert "not a mail address" in message_of(
+            await post.desk.refused("email.draft", to=to, **LETTER)
+        )
 
 
 async def test_encoded_subject_and_address_are_refused(post: Post) -> None:
-    refused = await post.desk.refused("email.draft", to=OWN, subject="Hi =?utf-8?q?Another?=", body="Hello")
+    refused = await post.desk.refused(
+        "email.draft", to=OWN, subject="Hi =?utf-8?q?Another?=", body="Hello"
+    )
     assert "=?" in message_of(refused)
     coded = "=?us-ascii?q?zoe=40other.example?=@acme.example"
-    assert "not a mail address" in message_of(await post.desk.refused("email.draft", to=coded, **LETTER))
+    assert "not a mail address" in message_of(
+        await post.desk.refused("email.draft", to=coded, **LETTER)
+    )
     assert "not a mail address" in message_of(await post.desk.refused("crm.update", email=coded))
 
 
 async def test_stored_draft_with_an_encoded_subject_is_not_sent(post: Post) -> None:
     draft = await post.drafted()
     async with post.database.begin() as tx:
-        await tx.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
+        await tx.execute(
+            text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='")
+        )
     assert "MAIL-1 cannot be sent as drafted" in message_of(await post.send(draft))
     assert (post.server.received, await post.status()) == ([], "draft")
 
@@ -342,7 +388,9 @@ async def test_email_too_long_to_be_shown_whole_is_refused(post: Post) -> None:
 
 
 async def test_secret_is_not_sent(post: Post) -> None:
-    draft = await post.desk.done("email.draft", to=OWN, subject="Hi", body="Use postgres://shop:hunter2@db/shop now.")
+    draft = await post.desk.done(
+        "email.draft", to=OWN, subject="Hi", body="Use postgres://shop:hunter2@db/shop now."
+    )
     assert "hunter2" not in str(draft)
     await post.send(draft["draft_id"])
     assert "hunter2" not in post.server.received[0].as_string()

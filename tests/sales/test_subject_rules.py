@@ -1,4 +1,4 @@
-"""A subject arrives as it was written, whatever its letters and its length."""
+"""A subject arrives as it was written, with any letters and of any length."""
 
 from datetime import UTC, datetime
 from email import policy
@@ -13,10 +13,25 @@ from threadline.sales.email import compose_message
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 WORDS = st.sampled_from(
-    ["à", "l’offre", "price", "Müller", "–", "réunion", "x" * 40, "é" * 30, "€5,00", "日本語", "😀"]
+    [
+        "à",
+        "l’offre",
+        "price",
+        "Müller",
+        "–",
+        "réunion",
+        "x" * 40,
+        "é" * 30,
+        "€5,00",
+        "日本語",
+        "😀",
+    ]
 )
 SUBJECTS = [
-    "a a – xxxxxxxxxxxxxxxxxxxxxxxxxxx l’offre à à price €5,00 Müller éééééééééééééééééééééééé réunion €5,00 l’offre",
+    (
+        "a a – xxxxxxxxxxxxxxxxxxxxxxxxxxx l’offre à à price €5,00 Müller "
+        "éééééééééééééééééééééééé réunion €5,00 l’offre"
+    ),
     "Réunion à 10 h",
     "It’s done",
     "Offer 2026-117",
@@ -25,7 +40,9 @@ SUBJECTS = [
 
 
 def as_mailboxes_read(subject: str) -> str:
-    raw = compose_message("a@b.example", "d@e.example", subject, "x", "<1@b.example>", AT).as_bytes()
+    raw = compose_message(
+        "a@b.example", "d@e.example", subject, "x", "<1@b.example>", AT
+    ).as_bytes()
     assert all(len(line) <= 998 for line in raw.split(b"\r\n"))
     assert raw.isascii()
     folded = BytesParser(policy=policy.compat32).parsebytes(raw)["Subject"]

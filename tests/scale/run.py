@@ -1,4 +1,6 @@
-"""One run: threads are opened, people write in them at a steady rate, every worker is restarted in the middle."""
+"""One run: threads are opened, people write in them at a steady rate, every worker is restarted in
+the middle.
+"""
 
 import asyncio
 import shutil
@@ -26,18 +28,21 @@ from threadline.errors import Transient
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
-SLOWEST_OPENING, SLOWEST_ANSWERING = 3.0, 5.0
-"""Threads and messages a second below which a run has failed: half of what two cores manage."""
+SLOWEST_OPENING = 3.0
+SLOWEST_ANSWERING = 5.0
+"""Threads and messages a second below which a run fails: half of the rate of two cores."""
 PATIENCE = 780.0
-"""Seconds without any change after which nothing is to come.
+"""Seconds without any change after which no change is expected.
 
-The catch-up, which finds what was lost, begins every 600 s and has as much time as most waits for a lost worker.
+The catch-up, which finds lost messages, begins every 600 s and has as much time as most waits for
+a lost worker.
 """
 LONGEST_TURN = 0.2
-"""Seconds that a turn of the scripted agent takes at most."""
+"""Maximum seconds of a turn of the scripted agent."""
 _STILL = 3.0
 _OPENED = text("""
-SELECT (SELECT count(*) FROM cases WHERE turn > 0) + (SELECT count(*) FROM conversations WHERE turn > 0)
+SELECT (SELECT count(*) FROM cases WHERE turn > 0)
+     + (SELECT count(*) FROM conversations WHERE turn > 0)
 """)
 _LEFT = text("""
 SELECT (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
@@ -46,23 +51,25 @@ SELECT (SELECT count(*) FROM bug_conversations WHERE sender_type <> 'bot')
        (SELECT count(*) FROM cases WHERE status IN ('new', 'investigating')) AS cases,
        (SELECT count(*) FROM agent_turns WHERE status = 'running') AS turns,
        (SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL)
-     + (SELECT count(*) FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+     + (SELECT count(*) FROM conversation_messages m
+        JOIN conversations c ON c.id = m.conversation_id
         WHERE m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)) AS unanswered,
-       (SELECT count(*) FROM conversation_turns WHERE posted_at IS NULL AND answer <> '') AS unposted,
+       (SELECT count(*) FROM conversation_turns
+        WHERE posted_at IS NULL AND answer <> '') AS unposted,
        (SELECT count(*) FROM posts WHERE ts IS NULL) AS unsent
 """)
 
 Say = Callable[[str], None]
 Look = Callable[[], Awaitable[tuple[Any, str]]]
-"""Returns what changes while something happens, and in words what is left of it."""
+"""Return a value that changes while work goes on, and in words the unfinished work."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How large a run is.
+    """The size of a run.
 
-    `rate`: messages a second, for `seconds`. `conversations`: their share of the threads, the others are cases.
-    `at_once`: threads that are being opened at the same time.
+    `rate`: messages a second, for `seconds`. `conversations`: their share of the threads, the
+    others are cases. `at_once`: threads that are opened concurrently.
     """
 
     threads: int
@@ -72,25 +79,31 @@ class Form:
     at_once: int = 24
 
 
-FULL, SHORT, TINY = Form(10_000, 20, 600), Form(1_000, 20, 120), Form(50, 5, 20)
+FULL = Form(10_000, 20, 600)
+SHORT = Form(1_000, 20, 120)
+TINY = Form(50, 5, 20)
 FORMS = {"full": FULL, "short": SHORT, "tiny": TINY}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Args: `figures`, as `figures.markdown` reads them; empty when the run broke off before there were any."""
+    """Args:
+    figures: as `figures.markdown` reads them; empty when the run broke off before it had any.
+    """
 
     figures: dict[str, Any]
     faults: tuple[Fault, ...]
 
 
 async def measure(form: Form, say: Say, **settings: str) -> Outcome:
-    """Run a form once on a stack of its own. Its folder, with the logs, stays after a run with a fault.
+    """Run a form once on a stack of its own. Its folder, with the logs, stays after a run with a
+    fault.
 
     Args:
         settings: of the product, where they are not its own defaults.
     """
-    folder, clean = Path(tempfile.mkdtemp(prefix="threadline-scale-")), False
+    folder = Path(tempfile.mkdtemp(prefix="threadline-scale-"))
+    clean = False
     try:
         async with ScaleStack.running(folder, **settings) as stack:
             outcome = await Run(stack, form, say).play()
@@ -104,7 +117,9 @@ async def measure(form: Form, say: Say, **settings: str) -> Outcome:
 
 
 class Crowd(People):
-    """Opens threads and writes in them, and keeps what was written for the oracle. No two messages share a word."""
+    """Opens threads and writes in them, and keeps the written messages for the oracle. No two
+    messages share a word.
+    """
 
     def __init__(self, stack: ScaleStack, form: Form) -> None:
         super().__init__(verdict.NO_PLAN, stack)
@@ -114,26 +129,41 @@ class Crowd(People):
         self.threads: list[PlayedThread] = []
 
     def open_next(self) -> None:
-        """Begin a case, or a conversation of a new person: the guards limit what one person may ask a minute."""
-        number, share = len(self.threads), self._form.conversations
+        """Begin a case, or a conversation of a new person: the guards limit the requests of one
+        person a minute.
+        """
+        number = len(self.threads)
+        share = self._form.conversations
         if int((number + 1) * share) > int(number * share):
             author = self._new_user(f"T{number}")
-            root = self._workspace.post(identity.GENERAL, author, f"{CALL} Who knows of t{number:05d}r?")
-            thread, kind, known = PlayedThread(root, author), MessageKind.MESSAGE, self.conversations
+            root = self._workspace.post(
+                identity.GENERAL, author, f"{CALL} Who knows of t{number:05d}r?"
+            )
+            thread = PlayedThread(root, author)
+            kind = MessageKind.MESSAGE
+            known = self.conversations
         else:
-            root = self._workspace.post(identity.REPORTS, identity.REPORTER, f"{CLEAR} w{number:05d}r")
-            thread, kind, known = PlayedThread(root, identity.REPORTER), MessageKind.REPORT, self.cases
+            root = self._workspace.post(
+                identity.REPORTS, identity.REPORTER, f"{CLEAR} w{number:05d}r"
+            )
+            thread = PlayedThread(root, identity.REPORTER)
+            kind = MessageKind.REPORT
+            known = self.cases
         self._keep(thread, root, kind)
         known.append(thread)
         self.threads.append(thread)
 
     def write(self) -> None:
-        """Say something new in any thread, as its author."""
+        """Write a new message in any thread, as its author."""
         number = self._random.randrange(len(self.threads))
         thread = self.threads[number]
         self._said[number] += 1
-        letter, words = ("w", "It is the cart total, {}.") if thread.is_case else ("t", "It is about {}.")
-        self._say(thread, thread.author, words.format(f"{letter}{number:05d}m{self._said[number]:02d}"))
+        letter, words = (
+            ("w", "It is the cart total, {}.") if thread.is_case else ("t", "It is about {}.")
+        )
+        self._say(
+            thread, thread.author, words.format(f"{letter}{number:05d}m{self._said[number]:02d}")
+        )
 
 
 @dataclass
@@ -148,12 +178,13 @@ class Run:
         self.crowd = Crowd(self.stack, self.form)
         self.watch = Watch(self.stack)
         self._since = datetime.now(UTC) - timedelta(seconds=1)
-        self._changed, self._caught_up = 0.0, 0
+        self._changed = 0.0
+        self._caught_up = 0
 
     async def play(self) -> Outcome:
         """Open, load, wait for rest, judge, and only then read the figures.
 
-        What breaks one of these off is a fault, and the verdict follows in any case.
+        An error in one of these steps is a fault, and the verdict follows in any case.
         """
         opened = await self._step(self._open)
         loaded = opened and await self._step(self._load)
@@ -168,10 +199,10 @@ class Run:
         return Outcome(self.told, tuple(self.faults))
 
     async def _step(self, step: Callable[[], Awaitable[list[Fault]]]) -> bool:
-        """Take a step, tell its faults, and return whether it had none."""
+        """Run a step, report its faults, and return whether it had none."""
         try:
             found = await step()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep what was lost from being told
+        except Exception as error:  # noqa: BLE001 - no error may hide the verdict
             self.say("".join(traceback.format_exception(error)))
             found = [Fault("", f"the run broke off ({step.__name__}): {error!r}")]
         for fault in found[:100]:
@@ -184,21 +215,28 @@ class Run:
         self.stack.set_rates(FaultRates(longest=LONGEST_TURN))
         await self.stack.use(real=False, http=False)
         await self.watch.mark("empty")
-        return await self._wait(self._opening, PATIENCE + self.form.threads / SLOWEST_OPENING, every=0.2)
+        return await self._wait(
+            self._opening, PATIENCE + self.form.threads / SLOWEST_OPENING, every=0.2
+        )
 
     async def _opening(self) -> tuple[int, str]:
         async with self.stack.database.begin() as tx:
             opened = int(await tx.scalar(_OPENED) or 0)
-        there, wanted = len(self.crowd.threads), self.form.threads
+        there = len(self.crowd.threads)
+        wanted = self.form.threads
         for _ in range(min(self.form.at_once - (there - opened), wanted - there)):
             self.crowd.open_next()
-        return opened, f"{wanted - opened} of {wanted} threads are not open" if opened < wanted else ""
+        return (
+            opened,
+            f"{wanted - opened} of {wanted} threads are not open" if opened < wanted else "",
+        )
 
     async def _load(self) -> list[Fault]:
         await self.watch.mark("opened")
         async with self.stack.database.begin() as tx:
             await tx.execute(figures.RESET)
-        began, late = time.monotonic(), 0.0
+        began = time.monotonic()
+        late = 0.0
         async with asyncio.TaskGroup() as together:
             together.create_task(self._restart())
             for number in range(int(self.form.rate * self.form.seconds)):
@@ -211,17 +249,21 @@ class Run:
         return []
 
     async def _restart(self) -> None:
-        """Stop the gateway and the agents' worker as a deploy does, and kill the core workers, one after the other."""
+        """Stop the gateway and the agents' worker as a deploy does, and kill the core workers, one
+        after the other.
+        """
         await asyncio.sleep(self.form.seconds / 2)
         await self.watch.mark("restart")
         for name in ("gateway", "agents", *CORES):
             await self.watch.look()
             await (self.stack.kill(name) if name in CORES else self.stack.stop(name))
         self.watch.at["restarted"] = time.time()
-        self.say(f"Every worker was restarted within {time.time() - self.watch.at['restart']:.0f} s.")
+        self.say(
+            f"Every worker was restarted within {time.time() - self.watch.at['restart']:.0f} s."
+        )
 
     async def _rest(self) -> list[Fault]:
-        """Wait until everything that was said is stored and answered, and nothing is posted any more."""
+        """Wait until every message is stored and answered, and posts have ended."""
         longest = PATIENCE + self.form.rate * self.form.seconds / SLOWEST_ANSWERING
         return await self._wait(self._resting, longest, every=1.0, still=_STILL)
 
@@ -230,27 +272,39 @@ class Run:
         return []
 
     async def _resting(self) -> tuple[Any, str]:
-        pending = sum(delivery.outcome == "pending" for delivery in self.stack.slack.deliveries.log)
+        pending = sum(
+            delivery.outcome == "pending" for delivery in self.stack.slack.deliveries.log
+        )
         async with self.stack.database.begin() as tx:
             left = (await tx.execute(_LEFT)).one()
         return (tuple(left), pending), unrest(left, len(self.crowd.written), pending)
 
-    async def _wait(self, look: Look, longest: float, *, every: float, still: float = 0.0) -> list[Fault]:
-        """Look until nothing is left and nothing has changed for `still` seconds; return what is stuck."""
+    async def _wait(
+        self, look: Look, longest: float, *, every: float, still: float = 0.0
+    ) -> list[Fault]:
+        """Look until nothing is left and nothing has changed for `still` seconds; return the stuck
+        work.
+        """
         began = changed = told = time.monotonic()
         before: Any = None
         while True:
             try:
                 state, left = await look()
             except Transient as error:  # a busy machine; the bounds hold all the same
-                state, left = before, f"nobody knows what is left ({error})"
+                state = before
+                left = f"nobody knows what is left ({error})"
             now = time.monotonic()
             if state != before:
-                before, changed, self._changed = state, now, time.time()
+                before = state
+                changed = now
+                self._changed = time.time()
             if not left and now - changed >= still:
                 return []
             if left and (now - began > longest or now - changed > PATIENCE):
-                waited = f"{now - began:.0f} s (of {longest:.0f}), {now - changed:.0f} of them without a change"
+                waited = (
+                    f"{now - began:.0f} s (of {longest:.0f}), {now - changed:.0f} of them "
+                    "without a change"
+                )
                 return [Fault("", f"{left} after {waited}")]
             if left and now > told + 10:
                 told = now
@@ -266,13 +320,17 @@ class Run:
         return await verdict.replay(self.stack, self._since)
 
     async def _read_figures(self) -> list[Fault]:
-        told = await figures.gather(self.watch, len(self.crowd.cases), len(self.crowd.conversations))
+        told = await figures.gather(
+            self.watch, len(self.crowd.cases), len(self.crowd.conversations)
+        )
         self.told = told | {"rate": self.form.rate, "caught_up": self._caught_up}
         return []
 
 
 def unrest(left: Any, written: int, pending: int) -> str:
-    """Return in words what is not at rest: of what people have `written`, of what Slack delivers, and in the rows."""
+    """Return the unfinished work in words: of the messages that people have `written`, of Slack's
+    deliveries, and of the rows.
+    """
     counts = {
         "messages are not stored": written - left.stored,
         "events are not acknowledged": pending,

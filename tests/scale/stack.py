@@ -1,4 +1,6 @@
-"""The stack of the chaos with the product's own limits, a database that counts statements, and swift stand-ins."""
+"""The stack of the chaos with the product's own limits, a database that counts statements, and
+fast sandboxes.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -18,7 +20,9 @@ OWN = "/* scale */"
 
 
 class ReadingModel(SwiftModel):
-    """A model that names at once what was said since its last answer, as the oracle wants it."""
+    """A model that answers at once with the messages since its last answer, as the oracle
+    requires.
+    """
 
     async def answer(self, conversation: ModelRequest) -> ScriptAnswer:
         if conversation.schema_name:
@@ -39,10 +43,15 @@ def _addresses() -> dict[str, str]:
 
 @dataclass
 class ScaleStack(ChaosStack):
-    """Args: `metrics`, the addresses at which core workers serve Temporal's metrics, by the worker's name."""
+    """Args:
+    metrics: the addresses at which core workers serve Temporal's metrics, by the worker's
+        name.
+    """
 
-    limits: ClassVar = {name: LIMITS[name] for name in ("THREADLINE_ONCALL", "THREADLINE_LOG_LEVEL")}
-    """Of those of the chaos the ones that shorten nothing."""
+    limits: ClassVar = {
+        name: LIMITS[name] for name in ("THREADLINE_ONCALL", "THREADLINE_LOG_LEVEL")
+    }
+    """Settings of the chaos, except for those that shorten times."""
     server_options = temporal.UNHURRIED
     model_class = ReadingModel
     ready_within = 600.0
@@ -51,12 +60,13 @@ class ScaleStack(ChaosStack):
     metrics: dict[str, str] = field(default_factory=_addresses)
 
     async def _set_up_postgres(self) -> None:
-        """Leave Postgres as safe as it is for people, and let it count statements."""
+        """Configure Postgres to be as safe as in production, and to count statements."""
         engine = self.database._engine.sync_engine
         event.listen(engine, "before_cursor_execute", _marked, retval=True)
         event.listen(engine, "do_connect", _without_hurry)
         await self._execute(
-            "ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements", "ALTER SYSTEM SET track_io_timing = on"
+            "ALTER SYSTEM SET shared_preload_libraries = pg_stat_statements",
+            "ALTER SYSTEM SET track_io_timing = on",
         )
         await self.stop("postgres")
         await self._execute("CREATE EXTENSION pg_stat_statements", "CREATE EXTENSION pgstattuple")
@@ -64,13 +74,18 @@ class ScaleStack(ChaosStack):
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name == "gateway":
             return super()._arguments(name)
-        return ("tests.scale.worker", *(("core", self.metrics[name]) if name in CORES else ("agents",)))
+        return (
+            "tests.scale.worker",
+            *(("core", self.metrics[name]) if name in CORES else ("agents",)),
+        )
 
 
-def _marked(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
+def _marked(
+    _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
+) -> tuple[str, Any]:
     return f"{statement} {OWN}", parameters
 
 
 def _without_hurry(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
-    """Let a statement of the oracle read what is in ten thousand threads."""
+    """Let a statement of the oracle read the rows of ten thousand threads."""
     options |= {"command_timeout": 600, "server_settings": {"application_name": "oracle"}}

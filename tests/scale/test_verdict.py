@@ -1,4 +1,4 @@
-"""The verdict finds each fault that is planted in plain data, and nothing hides it."""
+"""The verdict finds each fault that is planted in plain data, also beside other faults."""
 
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,7 @@ def _turn(kind: str) -> Any:
         "kind": kind,
         "answer": "I have read nothing.",
         "said": True,
-        "agent": "copilot",
+        "agent": "assistant",
         "rfp_id": "",
         "entries": 0,
     }
@@ -41,26 +41,40 @@ def _turn(kind: str) -> Any:
 
 
 def _case(status: str) -> Any:
-    return SimpleNamespace(thread="BUG-1", place="C:1.1", status=status, closings=1, summary_channel="")
+    return SimpleNamespace(
+        thread="BUG-1", place="C:1.1", status=status, closings=1, summary_channel=""
+    )
 
 
 def _broken(status: str, failure: str) -> Any:
     return SimpleNamespace(thread="BUG-1", turn=2, status=status, failure=failure)
 
 
-def _run(status: WorkflowExecutionStatus, id_: str = "conversation:T:C:1.1", kind: str = "Conversation") -> Any:
+def _run(
+    status: WorkflowExecutionStatus, id_: str = "conversation:T:C:1.1", kind: str = "Conversation"
+) -> Any:
     return SimpleNamespace(id=id_, run_id="r1", status=status, workflow_type=kind)
 
 
 def _history(*, changed: bool = False, failed: int = 0) -> WorkflowHistory:
-    """Return a recorded history; `changed`: with another activity; `failed`: until its first task, which failed so."""
+    """Return a recorded history. `changed`: with another activity; `failed`: until its first task,
+    which failed with this error.
+    """
     (file, *_) = histories.files("question_answered")
     told = file.read_text(encoding="utf-8")
-    history = WorkflowHistory.from_json(file.stem, told.replace('"flush_messages"', '"flush_all"') if changed else told)
+    history = WorkflowHistory.from_json(
+        file.stem, told.replace('"flush_messages"', '"flush_all"') if changed else told
+    )
     if not failed:
         return history
-    started = next(each for each in history.events if each.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED)
-    task = type(started)(event_id=started.event_id + 1, event_type=EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+    started = next(
+        each
+        for each in history.events
+        if each.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED
+    )
+    task = type(started)(
+        event_id=started.event_id + 1, event_type=EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+    )
     task.workflow_task_failed_event_attributes.scheduled_event_id = started.event_id - 1
     task.workflow_task_failed_event_attributes.started_event_id = started.event_id
     task.workflow_task_failed_event_attributes.cause = WorkflowTaskFailedCause.ValueType(failed)
@@ -80,30 +94,42 @@ WHOLE = Findings(
 UNANSWERED = [kind for kind in OutcomeKind if kind is not OutcomeKind.ANSWERED]
 ENDED_BADLY = ("FAILED", "CANCELED", "TERMINATED", "TIMED_OUT")
 PLANTED: list[tuple[str, dict[str, Any]]] = [
-    *((f"did not answer, and is {kind}", {"evidence": Evidence({}, turns=[_turn(kind)])}) for kind in UNANSWERED),
+    *(
+        (f"did not answer, and is {kind}", {"evidence": Evidence({}, turns=[_turn(kind)])})
+        for kind in UNANSWERED
+    ),
     ("BUG-1: turn 2 of the agent is failed", {"broken_turns": [_broken("failed", "")]}),
     (
         "BUG-1: turn 2 of the agent is done: “The model is away.”",
         {"broken_turns": [_broken("done", "The model is away.")]},
     ),
-    ("BUG-1: was closed, and nobody asked for that", {"evidence": Evidence({}, cases=[_case("resolved")])}),
+    (
+        "BUG-1: was closed, and nobody asked for that",
+        {"evidence": Evidence({}, cases=[_case("resolved")])},
+    ),
     ("BUG-1: was left escalated", {"evidence": Evidence({}, cases=[_case("escalated")])}),
     ("the post notice:1 is claimed and was never sent", {"unsent": ["notice:1"]}),
     ("the catch-up has given up on T:C:2.1", {"given_up": ["T:C:2.1"]}),
     ("never acknowledged the event C:2.1", {"undelivered": ["C:2.1"]}),
     ("core-2 has failed 3 workflow tasks", {"failed_tasks": {"core-1": 0.0, "core-2": 3.0}}),
     ("core-2 does not say how many", {"failed_tasks": {"core-1": 0.0, "core-2": None}}),
-    *((f"(r1) is {name}", {"runs": [_run(WorkflowExecutionStatus[name])]}) for name in ENDED_BADLY),
-    ("handover:T:C:1.1 (r1) is RUNNING", {"runs": [_run(WorkflowExecutionStatus.RUNNING, "handover:T:C:1.1")]}),
+    *(
+        (f"(r1) is {name}", {"runs": [_run(WorkflowExecutionStatus[name])]})
+        for name in ENDED_BADLY
+    ),
+    (
+        "handover:T:C:1.1 (r1) is RUNNING",
+        {"runs": [_run(WorkflowExecutionStatus.RUNNING, "handover:T:C:1.1")]},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("fault", "changes"), PLANTED, ids=[fault for fault, _ in PLANTED])
-def test_verdict_sees_what_is_planted(fault: str, changes: dict[str, Any]) -> None:
+def test_verdict_finds_each_planted_fault(fault: str, changes: dict[str, Any]) -> None:
     assert any(fault in str(each) for each in judge(replace(WHOLE, **changes)))
 
 
-def test_verdict_sees_nothing_where_all_is_well() -> None:
+def test_verdict_finds_no_fault_in_a_good_run() -> None:
     assert judge(WHOLE) == []
 
 
@@ -116,7 +142,11 @@ REFUSED = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
     [
         pytest.param({}, "", id="as it was recorded"),
         pytest.param({"failed": REFUSED}, "", id="a task that is done again"),
-        pytest.param({"failed": FAILURE}, "failed a task: WORKFLOW_TASK_FAILED_CAUSE_WORK", id="a failed task"),
+        pytest.param(
+            {"failed": FAILURE},
+            "failed a task: WORKFLOW_TASK_FAILED_CAUSE_WORK",
+            id="a failed task",
+        ),
         pytest.param({"changed": True}, "does not replay: ", id="another activity"),
     ],
 )
@@ -127,14 +157,21 @@ async def test_histories_are_judged(given: dict[str, Any], fault: str) -> None:
 
 
 def test_sample_has_runs_of_each_type() -> None:
-    many = [_run(WorkflowExecutionStatus.RUNNING, kind=kind) for kind in ("Case", "Conversation") for _ in range(100)]
-    chosen = [each.workflow_type for each in sample([*many, _run(WorkflowExecutionStatus.COMPLETED, kind="Sweep")])]
+    many = [
+        _run(WorkflowExecutionStatus.RUNNING, kind=kind)
+        for kind in ("Case", "Conversation")
+        for _ in range(100)
+    ]
+    chosen = [
+        each.workflow_type
+        for each in sample([*many, _run(WorkflowExecutionStatus.COMPLETED, kind="Sweep")])
+    ]
     assert len(chosen) == REPLAYED
     assert chosen.count("Sweep") == 1
     assert chosen.count("Case") >= 24 <= chosen.count("Conversation")
 
 
-# -- how a run comes to its verdict ----------------------------------------------------------------------------------
+# -- the verdict of a run
 
 
 def _run_of(said: list[str]) -> Run:
@@ -160,7 +197,9 @@ STEPS = ("_open", "_load", "_rest", "_look", "_replay", "_read_figures")
 
 
 @pytest.mark.parametrize("breaks_off", STEPS)
-async def test_verdict_is_told_whatever_else_breaks_off(breaks_off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verdict_is_reported_after_any_broken_step(
+    breaks_off: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     played = _run_of(said)
     for name in STEPS:
@@ -172,7 +211,7 @@ async def test_verdict_is_told_whatever_else_breaks_off(breaks_off: str, monkeyp
     assert "the database is away" in str(outcome.faults)
 
 
-async def test_what_is_not_at_rest_is_told_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unfinished_work_is_reported_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     played = _run_of([])
 
     async def stands_still() -> tuple[int, str]:
@@ -190,15 +229,17 @@ async def test_what_is_not_at_rest_is_told_at_the_bound(monkeypatch: pytest.Monk
     assert str(stuck) == "3 messages are not stored after 0 s (of 100), 0 of them without a change"
 
 
-def test_each_thing_that_is_not_at_rest_is_named() -> None:
+def test_each_kind_of_unfinished_work_is_named() -> None:
     left = dict.fromkeys(("posts", "cases", "turns", "unanswered", "unposted", "unsent"), 0)
     assert unrest(SimpleNamespace(stored=1200, **left), written=1200, pending=0) == ""
     everything = SimpleNamespace(
-        stored=100, **left | dict.fromkeys(("cases", "turns", "unanswered", "unposted", "unsent"), 2)
+        stored=100,
+        **left | dict.fromkeys(("cases", "turns", "unanswered", "unposted", "unsent"), 2),
     )
     told = unrest(everything, written=1200, pending=5)
     assert told.startswith(
-        "1,100 messages are not stored, 5 events are not acknowledged, 2 cases are being investigated"
+        "1,100 messages are not stored, 5 events are not acknowledged, 2 cases are being "
+        "investigated"
     )
     assert told.count(", ") == 6
 
@@ -217,7 +258,7 @@ def test_no_two_messages_share_a_word() -> None:
 
 
 @pytest.mark.parametrize("faults", [(), (Fault("", "lost"),)], ids=["clean", "at fault"])
-async def test_logs_are_kept_where_there_is_a_fault(
+async def test_logs_are_kept_after_a_fault(
     faults: Sequence[Fault], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said: list[str] = []

@@ -1,6 +1,8 @@
-"""The product's workers with a scripted agent: `python -m tests.scale.worker core ADDRESS`, or `agents`.
+"""The product's workers with a scripted agent: `python -m tests.scale.worker core ADDRESS`, or
+`agents`.
 
-Nothing else differs from `threadline worker`. At ADDRESS are Temporal's metrics in Prometheus' form.
+Everything else is as in `threadline worker`. ADDRESS serves Temporal's metrics in Prometheus'
+form.
 """
 
 import sys
@@ -13,11 +15,13 @@ from threadline.cases.model import Action
 from threadline.wiring import workers
 
 OPEN_ENDS = {Action.POST_FINDINGS: 80, Action.ASK_REPORTER: 20}
-"""Shares of what turns end with: after either, the case stays open."""
+"""Shares of the turns' results: after either, the case stays open."""
 
 if __name__ == "__main__":
     for address in sys.argv[2:]:
-        Runtime.set_default(Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=address))))
+        Runtime.set_default(
+            Runtime(telemetry=TelemetryConfig(metrics=PrometheusConfig(bind_address=address)))
+        )
     _replace(scripted, _ACTIONS=OPEN_ENDS)
     _replace(workers, agent_activities=scripted.scripted_activities)
     serve(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What Slack refuses in a message that is about to be posted, and what a person could read of it."""
+"""Limits of a message that is about to be posted, and the text that a person could read of it."""
 
 import html
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from threadline_devstack.slack.blocks import check_blocks, check_text
 
 
 def check(messages: Sequence[Rendered]) -> None:
-    """Each message is what Slack takes, and calls nobody."""
+    """Assert that Slack accepts each message, and that it mentions no user."""
     for message in messages:
         assert 0 < len(message.text) <= TEXT_LIMIT
         check_text(message.text)
@@ -30,18 +30,20 @@ def tables(message: Rendered) -> list[dict[str, Any]]:
 
 
 def words(table: dict[str, Any]) -> list[list[str]]:
-    """A table's cells as a person reads them."""
+    """Return a table's cells as a person reads them."""
     return [["".join(_texts(cell)) for cell in row] for row in table["rows"]]
 
 
 def marked_up(blocks: Sequence[dict[str, Any]]) -> list[str]:
-    """The texts in which Slack reads markup."""
+    """Return the texts in which Slack reads markup."""
     return list(_texts([block for block in blocks if block["type"] != "table"]))
 
 
 def legible(messages: Sequence[Rendered]) -> str:
-    """All that can be read of the messages, with what was escaped for Slack as it is shown."""
-    return html.unescape("\n".join(text for each in messages for text in (each.text, *_texts(list(each.blocks)))))
+    """Return all readable text of the messages, with escaped characters as Slack shows them."""
+    return html.unescape(
+        "\n".join(text for each in messages for text in (each.text, *_texts(list(each.blocks))))
+    )
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Where something may be posted for whom: the bot is there, and they may read it."""
+"""Channels in which the bot may post for a user: the bot is a member, and the user may read it."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,9 @@ def channels(slack: SlackClient) -> ChannelAccess:
     return ChannelAccess(slack)
 
 
-async def test_public_channel_is_open_to_everybody_of_the_workspace(channels: ChannelAccess) -> None:
+async def test_public_channel_is_open_to_everybody_of_the_workspace(
+    channels: ChannelAccess,
+) -> None:
     for named in (f" {GENERAL} ", f"<#{GENERAL}>", f"<#{GENERAL}|general>"):
         assert await channels.admit(named, DEVELOPER) == GENERAL
 
@@ -43,7 +45,7 @@ async def test_channel_without_the_bot_and_archived_channel_are_refused(
         await channels.admit(old.id, DEVELOPER)
 
 
-async def test_private_channel_and_direct_message_are_open_to_their_members_alone(
+async def test_private_channel_and_direct_message_are_open_only_to_their_members(
     channels: ChannelAccess, sandbox: FaultySlack
 ) -> None:
     private = sandbox.workspace.create_channel("board", [BOT_USER, DEVELOPER])
@@ -66,7 +68,9 @@ async def test_guest_sees_only_the_channels_that_they_are_in(
     assert await channels.admit(GENERAL, "U0GUEST") == GENERAL
 
 
-async def test_user_who_left_the_workspace_may_read_nothing(channels: ChannelAccess, sandbox: FaultySlack) -> None:
+async def test_user_who_left_the_workspace_may_read_nothing(
+    channels: ChannelAccess, sandbox: FaultySlack
+) -> None:
     own = sandbox.workspace.open_im(DEVELOPER)
     sandbox.workspace.users[DEVELOPER] = replace(sandbox.workspace.users[DEVELOPER], deleted=True)
     for channel in (GENERAL, own.id):

@@ -1,4 +1,4 @@
-"""Each fault picks its side once, in words for a person; over a real connection."""
+"""Each fault is classified once, with a text for users; over a real connection."""
 
 import asyncio
 import json
@@ -15,7 +15,9 @@ from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.errors import RATE_LIMIT_PAUSE, translate
 
 
-async def _fault(serve: Serve, session: aiohttp.ClientSession, **answer: Any) -> Permanent | Transient:
+async def _fault(
+    serve: Serve, session: aiohttp.ClientSession, **answer: Any
+) -> Permanent | Transient:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(**answer)
 
@@ -28,7 +30,11 @@ async def _fault(serve: Serve, session: aiohttp.ClientSession, **answer: Any) ->
 
 
 def _json(status: int = 200, **body: Any) -> dict[str, Any]:
-    return {"status": status, "text": json.dumps({"ok": False, **body}), "content_type": "application/json"}
+    return {
+        "status": status,
+        "text": json.dumps({"ok": False, **body}),
+        "content_type": "application/json",
+    }
 
 
 @pytest.mark.parametrize(
@@ -43,14 +49,16 @@ def _json(status: int = 200, **body: Any) -> dict[str, Any]:
         ("a_new_error", "a_new_error"),
     ],
 )
-async def test_refusal_is_permanent_and_says_what_to_do(
+async def test_refusal_is_permanent_and_advises_the_user(
     serve: Serve, session: aiohttp.ClientSession, error: str, says: str
 ) -> None:
     with pytest.raises(Permanent, match=says):
         raise await _fault(serve, session, **_json(error=error, needed="chat:write"))
 
 
-TOKEN, CHANNEL, MESSAGE = ("slack_access", "token"), ("slack_channel", "C1"), None
+TOKEN = ("slack_access", "token")
+CHANNEL = ("slack_channel", "C1")
+MESSAGE = None
 REFUSALS = {
     "access_denied": TOKEN,
     "accesslimited": TOKEN,
@@ -105,11 +113,13 @@ REFUSALS = {
     "too_many_attachments": MESSAGE,
     "too_many_contact_cards": MESSAGE,
 }
-"""Slack's refusals of `chat.postMessage`, and the fault of the installation that each is, if the admin can mend it."""
+"""Slack's refusals of `chat.postMessage`, each with its fault of the installation if the admin can
+mend it.
+"""
 
 
 @pytest.mark.parametrize(("error", "expected"), REFUSALS.items())
-async def test_refusal_that_an_admin_can_mend_is_told_from_one_of_the_message(
+async def test_refusal_that_an_admin_can_mend_differs_from_one_of_the_message(
     serve: Serve, session: aiohttp.ClientSession, error: str, expected: tuple[str, str] | None
 ) -> None:
     fault = await _fault(serve, session, **_json(error=error, needed="chat:write"))
@@ -118,7 +128,7 @@ async def test_refusal_that_an_admin_can_mend_is_told_from_one_of_the_message(
 
 
 @pytest.mark.parametrize(("header", "pause"), [("77", 77.0), ("soon", RATE_LIMIT_PAUSE)])
-async def test_rate_limit_tells_how_long_to_wait(
+async def test_rate_limit_carries_its_delay(
     serve: Serve, session: aiohttp.ClientSession, header: str, pause: float
 ) -> None:
     answer = _json(429, error="ratelimited") | {"headers": {"Retry-After": header}}
@@ -144,7 +154,9 @@ async def test_call_that_may_have_been_done_is_transient_and_not_refused(
     assert type(await _fault(serve, session, **answer)) is Transient
 
 
-async def test_answer_that_is_not_slacks_is_permanent(serve: Serve, session: aiohttp.ClientSession) -> None:
+async def test_answer_that_is_not_slacks_is_permanent(
+    serve: Serve, session: aiohttp.ClientSession
+) -> None:
     fault = await _fault(serve, session, status=404, text="no such page", content_type="text/html")
     assert isinstance(fault, Permanent)
     assert "HTTP 404" in str(fault)
@@ -156,17 +168,23 @@ async def test_refused_connection_may_be_repeated(session: aiohttp.ClientSession
     server.close()
     await server.wait_closed()
     with pytest.raises(NotDone):
-        await SlackClient(make_web_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post("C1", "hello")
+        await SlackClient(make_web_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post(
+            "C1", "hello"
+        )
 
 
-async def test_connection_that_breaks_off_is_transient(serve: Serve, session: aiohttp.ClientSession) -> None:
+async def test_connection_that_breaks_off_is_transient(
+    serve: Serve, session: aiohttp.ClientSession
+) -> None:
     async def hang_up(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.close()
         return web.Response()
 
     with pytest.raises(Transient) as caught:
-        await SlackClient(make_web_client("xoxb-test", await serve(hang_up), session)).post("C1", "hello")
+        await SlackClient(make_web_client("xoxb-test", await serve(hang_up), session)).post(
+            "C1", "hello"
+        )
     assert type(caught.value) is Transient
 
 

@@ -1,4 +1,4 @@
-"""Attachments: what agents can read, and nothing that shows the token to a stranger."""
+"""Attachments: the files that agents can read, without showing the token to another host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ Answer = Callable[[], web.StreamResponse]
 
 
 def _slack(answer: Answer, **file: Any) -> Handler:
-    """A Slack that knows one file and answers its download in its own way."""
+    """Return a Slack that knows one file and answers its download with this response."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         if request.path.endswith("files.info"):
@@ -31,18 +31,26 @@ def _slack(answer: Answer, **file: Any) -> Handler:
     return handler
 
 
-async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: FaultySlack, slack: SlackClient) -> None:
-    for name, mimetype in (("shot.png", "image/png"), ("log.txt", "text/plain")):
+async def test_images_and_texts_are_read_and_other_kinds_refused(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
+    for name, mimetype in (
+        ("shot.png", "image/png"),
+        ("log.txt", "text/plain"),
+        ("page.html", "text/html"),
+    ):
         file = sandbox.workspace.add_file(name, REPORTER, b"content")
         assert (await file_info(slack.client, file.id)).mimetype == mimetype
         assert await download_readable(slack.client, file.id) == b"content"
-    for name in ("virus.exe", "page.html", "archive.zip", "film.mp4"):
+    for name in ("virus.exe", "archive.zip", "film.mp4"):
         file = sandbox.workspace.add_file(name, REPORTER, b"content")
         with pytest.raises(Permanent, match="is of the kind"):
             await download_readable(slack.client, file.id)
 
 
-async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_look_up_lists_the_shares_of_a_file_without_a_download(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
     direct = sandbox.workspace.open_im(REPORTER).id
     for place in (REPORTS, direct):
@@ -54,15 +62,22 @@ async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: Fa
     assert sandbox.faults.ordered("files.download") == 1
 
 
-async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_fetch_takes_any_kind_and_counts_its_bytes(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"x" * 11)
-    assert await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=11) == b"x" * 11
+    assert (
+        await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=11)
+        == b"x" * 11
+    )
     file.announced = 3
     with pytest.raises(Permanent, match="larger than"):
         await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=10)
 
 
-async def test_rate_limited_download_says_for_how_long(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_rate_limited_download_says_for_how_long(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x")
     sandbox.faults.rate_limit("files.download", retry_after=7)
     with pytest.raises(Transient) as told:
@@ -70,7 +85,9 @@ async def test_rate_limited_download_says_for_how_long(sandbox: FaultySlack, sla
     assert told.value.retry_after == 7
 
 
-async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_file_that_announces_too_many_bytes_is_not_requested(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x" * 11)
     sandbox.faults.fail_before("files.download")
     with pytest.raises(Permanent, match="larger than"):
@@ -86,8 +103,16 @@ async def test_missing_file_is_named(sandbox: FaultySlack, slack: SlackClient) -
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (lambda: web.Response(status=302, headers={"Location": "/login"}), Permanent, "files:read"),
-        (lambda: web.Response(text="<html>Sign in", content_type="text/html"), Permanent, "files:read"),
+        (
+            lambda: web.Response(status=302, headers={"Location": "/login"}),
+            Permanent,
+            "files:read",
+        ),
+        (
+            lambda: web.Response(text="<html>Sign in", content_type="text/html"),
+            Permanent,
+            "files:read",
+        ),
         (lambda: web.Response(status=404), Permanent, "HTTP 404"),
         (lambda: web.Response(status=503), Transient, "HTTP 503"),
     ],
@@ -100,7 +125,9 @@ async def test_answer_that_is_no_file_is_an_error(
         await download_readable(client, "F1")
 
 
-async def test_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.ClientSession) -> None:
+async def test_token_is_shown_to_no_other_host(
+    serve: Serve, session: aiohttp.ClientSession
+) -> None:
     asked: list[str] = []
 
     async def stranger(request: web.Request) -> web.Response:
@@ -109,7 +136,9 @@ async def test_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.Cl
 
     elsewhere = await serve(stranger)
     for url in (f"{elsewhere}/x", f"{elsewhere}@evil.example/x", "https://files.slack.com/x", ""):
-        client = make_web_client("xoxb-test", await serve(_slack(web.Response, url_private=url)), session)
+        client = make_web_client(
+            "xoxb-test", await serve(_slack(web.Response, url_private=url)), session
+        )
         with pytest.raises(Permanent, match="outside Slack"):
             await download_readable(client, "F1")
     assert asked == []
@@ -135,6 +164,8 @@ async def test_file_that_slack_hides_is_asked_for_again(
         ("x" * 500 + ".txt", "x" * 116 + ".txt"),
     ],
 )
-async def test_name_cannot_be_a_path(serve: Serve, session: aiohttp.ClientSession, name: str, safe: str) -> None:
+async def test_name_cannot_be_a_path(
+    serve: Serve, session: aiohttp.ClientSession, name: str, safe: str
+) -> None:
     client = make_web_client("xoxb-test", await serve(_slack(web.Response, name=name)), session)
     assert (await file_info(client, "F1")).name == safe

@@ -1,4 +1,4 @@
-"""Slack's mrkdwn is decoded once, and nothing that people typed becomes a live token."""
+"""Slack's mrkdwn is decoded once, and no typed text becomes a live token."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,10 @@ TEXTS: list[tuple[str, str]] = [
     ("&lt;@U1&gt;", f"<{J}@U1>"),
     ("&lt;@U1|bob&gt;", f"<{J}@U1|bob>"),
     ("&lt;#C1|general&gt;", f"<{J}#C1|general>"),
-    ("&lt;!here&gt; &lt;!channel&gt; &lt;!everyone&gt;", f"<{J}!here> <{J}!channel> <{J}!everyone>"),
+    (
+        "&lt;!here&gt; &lt;!channel&gt; &lt;!everyone&gt;",
+        f"<{J}!here> <{J}!channel> <{J}!everyone>",
+    ),
     ("&lt;!subteam^S1&gt;", f"<{J}!subteam^S1>"),
     ("&amp;lt;@U1&amp;gt;", "&lt;@U1&gt;"),
     ("<@U1&gt;", f"<{J}@U1>"),
@@ -45,7 +48,7 @@ TEXTS: list[tuple[str, str]] = [
     ("<mailto:ana@e.org|ana@e.org>", "ana@e.org"),
     ("<mailto:ana@e.org|write me>", "[write me](mailto:ana@e.org)"),
     ("<tel:+4930123|+4930123>", "+4930123"),
-    # Code keeps what people see, and calls nobody.
+    # Code keeps the shown characters, and mentions no user.
     ("`a &lt; b`", "`a < b`"),
     ("```if (a &lt; b &amp;&amp; c) {}```", "```if (a < b && c) {}```"),
     ("`<https://e.org/a>`", "`https://e.org/a`"),
@@ -69,7 +72,7 @@ def test_text_is_read_as_people_see_it(text: str, read: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("<>&@#!|UC1here ;ltgamp`\n")) | st.text())
-def test_escaped_text_reads_as_it_was_typed_and_calls_nobody(typed: str) -> None:
+def test_escaped_text_reads_as_it_was_typed_and_mentions_no_user(typed: str) -> None:
     read = decode(escape(typed))
 
     assert read.replace(J, "") == typed.replace(J, "")
@@ -77,7 +80,7 @@ def test_escaped_text_reads_as_it_was_typed_and_calls_nobody(typed: str) -> None
 
 
 @given(st.text(alphabet=st.sampled_from("<>&@#!|UC1here ;ltgamp`\n")))
-def test_typed_text_that_is_written_again_calls_nobody(typed: str) -> None:
+def test_typed_text_that_is_written_again_mentions_no_user(typed: str) -> None:
     read = decode(escape(typed))
 
     for written in (escape_mentions(read), escape_all(read)):
@@ -86,7 +89,9 @@ def test_typed_text_that_is_written_again_calls_nobody(typed: str) -> None:
 
 
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize("piece", ["<", "<@", "`", "```", "&lt;", "<https://e.org|", "<!", "&", "<@U1|", " "])
+@pytest.mark.parametrize(
+    "piece", ["<", "<@", "`", "```", "&lt;", "<https://e.org|", "<!", "&", "<@U1|", " "]
+)
 def test_40000_characters_are_read_in_time(piece: str) -> None:
     decode(piece * (40_000 // len(piece)))
 
@@ -98,8 +103,14 @@ def test_40000_characters_are_read_in_time(piece: str) -> None:
         ("<@U3>", "@U3"),
         ("<#C1|general> <#C2> <#C3|>", "#general #C2 #C3"),
         ("<!subteam^S1|@devs> <!subteam^S2> <!here>", "@devs @S2 @here"),
-        ("<https://e.org/a|the page> <https://e.org>", "[the page](https://e.org/a) https://e.org"),
-        ("<!-- a comment --> <b> a < b > c <@NonNull>", "<!-- a comment --> <b> a < b > c <@NonNull>"),
+        (
+            "<https://e.org/a|the page> <https://e.org>",
+            "[the page](https://e.org/a) https://e.org",
+        ),
+        (
+            "<!-- a comment --> <b> a < b > c <@NonNull>",
+            "<!-- a comment --> <b> a < b > c <@NonNull>",
+        ),
     ],
 )
 def test_tokens_become_names(text: str, shown: str) -> None:

@@ -1,4 +1,4 @@
-"""Quotes keep their places among an author's words, by the rule by which they are told apart."""
+"""Quotes keep their places among an author's words, under the rule that separates the two."""
 
 import pytest
 from hypothesis import given
@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from threadline.slack.text import leading_quotes, split_quotes, with_marked_quotes
 
-LINES = st.lists(st.sampled_from(["", "yes", " no", "> quoted", ">>> all", " >", "```", "```x```"]))
+LINES = st.lists(
+    st.sampled_from(["", "yes", " no", "> quoted", ">>> all", " >", "```", "```x```"])
+)
 
 
 @given(LINES.map("\n".join))
-def test_marked_text_has_the_words_and_the_quotes_that_are_told_apart(text: str) -> None:
-    marked, (written, quoted) = with_marked_quotes(text), split_quotes(text)
+def test_marked_text_has_the_words_and_the_quotes(text: str) -> None:
+    marked = with_marked_quotes(text)
+    (written, quoted) = split_quotes(text)
     if not marked:
         assert (written, quoted) == (text, "")
         return
@@ -27,5 +30,7 @@ def test_marked_text_has_the_words_and_the_quotes_that_are_told_apart(text: str)
         ("> one", ("> one", "")),
     ],
 )
-def test_quotes_before_the_first_word_are_parted_from_it(marked: str, parts: tuple[str, str]) -> None:
+def test_quotes_before_the_first_word_are_parted_from_it(
+    marked: str, parts: tuple[str, str]
+) -> None:
     assert leading_quotes(marked) == parts

@@ -1,4 +1,6 @@
-"""Whom a text mentions, the text without a mention, its plain words, and links to messages."""
+"""The users that a text mentions, the text without a mention, its plain words, and links to
+messages.
+"""
 
 import pytest
 from hypothesis import given
@@ -14,17 +16,25 @@ from threadline.slack.text import (
     without_leading_mention,
 )
 
-ROOT, LATER = "1700000000.000100", "1700000009.000100"
+ROOT = "1700000000.000100"
+LATER = "1700000009.000100"
 LINK = "https://acme.slack.com/archives"
 
 pieces = st.lists(
-    st.sampled_from(["<@U1>", "<@U1|one>", "<@U2>", " ", "\t", "\n", ",", ":", "word", "<", ">", "|", "<@"])
+    st.sampled_from(
+        ["<@U1>", "<@U1|one>", "<@U2>", " ", "\t", "\n", ",", ":", "word", "<", ">", "|", "<@"]
+    )
 )
 
 
 @pytest.mark.parametrize(
     ("text", "users"),
-    [("<@U1> and <@U2|two>", {"U1", "U2"}), ("<@U1", set()), ("<\u2060@U1>", set()), ("<#C1> <!here> U1", set())],
+    [
+        ("<@U1> and <@U2|two>", {"U1", "U2"}),
+        ("<@U1", set()),
+        ("<\u2060@U1>", set()),
+        ("<#C1> <!here> U1", set()),
+    ],
 )
 def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
     assert mentions_in(text) == users
@@ -40,14 +50,28 @@ def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
         ("@Ana Silva (U1)", "U1"),
         ("Ana (U1)", "U1"),
     ]
-    + [(other, "") for other in ("", "Ana", "u1", "@U1", "<@U1", "<@U1> <@U2>", "<@>", "<#C1>", "C1", "U1\nBcc")],
+    + [
+        (other, "")
+        for other in (
+            "",
+            "Ana",
+            "u1",
+            "@U1",
+            "<@U1",
+            "<@U1> <@U2>",
+            "<@>",
+            "<#C1>",
+            "C1",
+            "U1\nBcc",
+        )
+    ],
 )
 def test_user_id_is_read_from_an_id_or_a_mention(text: str, user_id: str) -> None:
     assert parse_user_id(text) == user_id
 
 
 @given(pieces.map("".join))
-def test_mentions_of_one_user_alone_are_taken_out(text: str) -> None:
+def test_mentions_of_only_one_user_are_removed(text: str) -> None:
     left = without_leading_mention(text, "U1", "bot")
 
     assert "<@U1>" not in left
@@ -84,10 +108,18 @@ def test_text_without_the_mention_keeps_its_words(text: str) -> None:
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
-    "text", [" " * 40_000, "<@" * 20_000, "<@U1|" * 8_000, "<@U1> " * 6_000, "<@U1>" + ":a" * 20_000, "\t ," * 13_000]
+    "text",
+    [
+        " " * 40_000,
+        "<@" * 20_000,
+        "<@U1|" * 8_000,
+        "<@U1> " * 6_000,
+        "<@U1>" + ":a" * 20_000,
+        "\t ," * 13_000,
+    ],
 )
 def test_text_of_40000_characters_is_read_in_time(text: str) -> None:
-    """A pattern that begins anew at each of them would take minutes."""
+    """A pattern that restarts at each character would take minutes."""
     assert "<@U1>" not in without_leading_mention(text, "U1", "bot")
     assert mentions_in(text) <= {"U1"}
 
@@ -116,7 +148,10 @@ def test_plain_words_are_in_one_line(text: str) -> None:
     ("address", "place"),
     [
         (f"{LINK}/C0123456789/p1700000000000100", Permalink("C0123456789", ROOT, ROOT)),
-        (f"{LINK}/C1/p1700000009000100?thread_ts=1700000000.000100&cid=C1", Permalink("C1", LATER, ROOT)),
+        (
+            f"{LINK}/C1/p1700000009000100?thread_ts=1700000000.000100&cid=C1",
+            Permalink("C1", LATER, ROOT),
+        ),
         (f"{LINK}/C1/p1700000009000100?thread_ts=nonsense", Permalink("C1", LATER, LATER)),
         ("http://127.0.0.1:8700/archives/D1/p1700000000000100", Permalink("D1", ROOT, ROOT)),
         (f" <{LINK}/G1/p1700000000000100|it> ", Permalink("G1", ROOT, ROOT)),
@@ -129,7 +164,10 @@ def test_message_is_found_by_its_link_or_by_channel_and_ts(address: str, place: 
     assert parse_permalink(address) == place
 
 
-@given(st.text() | st.sampled_from(["http://[", "https://a.slack.com/archives/C1/p17", "C1/١٧٠٠٠٠٠٠٠٠.٠٠٠١٠٠"]))
+@given(
+    st.text()
+    | st.sampled_from(["http://[", "https://a.slack.com/archives/C1/p17", "C1/١٧٠٠٠٠٠٠٠٠.٠٠٠١٠٠"])
+)
 def test_text_that_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(Permanent, match="permalink"):
         parse_permalink(address)

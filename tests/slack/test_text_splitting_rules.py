@@ -1,4 +1,4 @@
-"""A long text is cut between words, and nothing of it is lost."""
+"""A long text is cut between words, without losing any of it."""
 
 import re
 
@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 
 from threadline.slack.splitting import SMALLEST_LIMIT, open_fence, split_markdown
 
-WORDS = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="`~"), min_size=1, max_size=40)
+WORDS = st.text(
+    st.characters(categories=["L", "N", "P", "S"], exclude_characters="`~"),
+    min_size=1,
+    max_size=40,
+)
 GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", "\n\n\n", "\t", "\n    ", "\u00a0", "\r\n"])
 FENCE = re.compile(r"`{3,}\w*")
 TOKENS = ["```", "```python", "~~~~", "\n", "\n\n", " ", "\t", "x = 1", "word" * 40, "- a", "`"]
-TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=120).map(lambda pairs: "".join(map("".join, pairs)))
+TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=120).map(
+    lambda pairs: "".join(map("".join, pairs))
+)
 
 
 @given(GAPS | st.just(""), TEXTS, st.integers(SMALLEST_LIMIT, 400))
@@ -24,22 +30,38 @@ def test_no_word_is_lost_or_cut(begin: str, text: str, limit: int) -> None:
 
 def test_word_after_a_short_one_is_not_cut() -> None:
     word = "x" * 80
-    assert split_markdown(f"see {word} and more of the same", 100) == ["see", f"{word}", "and more of the same"]
+    assert split_markdown(f"see {word} and more of the same", 100) == [
+        "see",
+        f"{word}",
+        "and more of the same",
+    ]
 
 
 @given(st.lists(st.sampled_from(TOKENS)).map("".join), st.integers(SMALLEST_LIMIT, 300))
 @example(" " * 150 + "x", 100)
-def test_pieces_fit_and_hold_something_whatever_the_text(text: str, limit: int) -> None:
+def test_pieces_of_any_text_fit_and_are_not_empty(text: str, limit: int) -> None:
     pieces = split_markdown(text, limit)
     assert all(piece.strip() and len(piece) <= limit for piece in pieces)
     assert bool(pieces) == bool(text.strip())
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=12), st.integers(100, 400))
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=12),
+    st.integers(100, 400),
+)
 def test_code_stays_code_in_every_piece(plan: list[tuple[bool, int]], limit: int) -> None:
-    words = (f"{'c' if is_code else 'p'}{number}" for number, (is_code, count) in enumerate(plan) for _ in range(count))
-    chapters = [(is_code, "\n".join(next(words) + "-" * 9 for _ in range(count))) for is_code, count in plan]
-    text = "\n\n".join(f"```python\n{body}\n```" if is_code else body for is_code, body in chapters)
+    words = (
+        f"{'c' if is_code else 'p'}{number}"
+        for number, (is_code, count) in enumerate(plan)
+        for _ in range(count)
+    )
+    chapters = [
+        (is_code, "\n".join(next(words) + "-" * 9 for _ in range(count)))
+        for is_code, count in plan
+    ]
+    text = "\n\n".join(
+        f"```python\n{body}\n```" if is_code else body for is_code, body in chapters
+    )
     seen: list[str] = []
     for piece in split_markdown(text, limit):
         inside = False
@@ -83,11 +105,15 @@ def test_head_of_a_table_is_repeated_in_every_piece() -> None:
     pieces = split_markdown("\n".join(["Prices:", "", HEAD, *ROWS, "", "That is all."]), 300)
     assert len(pieces) > 3
     assert all(HEAD in piece for piece in pieces)
-    assert [line for piece in pieces for line in piece.split("\n") if line.startswith("| tea")] == ROWS
+    assert [
+        line for piece in pieces for line in piece.split("\n") if line.startswith("| tea")
+    ] == ROWS
     assert pieces[-1].endswith("That is all.")
 
 
-@pytest.mark.parametrize("lines", [["| a | b |"] * 60, ["a | b"] * 60, ["| a |", "text", "| b |"] * 30])
+@pytest.mark.parametrize(
+    "lines", [["| a | b |"] * 60, ["a | b"] * 60, ["| a |", "text", "| b |"] * 30]
+)
 def test_lines_with_bars_that_are_no_table_have_no_head(lines: list[str]) -> None:
     text = "\n".join(lines)
     assert "\n".join(split_markdown(text, 100)).split("\n") == lines
@@ -96,8 +122,13 @@ def test_lines_with_bars_that_are_no_table_have_no_head(lines: list[str]) -> Non
 def test_fence_within_a_quote_is_reopened_there_and_ends_with_it() -> None:
     code = [f"> line {number}" for number in range(40)]
     pieces = split_markdown("\n".join(["> ```python", *code, "> ```", "after"]), 200)
-    assert all(piece.startswith("> ```python\n") and "> ```" in piece.split("\n")[1:] for piece in pieces[:-1])
-    assert [line for piece in pieces for line in piece.split("\n") if line.startswith("> line")] == code
+    assert all(
+        piece.startswith("> ```python\n") and "> ```" in piece.split("\n")[1:]
+        for piece in pieces[:-1]
+    )
+    assert [
+        line for piece in pieces for line in piece.split("\n") if line.startswith("> line")
+    ] == code
     assert open_fence("> ```\n> code\nno quote any more") == ("", "")
 
 
@@ -116,7 +147,7 @@ WHOLE = [
 
 @pytest.mark.parametrize("whole", WHOLE)
 @pytest.mark.parametrize("before", range(60, 100))
-def test_nothing_is_cut_within_what_people_see_as_one(whole: str, before: int) -> None:
+def test_no_cut_falls_within_a_visible_character(whole: str, before: int) -> None:
     text = "汉" * before + whole + "字" * 120
     pieces = split_markdown(text, 100)
     assert "".join(pieces) == text
@@ -138,7 +169,9 @@ def test_script_without_blanks_is_cut_after_a_sentence() -> None:
     assert "".join(pieces) == f"你好 {text}"
 
 
-LONG_WORDS = st.text(st.characters(categories=["L", "M", "S"], exclude_characters="`~|"), min_size=150, max_size=900)
+LONG_WORDS = st.text(
+    st.characters(categories=["L", "M", "S"], exclude_characters="`~|"), min_size=150, max_size=900
+)
 
 
 @given(LONG_WORDS, st.integers(SMALLEST_LIMIT, 200))
@@ -149,6 +182,8 @@ def test_text_without_blanks_fills_its_pieces_and_loses_nothing(text: str, limit
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("piece", ["[", "**", "`", "|", "> ```\n", "🇩", "\u0301", ":", "<@", "汉", "\u200d"])
+@pytest.mark.parametrize(
+    "piece", ["[", "**", "`", "|", "> ```\n", "🇩", "\u0301", ":", "<@", "汉", "\u200d"]
+)
 def test_40000_characters_are_cut_in_time(piece: str) -> None:
     split_markdown(piece * (40_000 // len(piece)), 2_000)

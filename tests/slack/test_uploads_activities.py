@@ -1,4 +1,6 @@
-"""A file in a thread, once for its key, whatever happens between showing and remembering."""
+"""A file is shown in a thread once for its key, also when the worker fails between the upload and
+its record.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,8 @@ from threadline.threads.store import PostStore
 from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import SandboxMessage
 
-COMPLETE, BEGIN = "files.completeUploadExternal", "files.getUploadURLExternal"
+COMPLETE = "files.completeUploadExternal"
+BEGIN = "files.getUploadURLExternal"
 
 
 @pytest.fixture
@@ -32,19 +35,27 @@ async def shown_as(database: Database, key: str) -> str | None:
 @pytest.fixture
 async def upload(sandbox: FaultySlack) -> FileUpload:
     root = sandbox.workspace.post(GENERAL, DEVELOPER, "the thread").ts
-    return FileUpload("k:1", GENERAL, root, "invite.ics", "APT-1", "Open this.", b"BEGIN:VCALENDAR\r\n")
+    return FileUpload(
+        "k:1", GENERAL, root, "invite.ics", "APT-1", "Open this.", b"BEGIN:VCALENDAR\r\n"
+    )
 
 
 def shown(sandbox: FaultySlack) -> list[SandboxMessage]:
     return [each for each in sandbox.workspace.channel(GENERAL).messages.values() if each.files]
 
 
-async def test_file_is_shown_in_its_thread_once(sandbox: FaultySlack, outbox: Outbox, upload: FileUpload) -> None:
+async def test_file_is_shown_in_its_thread_once(
+    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload
+) -> None:
     for _ in range(2):
         await outbox.share(upload)
     [message] = shown(sandbox)
     [file] = message.files
-    assert (message.thread_ts, message.text, message.user) == (upload.thread_ts, "Open this.", BOT_USER)
+    assert (message.thread_ts, message.text, message.user) == (
+        upload.thread_ts,
+        "Open this.",
+        BOT_USER,
+    )
     assert (file.name, file.title, file.content) == ("invite.ics", "APT-1", b"BEGIN:VCALENDAR\r\n")
 
 
@@ -60,9 +71,15 @@ async def test_file_whose_answer_was_lost_is_found_by_its_title(
     assert await shown_as(database, upload.key) == shown(sandbox)[0].files[0].id
 
 
-@pytest.mark.parametrize("lost", [lambda faults: faults.fail_before(COMPLETE), lambda faults: faults.fail_after(BEGIN)])
+@pytest.mark.parametrize(
+    "lost", [lambda faults: faults.fail_before(COMPLETE), lambda faults: faults.fail_after(BEGIN)]
+)
 async def test_file_that_did_not_arrive_is_shown_later(
-    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload, clock: Clock, lost: Callable[[object], None]
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    upload: FileUpload,
+    clock: Clock,
+    lost: Callable[[object], None],
 ) -> None:
     lost(sandbox.faults)
     with pytest.raises(Transient):
@@ -104,7 +121,15 @@ async def test_call_that_shows_a_file_has_the_whole_time_to_arrive(
 async def test_files_of_the_same_name_and_other_titles_are_both_shown(
     sandbox: FaultySlack, outbox: Outbox, upload: FileUpload
 ) -> None:
-    other = FileUpload("k:2", GENERAL, upload.thread_ts, upload.name, "APT-1, update 1", upload.comment, upload.content)
+    other = FileUpload(
+        "k:2",
+        GENERAL,
+        upload.thread_ts,
+        upload.name,
+        "APT-1, update 1",
+        upload.comment,
+        upload.content,
+    )
     await outbox.share(upload)
     await outbox.share(other)
     assert [each.files[0].title for each in shown(sandbox)] == ["APT-1", "APT-1, update 1"]

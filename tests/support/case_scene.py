@@ -57,28 +57,41 @@ from threadline.threads.model import (
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities, WorkflowSweeps
 from threadline.wiring import sweeps
+from threadline.wiring.cases import cases
+from threadline.wiring.core import CoreDeps
 from threadline.wiring.temporal import WORKFLOWS
-from threadline.wiring.workers import CoreDeps, cases, thread_sources
+from threadline.wiring.threads import thread_sources
 from threadline_devstack.slack import identity
 
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
 
-REPORTER, DEVELOPER = identity.REPORTER, identity.DEVELOPER
+REPORTER = identity.REPORTER
+DEVELOPER = identity.DEVELOPER
 CONVERSATION_IDLE_TIMEOUT = 24 * 3600.0
 """Seconds of silence after which the run of a conversation ends."""
 
 
 def outcome(action: Action, summary: str = "found it", **more: Any) -> TurnOutcome:
-    """What an agent hands over; `diffs` and `read` go to the turn, everything else into its result."""
+    """The result that an agent hands over. `diffs` and `read` go to the turn, all other fields
+    into its result.
+    """
     turn = {name: more.pop(name) for name in ("diffs", "base", "has_fix", "read") if name in more}
     question = "Which browser?" if action is Action.ASK_REPORTER else ""
-    result = {"summary": summary, "title": "Cart total", "severity": "S2", "clarification_question": question, **more}
+    result = {
+        "summary": summary,
+        "title": "Cart total",
+        "severity": "S2",
+        "clarification_question": question,
+        **more,
+    }
     return TurnOutcome(action, result=result, cost_usd=0.01, **turn)
 
 
 @dataclass
 class Agent(AgentActivities):
-    """Plays one outcome after the other; an exception is raised, a function is called with the claim."""
+    """Plays one outcome after the other: raises an exception, or calls a function with the
+    claim.
+    """
 
     turns: AgentStore
     script: list[TurnOutcome | Exception | Play] = field(default_factory=list)
@@ -101,7 +114,9 @@ class Agent(AgentActivities):
         self.cleaned.append(bug_id)
 
     async def _play(self, request: TurnRequest) -> TurnEnded:
-        claim = await self.turns.claim(request.bug_id, request.turn, request.attempt, request.session_id, 30)
+        claim = await self.turns.claim(
+            request.bug_id, request.turn, request.attempt, request.session_id, 30
+        )
         if isinstance(claim, TurnEnded):
             return claim
         self.requests.append(request)
@@ -117,7 +132,7 @@ class Agent(AgentActivities):
 
 @dataclass
 class HeldTurn:
-    """A turn that goes on until `finish` is set, if it ever is."""
+    """A turn that goes on until `finish` is set."""
 
     result: TurnOutcome = field(default_factory=lambda: outcome(Action.POST_FINDINGS))
     began: asyncio.Event = field(default_factory=asyncio.Event)
@@ -146,10 +161,12 @@ class CaseScene:
         return self.environment.client.get_workflow_handle(bug_workflow_id(self.thread))
 
     async def result(self) -> Any:
-        """How the case's run ends. At times the test server ends the wait for it with nothing: then it is asked again.
+        """Wait for the end of the case's run.
+
+        The test server sometimes ends the wait without a result; then the wait begins again.
 
         Raises:
-            RuntimeError: it did so three times.
+            RuntimeError: the server did so three times.
         """
         for _ in range(2):
             with contextlib.suppress(RuntimeError):  # "No completion event found"
@@ -158,37 +175,63 @@ class CaseScene:
 
     async def send(self, message: IncomingMessage) -> None:
         signal = CLOSE_REQUESTED if message.kind == MessageKind.CLOSE else INCOMING_MESSAGE
-        state, workflow_id = BugState(thread=self.thread), bug_workflow_id(self.thread)
+        state = BugState(thread=self.thread)
+        workflow_id = bug_workflow_id(self.thread)
         await deliver(self.environment.client, BUG_WORKFLOW, state, workflow_id, signal, message)
 
     async def report(self, text: str = "The cart total is wrong") -> None:
-        await self.send(self.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, text, self.thread.ts))
+        await self.send(
+            self.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, text, self.thread.ts)
+        )
 
     async def reporter(self, text: str, kind: MessageKind = MessageKind.MESSAGE) -> None:
-        posted = self.slack.workspace.post(identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts)
+        posted = self.slack.workspace.post(
+            identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts
+        )
         await self.send(self.message(kind, SenderType.REPORTER, REPORTER, text, posted.ts))
 
     async def developer(self, text: str) -> None:
         case = await self.case()
         assert case.summary, "there is no summary thread to answer in"
-        posted = self.slack.workspace.post(identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts)
+        posted = self.slack.workspace.post(
+            identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts
+        )
         await self.send(
-            self.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
+            self.message(
+                MessageKind.MESSAGE,
+                SenderType.DEVELOPER,
+                DEVELOPER,
+                text,
+                posted.ts,
+                identity.SUMMARIES,
+            )
         )
 
     async def on_call(self, text: str, number: int = 1) -> str:
-        """A developer writes under an escalation; returns the thread's `ts`."""
+        """Post as a developer under an escalation; returns the thread's `ts`."""
         channel = identity.ESCALATIONS
-        roots = [each for each in self.slack.workspace.channel(channel).messages.values() if not each.thread_ts]
+        roots = [
+            each
+            for each in self.slack.workspace.channel(channel).messages.values()
+            if not each.thread_ts
+        ]
         root = roots[number - 1].ts
         posted = self.slack.workspace.post(channel, DEVELOPER, text, thread_ts=root)
-        await self.send(self.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, channel))
+        await self.send(
+            self.message(
+                MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, channel
+            )
+        )
         return root
 
     def said_under(self, root: str, channel: str = identity.ESCALATIONS) -> list[str]:
-        """What the bot has posted in a thread, oldest first: fallback text with blocks."""
+        """Return the bot's posts in a thread, oldest first: fallback text with blocks."""
         posts = self.slack.workspace.channel(channel).messages.values()
-        return [f"{post.text} {post.blocks}" for post in posts if post.bot_id and post.thread_ts == root]
+        return [
+            f"{post.text} {post.blocks}"
+            for post in posts
+            if post.bot_id and post.thread_ts == root
+        ]
 
     async def until_said_under(self, root: str, words: str) -> None:
         async def heard() -> bool:
@@ -197,9 +240,17 @@ class CaseScene:
         await self.until(heard, f"the bot says {words!r} under the escalation")
 
     def message(
-        self, kind: MessageKind, sender: SenderType, user: str, text: str, ts: str, channel: str = identity.REPORTS
+        self,
+        kind: MessageKind,
+        sender: SenderType,
+        user: str,
+        text: str,
+        ts: str,
+        channel: str = identity.REPORTS,
     ) -> IncomingMessage:
-        return IncomingMessage(message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
+        return IncomingMessage(
+            message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts
+        )
 
     async def case(self) -> CaseRecord:
         async with self.database.begin() as tx:
@@ -214,22 +265,35 @@ class CaseScene:
 
     async def texts(self) -> list[str]:
         async with self.database.begin() as tx:
-            return [entry.text for entry in (await CaseMessageStore(tx).page("BUG-1", None, 100)).entries]
+            return [
+                entry.text
+                for entry in (await CaseMessageStore(tx).page("BUG-1", None, 100)).entries
+            ]
 
     def clock(self) -> WorkflowHandle[Any, Any]:
-        """The clock of the first escalation."""
+        """Return the clock of the first escalation."""
         return self.environment.client.get_workflow_handle(sla_workflow_id("BUG-1", 1))
 
     def times_said(self, words: str, *channels: str) -> int:
-        """How many of the bot's posts in these channels, else in the reports channel, hold these words."""
-        return sum(words in said for channel in channels or (identity.REPORTS,) for said in self.said(channel))
+        """Count the bot's posts with these words in these channels, by default in the reports
+        channel.
+        """
+        return sum(
+            words in said
+            for channel in channels or (identity.REPORTS,)
+            for said in self.said(channel)
+        )
 
     def said(self, channel: str = identity.REPORTS) -> list[str]:
-        """What the bot has posted in a channel and its threads, oldest first: fallback text with blocks."""
+        """Return the bot's posts in a channel and its threads, oldest first: fallback text with
+        blocks.
+        """
         posts = self.slack.workspace.channel(channel).messages.values()
         return [f"{post.text} {post.blocks}" for post in posts if post.bot_id]
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20
+    ) -> None:
         """Wait for a condition, in real time."""
         await until(condition, what, seconds)
 
@@ -237,7 +301,9 @@ class CaseScene:
         async def alone() -> bool:
             described = (await self.handle.describe()).raw_description
             running = [each.activity_type.name for each in described.pending_activities]
-            return running == ["run_agent_investigation"] and not described.HasField("pending_workflow_task")
+            return running == ["run_agent_investigation"] and not described.HasField(
+                "pending_workflow_task"
+            )
 
         await self.until(alone, "nothing but the turn runs")
 
@@ -246,12 +312,14 @@ class CaseScene:
 
         async def quiet() -> bool:
             described = (await self.handle.describe()).raw_description
-            return not described.pending_activities and not described.HasField("pending_workflow_task")
+            return not described.pending_activities and not described.HasField(
+                "pending_workflow_task"
+            )
 
         await self.until(quiet, "the workflow waits")
 
     async def until_status(self, *statuses: str) -> None:
-        """Wait until the case's life ends with these statuses."""
+        """Wait until the case's statuses end with these."""
 
         async def ends() -> bool:
             try:
@@ -284,7 +352,7 @@ def core_deps(
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     bot_name: str = "",
 ) -> CoreDeps:
-    """What the core worker is connected to, against the sandbox."""
+    """The clients and stores of the core worker, against the sandbox."""
     users = UserDirectory(slack.user)
     return CoreDeps(
         database,
@@ -295,8 +363,16 @@ def core_deps(
         AuthorPolicy(users),
         Outbox(slack, database),
         EventRouter(ROUTING, temporal, ThreadLookup(database)),
-        CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
-        BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID, bot_name, "https://sandbox.slack.com/"),
+        CaseChannels(
+            identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers
+        ),
+        BotIdentity(
+            identity.TEAM,
+            identity.BOT_USER,
+            identity.BOT_ID,
+            bot_name,
+            "https://sandbox.slack.com/",
+        ),
         identity.ESCALATIONS,
     )
 
@@ -310,10 +386,12 @@ def core_activities(
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
 ) -> list[Callable[..., Any]]:
-    """What the core worker registers, against the sandbox."""
+    """The activities that the core worker registers, against the sandbox."""
     deps = core_deps(database, temporal, slack, tiers)
     live, case_sweeps = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
-    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {})
+    threads = LiveThreadActivities(
+        database, slack, identity.BOT_USER, deps.workflows, {"case": case_start}, {}
+    )
     workflow_sweeps = WorkflowSweeps(database, deps.workflows)
     all_sweeps = [
         *case_sweeps,
@@ -338,7 +416,7 @@ FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATI
 
 
 SETTLE_TIME = 0.0
-"""Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
+"""Seconds for which the catch-up skips new messages: nothing else delivers them here."""
 
 
 def catch_up(database: Database, slack: SlackClient, router: EventRouter) -> LiveCatchUpActivities:
@@ -366,8 +444,9 @@ async def case_scene(
     server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
     agents_away: bool = False,
 ) -> AsyncIterator[CaseScene]:
-    """A case scene with one report in its channel, not told to anybody yet. `agents_away`: no worker serves the agents'
-    queue until the test runs `agents_worker`."""
+    """A case scene with one report in its channel that is not delivered yet. `agents_away`: no
+    worker serves the agents' queue until the test runs `agents_worker`.
+    """
     async with (
         server() as environment,
         FaultySlack.running() as slack,
@@ -376,7 +455,12 @@ async def case_scene(
         client = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))
         agent = Agent(AgentStore(agent_database), list(script))
         activities = core_activities(
-            database, environment.client, client, limits=limits, tiers=tiers, repositories=repositories
+            database,
+            environment.client,
+            client,
+            limits=limits,
+            tiers=tiers,
+            repositories=repositories,
         )
         root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
         thread = Thread(identity.TEAM, identity.REPORTS, root.ts)

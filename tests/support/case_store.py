@@ -1,4 +1,6 @@
-"""A case played on the real database: what people write, what the agent commits, what the workflow asks for."""
+"""A case played on the real database: messages of people, commits of the agent, requests of the
+workflow.
+"""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,10 +15,19 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.model import Thread
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, deletion_id, edit_id, message_id
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    deletion_id,
+    edit_id,
+    message_id,
+)
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
-REPORTER, DEVELOPER, STRANGER = "U1", "U2", "U3"
+REPORTER = "U1"
+DEVELOPER = "U2"
+STRANGER = "U3"
 
 
 def ts(at: float) -> str:
@@ -35,7 +46,7 @@ def said(
     by: SenderType = SenderType.REPORTER,
     **more: Any,
 ) -> IncomingMessage:
-    """Something said `at` seconds after the report."""
+    """A message sent `at` seconds after the report."""
     sender = {SenderType.REPORTER: REPORTER, SenderType.DEVELOPER: DEVELOPER}.get(by, STRANGER)
     given = {"id": identity(at), "sender_id": sender, "channel": THREAD.channel, **more}
     return IncomingMessage(kind=kind, sender_type=by, text=words, ts=ts(at), **given)
@@ -51,7 +62,15 @@ def close(at: float) -> IncomingMessage:
 
 def edit(at: float, words: str, version: float, **more: Any) -> IncomingMessage:
     key = edit_id(THREAD.team, THREAD.channel, ts(at), ts(version))
-    return said(at, words, kind=MessageKind.EDIT, id=key, correction_of=identity(at), version=ts(version), **more)
+    return said(
+        at,
+        words,
+        kind=MessageKind.EDIT,
+        id=key,
+        correction_of=identity(at),
+        version=ts(version),
+        **more,
+    )
 
 
 def deletion(at: float) -> IncomingMessage:
@@ -95,14 +114,18 @@ class Scene:
         return claim
 
     async def opened(self, *batch: IncomingMessage) -> CaseSnapshot:
-        """The case with its report, under investigation."""
+        """Return the case with its report, under investigation."""
         await self.flush(report(), *batch)
         return await self.become(CaseStatus.INVESTIGATING, Reason.REPORTED)
 
     async def turn(
-        self, turn: int, action: Action = Action.POST_FINDINGS, read: Collection[int] = (), **outcome: Any
+        self,
+        turn: int,
+        action: Action = Action.POST_FINDINGS,
+        read: Collection[int] = (),
+        **outcome: Any,
     ) -> Settled:
-        """A whole turn: claimed, finished, settled."""
+        """Play a whole turn: claimed, finished, settled."""
         claim = await self.claim(turn)
         await self.agent.finish(claim, replace(TurnOutcome(action), read=read, **outcome))
         return await self.settle(turn)
@@ -112,7 +135,7 @@ class Scene:
             return [entry.text for entry in (await CaseMessageStore(tx).page(self.bug_id)).entries]
 
     async def rows(self, query: str, **given: object) -> list[dict[str, Any]]:
-        """Any question to the database, as its owner."""
+        """Run any query as the database's owner."""
         async with self.database.begin() as tx:
             return [dict(row) for row in (await tx.execute(text(query), given)).mappings()]
 

@@ -1,9 +1,12 @@
-"""A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
+"""A conversation on its real parts: Postgres, OpenAI's wire, Slack's. Only the model's words are
+scripted.
+"""
 
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import aiohttp
@@ -12,12 +15,12 @@ from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.lone_turn import LoneTurn
 from tests.support.role_fakes import with_roles
 from tests.support.tool_fakes import unheld
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
-    BeginRequest,
     BegunTurn,
     FinishRequest,
     StoredMessages,
@@ -34,10 +37,9 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.transcript import TranscriptStore
-from threadline.conversations.workflow import ReactLoop
 from threadline.db.engine import Database, Transaction
-from threadline.decisions.model import Retrieval, Source
-from threadline.errors import Transient
+from threadline.errors import InternalError, Permanent, Transient
+from threadline.knowledge.model import Retrieval, Source
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.model import ChatModel, Message, ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.operator.context import SlackContext
@@ -62,13 +64,16 @@ from threadline_devstack.slack.model import SandboxMessage as SlackMessage
 KEY = "sk-proj-never-to-be-told-0123456789"
 Result = TypeVar("Result")
 RAN: list[str] = []
-"""What the tools below did, across a test."""
+"""Changes that the tools below made during a test."""
 
 
 @tool("lamps.list", "List the lamps.", remote=True)
 async def list_lamps(context: ToolContext) -> ToolResult:
     RAN.append("list")
-    return ToolResult(data={"lamps": [{"lamp_id": "N-1"}, {"lamp_id": "N-2"}]}, display_text="There are two lamps.")
+    return ToolResult(
+        data={"lamps": [{"lamp_id": "N-1"}, {"lamp_id": "N-2"}]},
+        display_text="There are two lamps.",
+    )
 
 
 @tool("lamps.create", "Create a lamp.", kind=ToolKind.CHANGE, remote=True)
@@ -90,7 +95,7 @@ async def dump(context: ToolContext) -> str:
 
 
 async def answer_about_lamps(turn: ScriptTurn) -> None:
-    """List and create lamps in the order in which the newest message says so, and tell what was done."""
+    """List and create lamps in the order that the newest message gives, and report each result."""
     done = []
     for verb in re.findall(r"\b(list|create)\b", turn.prompt.lower()):
         if f"lamps_{verb}" in turn.tools:
@@ -120,10 +125,12 @@ class ConversationActivityScene:
     slack: FaultySlack
     thread: Thread
     activities: LiveConversationActivities
-    """Nothing is decided: their decision engine has no model."""
+    """Decides nothing: their decision engine has no model."""
     client: SlackClient
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
+    scheduled_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """The time at which the activity of the last first attempt was scheduled."""
 
     def message(self, text: str, **given: Any) -> IncomingMessage:
         self.at += 60
@@ -141,7 +148,9 @@ class ConversationActivityScene:
         return IncomingMessage(**(plain | given))
 
     def deletion(self, said: IncomingMessage) -> IncomingMessage:
-        return self.message("", id=f"{said.id}:d", kind=MessageKind.DELETION, ts=said.ts, correction_of=said.id)
+        return self.message(
+            "", id=f"{said.id}:d", kind=MessageKind.DELETION, ts=said.ts, correction_of=said.id
+        )
 
     def replies(self, *texts: str) -> None:
         """Script the texts that the model gives in one turn."""
@@ -152,29 +161,37 @@ class ConversationActivityScene:
 
         self.model.script(script)
 
-    async def run(self, method: Callable[..., Awaitable[Result]], *given: Any, attempt: int = 1) -> Result:
-        """One attempt at an activity, as a worker would run it."""
-        self.env.info = replace(self.env.info, attempt=attempt)
+    async def run(
+        self, method: Callable[..., Awaitable[Result]], *given: Any, attempt: int = 1
+    ) -> Result:
+        """Run one attempt at an activity, as a worker would."""
+        begun = self.scheduled_at if attempt > 1 else datetime.now(UTC)
+        self.scheduled_at = begun
+        self.env.info = replace(self.env.info, attempt=attempt, scheduled_time=begun)
         result: Result = await self.env.run(method, *given)
         return result
 
     @property
     def reacted(self) -> dict[str, str]:
-        """The emoji that messages got, by their `ts`; each gets one at most."""
+        """The emoji of messages, by their `ts`; a message gets one at most."""
         outbox = self.activities.deps.outbox
         assert isinstance(outbox, _RecordingOutbox)
         return outbox.reacted
 
     async def said(self, *texts: str | IncomingMessage) -> StoredMessages:
-        batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
+        batch = [
+            each if isinstance(each, IncomingMessage) else self.message(each) for each in texts
+        ]
         return await self.run(self.activities.store_messages, StoreRequest(self.thread, batch))
 
     async def opened(self) -> StoredMessages:
-        """What a run is told that begins."""
-        return await self.run(self.activities.store_messages, StoreRequest(self.thread, [], first=True))
+        """The input of a run that begins."""
+        return await self.run(
+            self.activities.store_messages, StoreRequest(self.thread, [], first=True)
+        )
 
     async def begin(self, turn: int = 1) -> BegunTurn:
-        return await self.run(self.activities.begin_turn, BeginRequest(self.thread, turn))
+        return await self.run(self.activities.begin_turn, ConversationTurn(self.thread, turn))
 
     async def think(
         self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1
@@ -182,53 +199,83 @@ class ConversationActivityScene:
         request = ThinkRequest(self.thread, turn, step, choice)
         return await self.run(self.activities.think, request, attempt=attempt)
 
-    async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
-        return (await self.run(self.activities.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt))[0]
+    async def act(
+        self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1
+    ) -> Execution:
+        return (
+            await self.run(
+                self.activities.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt
+            )
+        )[0]
 
     async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationSnapshot:
-        """The turn ends, and is answered in Slack."""
+        """End the turn, and post its answer in Slack unless Slack refuses it."""
         request = FinishRequest(
-            self.thread, turn, outcome.kind, outcome.text, answer_step=outcome.step, model_calls=outcome.model_calls
+            self.thread,
+            turn,
+            outcome.kind,
+            outcome.text,
+            answer_step=outcome.step,
+            model_calls=outcome.model_calls,
         )
-        return (await self.run(self.activities.finish_turn, request)).snapshot
+        finished = await self.run(self.activities.finish_turn, request)
+        try:
+            return await self.post(turn)
+        except InternalError:
+            raise
+        except Permanent:  # the workflow goes on after a refused answer
+            return finished.snapshot
 
     async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))
 
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> ConversationOutcome:
-        """A whole turn, as the workflow plays it."""
-        step = 0
-
-        async def think(choice: ToolChoice) -> ModelReply:
-            nonlocal step
-            step += 1
-            try:
-                return (await self.think(turn, step, choice)).reply
-            except Transient:
-                return (await self.think(turn, step, choice, attempt=2)).reply
-
-        async def act(calls: list[ToolCall]) -> list[Execution]:
-            return [await self.act(each, turn, step) for each in calls]
-
-        outcome = await ReactLoop(think, act, may_be_silent=lambda: may_be_silent).run()
+        """Play a whole turn, as the workflow does."""
+        played = _TalkTurn(self.thread, turn, may_be_silent=may_be_silent)
+        played.talk = self
+        outcome = await played.react()
         await self.settle(outcome, turn)
-        await self.post(turn)
         return outcome
 
     async def transcript(self) -> list[tuple[str, Message]]:
         async with self.database.begin() as tx:
-            return [(each.key, each.message) for each in (await TranscriptStore(tx).read(self.thread)).messages]
+            return [
+                (each.key, each.message)
+                for each in (await TranscriptStore(tx).read(self.thread)).messages
+            ]
 
     async def rows(self, query: str) -> list[dict[str, Any]]:
         async with self.database.begin() as tx:
             return [dict(row) for row in (await tx.execute(text(query))).mappings()]
 
     def posted(self, channel: str = GENERAL) -> list[SlackMessage]:
-        return [each for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]
+        return [
+            each for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id
+        ]
 
     def sent(self, index: int = -1) -> list[dict[str, Any]]:
         """The messages of a request to the model."""
         return [dict(each) for each in self.model.log[index].conversation.messages]
+
+
+class _TalkTurn(LoneTurn):
+    """Runs the activities of a scene as its steps; a step with a transient fault is tried once
+    more.
+    """
+
+    talk: ConversationActivityScene
+
+    async def think(self, choice: ToolChoice) -> ModelReply:
+        self.step += 1
+        try:
+            return (await self.talk.think(self.ref.turn, self.step, choice)).reply
+        except Transient:
+            return (await self.talk.think(self.ref.turn, self.step, choice, attempt=2)).reply
+
+    async def act(self, calls: list[ToolCall]) -> list[Execution]:
+        done = [await self.talk.act(each, self.ref.turn, self.step) for each in calls]
+        self.executions += done
+        return done
 
 
 Make = Callable[..., ConversationActivityScene]
@@ -236,7 +283,7 @@ Make = Callable[..., ConversationActivityScene]
 
 @pytest.fixture
 async def make_talk(database: Database) -> AsyncIterator[Make]:
-    """Makes the activities of workers over one thread, one database, one model and one Slack."""
+    """Makes the activities of workers that share a thread, a database, a model and a Slack."""
     RAN.clear()
     made: list[OpenAIModel] = []
     async with (
@@ -262,7 +309,8 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
             client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
-            outbox, users = _RecordingOutbox(client, database), UserDirectory(client.user)
+            outbox = _RecordingOutbox(client, database)
+            users = UserDirectory(client.user)
             deps = ConversationDeps(
                 database,
                 client,
@@ -280,7 +328,9 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 report_fault=InstallationFaults(database, outbox, ESCALATIONS).report,
             )
             thread = Thread(TEAM, GENERAL, root.ts)
-            return ConversationActivityScene(database, model, slack, thread, LiveConversationActivities(deps), client)
+            return ConversationActivityScene(
+                database, model, slack, thread, LiveConversationActivities(deps), client
+            )
 
         yield make
         for each in made:
@@ -291,7 +341,9 @@ async def _nobody(tx: Transaction, team: str, user_id: str, user: User | None) -
     return ""
 
 
-async def _no_documents(team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
+async def _no_documents(
+    team: str, query: str, types: Sequence[str]
+) -> tuple[Sequence[Source], Retrieval]:
     return (), Retrieval()
 
 

@@ -1,4 +1,6 @@
-"""A conversation's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted model and tools."""
+"""A conversation's workflow on its real parts: Temporal, Postgres, the Slack sandbox; a scripted
+model and tools.
+"""
 
 import asyncio
 import contextlib
@@ -39,11 +41,11 @@ from threadline.conversations.model.conversation import (
     conversation_workflow_id,
 )
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.transcript import TranscriptStore, decode_message
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
-from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
 from threadline.operator.context import SlackContext
 from threadline.rfps.model import RfpFacts
@@ -55,7 +57,14 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.activity_options import activities_of
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
+from threadline.threads.model import (
+    INCOMING_MESSAGE,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    edit_id,
+    message_id,
+)
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import ToolContext
@@ -74,17 +83,27 @@ from threadline_devstack.slack.identity import (
     TEAM,
 )
 
-ANNA, BEN = REPORTER, DEVELOPER
+ANNA = REPORTER
+BEN = DEVELOPER
 HANDOVERS = SUMMARIES
-"""The channel in which people take threads over."""
+"""The channel in which people take over threads."""
 APART = 150.0
-"""Seconds between two messages: the guards take neither for a repetition nor for too much."""
+"""Seconds between two messages, so that the guards see neither a repetition nor a rate above the
+limit.
+"""
 Result = TypeVar("Result")
 Hook = Callable[[], Awaitable[object]]
 Use = Exception | Callable[[ToolContext], Awaitable[object]]
-"""What a scripted tool does; what it returns is what people are told of it."""
+"""The behaviour of a scripted tool; its result is the text that people see."""
 
-READING = ("look", "read", "rfp.get", "opportunity.load", "estimates.getProjectDetails", "estimates.listRoles")
+READING = (
+    "look",
+    "read",
+    "rfp.get",
+    "opportunity.load",
+    "estimates.getProjectDetails",
+    "estimates.listRoles",
+)
 BINDING = ("use",)
 CRITICAL = ("calendar.book", "crm.update")
 CHANGING = (
@@ -95,16 +114,22 @@ _KINDS = {each.name: each.kind for each in TOOLS}
 
 
 class Steps(Interceptor):
-    """Gives tests a hand in every activity, and in what `think` goes on to, and keeps what each attempt was asked."""
+    """Gives tests a hook in every activity and in the functions that `think` calls next, and keeps
+    the request of each attempt.
+    """
 
     def __init__(self) -> None:
         self.before: dict[str, list[Hook]] = {}
-        """By an activity's name: what happens before it runs, once each."""
+        """By an activity's name: hooks that run before it, once each."""
         self.after: dict[str, list[Hook]] = {}
-        """What happens after it has written and before it answers, once each."""
+        """By an activity's name: hooks that run after its write and before its return, once each.
+        """
         self.asked: list[tuple[str, Any]] = []
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+    def intercept_activity(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+    ) -> ActivityInboundInterceptor:
         return _Step(next, self)
 
     async def run(self, name: str, request: Any, work: Callable[[], Awaitable[Result]]) -> Result:
@@ -116,7 +141,7 @@ class Steps(Interceptor):
 
 
 class _Activities(LiveConversationActivities):
-    """What `think` goes on to is a step as well."""
+    """Makes steps of the functions that `think` calls next, too."""
 
     def __init__(self, deps: ConversationDeps, steps: Steps) -> None:
         super().__init__(deps)
@@ -128,18 +153,28 @@ class _Activities(LiveConversationActivities):
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         return await self._step("finish_turn", request, partial(super().finish_turn, request))
 
-    async def _step(self, name: str, request: Any, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def _step(
+        self, name: str, request: Any, work: Callable[[], Awaitable[Result]]
+    ) -> Result:
         own = activity.info().activity_type == name
         return await (work() if own else self._steps.run(name, request, work))
 
 
 class _Step(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, steps: Steps) -> None:  # noqa: A002 - Temporal's name
+    def __init__(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+        steps: Steps,
+    ) -> None:
         super().__init__(next)
         self._steps = steps
 
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
-        name, request = activity.info().activity_type, input.args[0]
+    async def execute_activity(
+        self,
+        input: ExecuteActivityInput,  # noqa: A002 - Temporal's name
+    ) -> Any:
+        name = activity.info().activity_type
+        request = input.args[0]
         REQUEST.set(request)
         return await self._steps.run(name, request, partial(super().execute_activity, input))
 
@@ -151,7 +186,7 @@ async def _next(hooks: list[Hook] | None) -> None:
 
 @dataclass
 class ConversationScene:
-    """A thread whose conversation nobody has begun yet, and the people in it."""
+    """A thread without a conversation yet, and the people in it."""
 
     environment: WorkflowEnvironment
     database: Database
@@ -160,19 +195,19 @@ class ConversationScene:
     model: ScriptedModel
     steps: Steps
     clock: Clock
-    """Slack's, which goes on with each message of a person."""
+    """Slack's clock, which each message of a person moves on."""
     tools: dict[str, Use]
-    """By a tool's name: what it does; any other says that it is done."""
+    """By a tool's name: its behaviour; any other tool answers that it is done."""
     documents: Documents = field(default_factory=Documents)
     activities: Sequence[Callable[..., Any]] = ()
     ran: list[str] = field(default_factory=list)
-    """Ids of calls, each time a tool itself ran."""
+    """The id of a call, for each time that a tool itself ran."""
     under_way: int = 0
     most_under_way: int = 0
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    # -- what people do ----------------------------------------------------------------------------------------------
+    # -- people's actions
 
     def message(
         self,
@@ -183,25 +218,41 @@ class ConversationScene:
         addressed: bool = True,
         apart: float = APART,
     ) -> IncomingMessage:
-        """Posted in Slack now, after whatever was said before."""
+        """Post a message in Slack now, after all earlier ones."""
         self.clock.now += apart
-        ts = self.slack.workspace.post(self.thread.channel, user, text, thread_ts=self.thread.ts).ts
+        ts = self.slack.workspace.post(
+            self.thread.channel, user, text, thread_ts=self.thread.ts
+        ).ts
         identity = message_id(self.thread.team, self.thread.channel, ts)
         return IncomingMessage(
-            identity, kind, SenderType.UNKNOWN, user, text, self.thread.channel, ts, addressed=addressed
+            identity,
+            kind,
+            SenderType.UNKNOWN,
+            user,
+            text,
+            self.thread.channel,
+            ts,
+            addressed=addressed,
         )
 
     def edit(self, original: IncomingMessage, text: str) -> IncomingMessage:
         version = f"{float(original.ts) + 1:.6f}"
         identity = edit_id(self.thread.team, self.thread.channel, original.ts, version)
         return replace(
-            original, id=identity, kind=MessageKind.EDIT, text=text, correction_of=original.id, version=version
+            original,
+            id=identity,
+            kind=MessageKind.EDIT,
+            text=text,
+            correction_of=original.id,
+            version=version,
         )
 
     async def send(self, message: IncomingMessage) -> None:
-        """As the gateway does."""
-        state, identity = ConversationInput(self.thread), conversation_workflow_id(self.thread)
-        client, signal = self.environment.client, INCOMING_MESSAGE
+        """Send it as the gateway does."""
+        state = ConversationInput(self.thread)
+        identity = conversation_workflow_id(self.thread)
+        client = self.environment.client
+        signal = INCOMING_MESSAGE
         await deliver(client, CONVERSATION_WORKFLOW, state, identity, signal, message)
 
     async def say(self, text: str, user: str = ANNA, *, addressed: bool = True) -> IncomingMessage:
@@ -210,40 +261,53 @@ class ConversationScene:
         return message
 
     async def ask(self, text: str, user: str = ANNA) -> str:
-        """Say something to the bot, and wait for the answer of the next turn."""
+        """Post a message to the bot, and wait for the answer of the next turn."""
         turn = (await self.snapshot()).turn + 1
         await self.say(text, user)
         return await self.until_said(turn)
 
     async def settled_unposted(self, text: str, turn: int) -> None:
-        """Say something to the bot whose answer is settled and not in Slack yet: it wants no post for ten minutes."""
+        """Post a message to the bot, and settle its answer without a post in Slack: the answer
+        wants no post for ten minutes.
+        """
         self.slack.faults.rate_limit("chat.postMessage", retry_after=600)
         await self.say(text)
         await self.until_settled(turn)
-        await self.until(lambda: not self.slack.faults.ordered("chat.postMessage"), "Slack has put the answer off")
+        await self.until(
+            lambda: not self.slack.faults.ordered("chat.postMessage"),
+            "Slack has put the answer off",
+        )
 
     async def stop(self) -> None:
         await self.send(self.message("stop", kind=MessageKind.STOP))
 
     async def stop_heard(self) -> None:
-        """Say to stop, and wait until the workflow has heard it."""
+        """Say to stop, and wait until the workflow has received it."""
         stored = await self.stored()
         await self.stop()
         await self.until_stored(stored + 1)
 
-    async def thumb(self, reaction: str, user: str, kind: MessageKind = MessageKind.REACTION_ADDED) -> None:
-        """Somebody puts a thumb on the first answer, or takes it away."""
-        answer = next(each for each in self.slack.workspace.channel(GENERAL).messages.values() if each.bot_id)
+    async def thumb(
+        self, reaction: str, user: str, kind: MessageKind = MessageKind.REACTION_ADDED
+    ) -> None:
+        """Add a thumb to the first answer, or remove it."""
+        answer = next(
+            each for each in self.slack.workspace.channel(GENERAL).messages.values() if each.bot_id
+        )
         about = message_id(TEAM, GENERAL, answer.ts)
-        await self.send(replace(self.message(reaction, user, kind, addressed=False), correction_of=about))
+        await self.send(
+            replace(self.message(reaction, user, kind, addressed=False), correction_of=about)
+        )
 
     async def hand_over(self) -> None:
-        """The last turn is given to a person."""
+        """Hand the last turn over to a person."""
         async with self.database.begin() as tx:
-            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).snapshot(self.thread)).turn, ANNA)
+            await HandoverStore(tx).open(
+                self.thread, (await ConversationStore(tx).snapshot(self.thread)).turn, ANNA
+            )
 
     async def take_over(self) -> None:
-        """Ben takes the open handover, or the last turn without one."""
+        """Let Ben take the open handover, or the last turn without one."""
         await self.hand_over()
         async with self.database.begin() as tx:
             await HandoverStore(tx).take(await self._open_handover(tx), BEN)
@@ -254,18 +318,18 @@ class ConversationScene:
 
     async def _open_handover(self, tx: Transaction) -> ConversationTurn:
         handover = await HandoverStore(tx).open_for(self.thread)
-        assert handover, "nobody has asked for a person"
+        assert handover, "no turn asks for a person"
         return handover.ref
 
     async def rfp(self) -> str:
-        """The id of a new RFP."""
+        """Create an RFP, and return its id."""
         change = Change(Operation(self.thread, 1, 1, "rfp"), Author(ANNA, "corr-1"), time.time())
         async with self.database.begin() as tx:
             made = await RfpStore(tx).create(change, RfpFacts("A crane", "Harbour"))
         return made.rfp.rfp_id
 
     async def crowd(self) -> None:
-        """Fill the first turn's transcript with more than the model is to read."""
+        """Fill the first turn's transcript with more than fits into the prompt."""
         entries = [(f"t:1:9:{number}", Message(Role.USER, f"{number}.")) for number in range(30)]
         async with self.database.begin() as tx:
             await TranscriptStore(tx).append(self.thread, 1, 9, entries)
@@ -276,15 +340,17 @@ class ConversationScene:
         raise asyncio.CancelledError
 
     async def hang(self, *_: object) -> Any:
-        """A reply, a tool or a hook that says it has begun and hangs until the scene is over."""
+        """Make a reply, a tool or a hook that reports its start and hangs until the scene is
+        over.
+        """
         self.hanging.set()
         return await self.forever()
 
-    # -- what Slack shows --------------------------------------------------------------------------------------------
+    # -- posts that Slack shows
 
     @property
     def said(self) -> dict[int, str]:
-        """The answers that Slack shows, by turn, in the order in which they were posted."""
+        """The answers that Slack shows, by turn, in the order of posting."""
         parts: dict[int, str] = {}
         for key, text in self.conversation_posts():
             kind, about = key
@@ -294,12 +360,13 @@ class ConversationScene:
 
     @property
     def words(self) -> list[tuple[str, str]]:
-        """Short texts beside the answers: their kind, and what each is about."""
+        """Short texts beside the answers: each text's kind and subject."""
         return [key for key, _ in self.conversation_posts() if key[0] != "turn"]
 
     def conversation_posts(self) -> list[tuple[tuple[str, str], str]]:
-        """What the conversation has posted in its thread: the kind, what it is about, and the text."""
-        start, found = f"conversation:{self.thread.key}:", []
+        """The posts of the conversation in its thread: kind, subject and text."""
+        start = f"conversation:{self.thread.key}:"
+        found = []
         for each in self.slack.workspace.channel(self.thread.channel).messages.values():
             key = str((each.metadata or {}).get("event_payload", {}).get("key", ""))
             if key.startswith(start):
@@ -317,40 +384,46 @@ class ConversationScene:
         return found
 
     def posted(self, channel: str) -> list[str]:
-        """What the bot has posted in a channel and its threads, oldest first."""
-        return [each.text for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]
+        """The bot's posts in a channel and its threads, oldest first."""
+        return [
+            each.text
+            for each in self.slack.workspace.channel(channel).messages.values()
+            if each.bot_id
+        ]
 
-    # -- what was asked for ------------------------------------------------------------------------------------------
+    # -- requests to activities
 
     @property
     def asked(self) -> list[ThinkRequest]:
-        """Each time the model was asked to think."""
+        """Each request to think."""
         return self.model.asked
 
     def requests(self, *names: str) -> list[Any]:
-        """What each attempt at these activities was asked."""
+        """The request of each attempt at these activities."""
         return [request for name, request in self.steps.asked if name in names]
 
     def names(self, *names: str) -> list[str]:
-        """Which of these activities ran, each attempt, in order."""
+        """The names of these activities, one for each attempt, in order."""
         return [name for name, _ in self.steps.asked if name in names]
 
     @property
     def status(self) -> str:
-        """What Slack shows under the thread."""
+        """The status that Slack shows under the thread."""
         return self.slack.workspace.status(self.thread.channel, self.thread.ts)
 
     @property
     def statuses(self) -> list[str]:
-        """What each step was to show."""
+        """The statuses that the steps asked for."""
         return [each.status for each in self.requests("decide", "think", "act") if each.status]
 
     def settlement(self, turn: int) -> FinishRequest:
-        """With what a turn was settled first."""
-        found: FinishRequest = next(each for each in self.requests("finish_turn") if each.turn == turn)
+        """The first settlement of a turn."""
+        found: FinishRequest = next(
+            each for each in self.requests("finish_turn") if each.turn == turn
+        )
         return found
 
-    # -- what is on record -------------------------------------------------------------------------------------------
+    # -- rows in the database
 
     async def rows(self, query: str) -> Sequence[Any]:
         async with self.database.begin() as tx:
@@ -361,13 +434,14 @@ class ConversationScene:
             return await ConversationStore(tx).snapshot(self.thread)
 
     async def stored(self) -> int:
-        """How many messages of people, corrections and words to stop are stored."""
+        """Count the stored messages, corrections and words to stop of people."""
         return len(await self.rows("SELECT 1 FROM conversation_messages"))
 
     async def prompts(self) -> list[tuple[int, str]]:
-        """What the model was shown of people, with the turn that took it up."""
+        """People's words in the model's transcript, each with the turn that took it up."""
         rows = await self.rows(
-            "SELECT turn, body FROM transcript_entries WHERE key LIKE 'u:%' AND step > 0 ORDER BY position"
+            "SELECT turn, body FROM transcript_entries WHERE key LIKE 'u:%' AND step > 0 "
+            "ORDER BY position"
         )
         return [(each.turn, decode_message(each.body).content) for each in rows]
 
@@ -376,22 +450,26 @@ class ConversationScene:
             return await TurnStore(tx).settled(self.thread, turn)
 
     async def answers(self) -> dict[int, str]:
-        """The answers that were posted, as they are stored, by turn and in the order of posting."""
+        """The posted answers as they are stored, by turn and in the order of posting."""
         rows = await self.rows(
-            "SELECT turn, answer FROM conversation_turns WHERE posted_at IS NOT NULL ORDER BY posted_at"
+            "SELECT turn, answer FROM conversation_turns WHERE posted_at IS NOT NULL ORDER "
+            "BY posted_at"
         )
         return {each.turn: each.answer for each in rows if each.answer}
 
     async def costs(self, purpose: str) -> list[int]:
-        """The turns in which the model was paid for something, each call of it."""
+        """The turns in which a model call was paid for, one entry for each call."""
         rows = await self.rows("SELECT turn, purpose FROM model_calls ORDER BY id")
         return [each.turn for each in rows if each.purpose == purpose]
 
     async def handovers(self) -> list[tuple[int, str]]:
-        """Turns that a person is to take over, and who has."""
-        return [tuple(each) for each in await self.rows("SELECT turn, taken_by FROM handovers ORDER BY turn")]
+        """Turns that wait for a person, and the person who took each."""
+        return [
+            tuple(each)
+            for each in await self.rows("SELECT turn, taken_by FROM handovers ORDER BY turn")
+        ]
 
-    # -- waiting -----------------------------------------------------------------------------------------------------
+    # -- waiting
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for a condition, which may be asynchronous."""
@@ -403,7 +481,7 @@ class ConversationScene:
         await until(holds, what)
 
     async def until_said(self, turn: int) -> str:
-        """Wait for the answer of a turn, and until its workflow can know that it was posted."""
+        """Wait for the answer of a turn, and until its workflow can know of the post."""
 
         async def said() -> bool:
             settled = await self.settled(turn) if turn in self.said else None
@@ -431,7 +509,7 @@ class ConversationScene:
         await self.until(known, "the workflow knows that they are stored")
 
     async def until_known(self, words: str) -> None:
-        """Wait until Temporal's UI shows something."""
+        """Wait until Temporal's UI shows a text."""
 
         async def shown() -> bool:
             return words in await self.details()
@@ -441,14 +519,16 @@ class ConversationScene:
     async def until_idle(self) -> None:
         await self.until_known("Idle since ")
 
-    # -- Temporal ----------------------------------------------------------------------------------------------------
+    # -- Temporal
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
         return self.environment.client.get_workflow_handle(conversation_workflow_id(self.thread))
 
     async def details(self) -> str:
-        answer: WorkflowMetadata = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        answer: WorkflowMetadata = await self.handle.query(
+            "__temporal_workflow_metadata", result_type=WorkflowMetadata
+        )
         return answer.current_details
 
     async def events(self) -> list[Any]:
@@ -458,10 +538,10 @@ class ConversationScene:
         await skip(self.environment, timedelta(**duration))
 
     def working(self) -> AbstractAsyncContextManager[None]:
-        """A worker for as long as the block lasts."""
+        """Run a worker for as long as the block lasts."""
         return worker(self.environment, WORKFLOWS, self.activities, interceptors=[self.steps])
 
-    # -- the scripted tools ------------------------------------------------------------------------------------------
+    # -- the scripted tools
 
     def registry(self) -> ToolRegistry:
         return ToolRegistry(self._tool(name) for name in (*READING, *BINDING, *CHANGING))
@@ -478,7 +558,8 @@ class ConversationScene:
             return told if isinstance(told, ToolResult) else ToolResult(display_text=str(told))
 
         kind = _KINDS.get(name, ToolKind.CHANGE if name in CHANGING else ToolKind.READ)
-        binds, critical = name in BINDING, name in CRITICAL
+        binds = name in BINDING
+        critical = name in CRITICAL
         return tool(
             name,
             f"Does {name}.",
@@ -504,18 +585,26 @@ async def conversation(
     server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
     working: bool = True,
 ) -> AsyncIterator[ConversationScene]:
-    """A conversation with a worker; the model gives these replies, and after them says that it is done.
+    """A conversation with a worker; the model gives these replies, and then answers that it is
+    done.
 
     Args:
-        decides: the decision engine has a say; without, each turn goes on to its agent.
-        working: have a worker from the start.
+        decides: the decision engine decides; without it, each turn goes straight to its agent.
+        working: run a worker from the start.
     """
     clock = Clock()
     clock.now = time.time()
-    async with server() as environment, FaultySlack.running(clock=clock) as slack, aiohttp.ClientSession() as session:
+    async with (
+        server() as environment,
+        FaultySlack.running(clock=clock) as slack,
+        aiohttp.ClientSession() as session,
+    ):
         root = slack.workspace.post(GENERAL, ANNA, "Good morning")
-        thread, model = Thread(TEAM, GENERAL, root.ts), ScriptedModel(list(replies))
-        scene = ConversationScene(environment, database, slack, thread, model, Steps(), clock, dict(tools or {}))
+        thread = Thread(TEAM, GENERAL, root.ts)
+        model = ScriptedModel(list(replies))
+        scene = ConversationScene(
+            environment, database, slack, thread, model, Steps(), clock, dict(tools or {})
+        )
         client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
         scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
         async with scene.working() if working else contextlib.nullcontext():
@@ -528,9 +617,12 @@ async def conversation(
 def _activities(
     scene: ConversationScene, slack: SlackClient, limits: ConversationLimits, decides: bool
 ) -> list[Callable[..., Any]]:
-    """Those of the product over the scene's model and tools; see `threadline.wiring.workers`."""
+    """The product's activities over the scene's model and tools; see
+    `threadline.wiring.workers`.
+    """
     database = scene.database
-    outbox, users = Outbox(slack, database), UserDirectory(slack.user)
+    outbox = Outbox(slack, database)
+    users = UserDirectory(slack.user)
     authors = AuthorPolicy(users)
     deps = ConversationDeps(
         database,

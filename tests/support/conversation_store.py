@@ -1,6 +1,9 @@
-"""A conversation played on the real database: what people say, what the guards think, and how turns end."""
+"""A conversation played on the real database: people's messages, the guards' verdicts, and the
+ends of turns.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from threadline.conversations.store.messages import ConversationBatch, MessageSt
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
+from threadline.errors import Transient
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
@@ -21,8 +25,10 @@ __all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts
 
 
 def says(at: float, words: str = "any news", **more: Any) -> IncomingMessage:
-    """Somebody writes, `at` seconds after the thread's first message."""
-    return said(at, words, by=SenderType.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more)
+    """A message `at` seconds after the thread's first one."""
+    return said(
+        at, words, by=SenderType.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more
+    )
 
 
 def mention(at: float, words: str = "any news", **more: Any) -> IncomingMessage:
@@ -33,21 +39,40 @@ def stop(at: float, **more: Any) -> IncomingMessage:
     return says(at, "stop", kind=MessageKind.STOP, **more)
 
 
+@dataclass(frozen=True)
+class StoredBatch(ConversationBatch):
+    """A batch with the thread's state after it, in which nothing is judged yet."""
+
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+
+
 class StoredConversation:
     def __init__(self, database: Database, thread: Thread = THREAD) -> None:
         self.database = database
         self.thread = thread
 
-    async def store(self, *batch: IncomingMessage) -> ConversationBatch:
+    async def store(self, *batch: IncomingMessage) -> StoredBatch:
         async with self.database.begin() as tx:
-            return await MessageStore(tx).store(self.thread, batch)
+            stored = await MessageStore(tx).store(self.thread, batch)
+            snapshot = ConversationSnapshot()
+            if stored.exists:
+                snapshot = await MessageStore(tx).judge(self.thread, {})
+            return StoredBatch(**vars(stored), snapshot=snapshot)
+
+    async def store_with_retries(self, *batch: IncomingMessage) -> StoredBatch:
+        """Store messages as Temporal has it done: a busy database is asked again."""
+        while True:
+            try:
+                return await self.store(*batch)
+            except Transient:
+                continue
 
     async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await MessageStore(tx).judge(self.thread, verdicts)
 
     async def hear(self, *batch: IncomingMessage) -> ConversationSnapshot:
-        """Stored, and let pass by the guards."""
+        """Store messages, and let the guards pass them."""
         stored = await self.store(*batch)
         if not stored.unjudged:
             return stored.snapshot
@@ -58,10 +83,13 @@ class StoredConversation:
             return await ConversationStore(tx).snapshot(self.thread)
 
     async def take_up(self, turn: int, step: int = 1) -> list[TurnMessage]:
-        """As `think` does it: what is taken up is in the transcript with it."""
+        """Take messages up as `think` does: the transcript gets them in the same transaction."""
         async with self.database.begin() as tx:
             taken, _ = await MessageStore(tx).take_up(self.thread, turn, step)
-            words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
+            words = [
+                (f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id))
+                for each in taken
+            ]
             await TranscriptStore(tx).append(self.thread, turn, step, words)
             return taken
 
@@ -74,7 +102,9 @@ class StoredConversation:
         user: str = REPORTER,
     ) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            await TurnStore(tx).settle(self.thread, turn, kind, answer, user, model_calls=1, question=question)
+            await TurnStore(tx).settle(
+                self.thread, turn, kind, answer, user, model_calls=1, question=question
+            )
             return await ConversationStore(tx).snapshot(self.thread)
 
     async def said(self, turn: int) -> ConversationSnapshot:
@@ -83,7 +113,7 @@ class StoredConversation:
             return await ConversationStore(tx).snapshot(self.thread)
 
     async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationSnapshot:
-        """A whole turn, posted."""
+        """Play a whole turn, and post its answer."""
         await self.take_up(turn)
         await self.settle(turn, answer, **more)
         return await self.said(turn)
@@ -97,7 +127,7 @@ class StoredConversation:
             return await TranscriptStore(tx).read(self.thread)
 
     async def rows(self, query: str, **given: object) -> Sequence[Mapping[str, Any]]:
-        """Any question to the database, as its owner."""
+        """Run any query as the database's owner."""
         async with self.database.begin() as tx:
             return [dict(row) for row in (await tx.execute(text(query), given)).mappings()]
 
@@ -111,7 +141,9 @@ def texts(taken: Sequence[TurnMessage]) -> list[str]:
 
 
 def flags(snapshot: ConversationSnapshot) -> tuple[bool, bool, bool]:
-    """A turn is due, it was asked of the bot, and somebody said to stop."""
+    """Return whether a turn is due, whether it addresses the bot, and whether a user said to
+    stop.
+    """
     return snapshot.turn_due, snapshot.addressed_due, snapshot.stop_due
 
 
@@ -122,7 +154,7 @@ def talk(database: Database) -> StoredConversation:
 
 @pytest.fixture
 async def other(database_url: str) -> AsyncIterator[StoredConversation]:
-    """The same thread at another worker."""
+    """The same thread on another worker."""
     database = Database(database_url)
     yield StoredConversation(database)
     await database.dispose()

@@ -13,30 +13,37 @@ from threadline.conversations.deps import DecisionDeps, SearchDocuments
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Transaction
-from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
+from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement
 from threadline.decisions.store import DecisionStore
+from threadline.knowledge.model import Retrieval, Source
 from threadline.slack.model import User
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import REPORTER
 
 PRICES = Source("Plans", "Enterprise", "plans.md", "pricing", "Enterprise costs 990 a month.", 0.9)
-OLD_PRICES = Source("Plans 2024", "Enterprise", "old.md", "pricing", "Enterprise costs 790 a month.", 0.8)
+OLD_PRICES = Source(
+    "Plans 2024", "Enterprise", "old.md", "pricing", "Enterprise costs 790 a month.", 0.8
+)
 
 
 @dataclass
 class Documents:
-    """A search over documents that finds what a test gives it, or raises `trouble`."""
+    """A search over documents that returns the test's findings, or raises `trouble`."""
 
     found: Sequence[Source] = (PRICES,)
     retrieval: Retrieval = field(default_factory=lambda: Retrieval(0.9))
     trouble: Exception | None = None
     asked: list[str] = field(default_factory=list)
     after: list[Callable[[], object]] = field(default_factory=list)
-    """What happens after each search, once each."""
+    """Hooks that run after each search, once each."""
 
-    async def __call__(self, team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
+    async def __call__(
+        self, team: str, query: str, types: Sequence[str]
+    ) -> tuple[Sequence[Source], Retrieval]:
         self.asked.append(query)
-        found, retrieval, trouble = self.found, self.retrieval, self.trouble
+        found = self.found
+        retrieval = self.retrieval
+        trouble = self.trouble
         if self.after:
             self.after.pop(0)()
         if trouble:
@@ -50,7 +57,7 @@ class Engine:
     documents: Documents
 
     async def decide(self, turn: int = 1, attempt: int = 1) -> TurnDecision:
-        """The decision of a turn that has begun."""
+        """Decide a turn that has begun."""
         asked = DecideRequest(self.talk.thread, turn)
         return await self.talk.run(self.talk.activities.decide, asked, attempt=attempt)
 
@@ -59,12 +66,12 @@ class Engine:
         return await self.talk.run(self.talk.activities.decide_without_model, asked)
 
     async def hears(self, words: str, turn: int = 1) -> None:
-        """Something is said, and its turn begins."""
+        """Store a message, and begin its turn."""
         await self.talk.said(words)
         await self.talk.begin(turn)
 
     async def decided(self, words: str, turn: int = 1) -> TurnDecision:
-        """The decision of a turn in which this is said."""
+        """Return the decision of a turn with this message."""
         await self.hears(words, turn)
         return await self.decide(turn)
 
@@ -77,7 +84,7 @@ class Engine:
         return (await self.kept(turn))[-1]
 
     async def weighed(self, turn: int = 1) -> tuple[Factors, Judgement]:
-        """The evidence of the last round, and what followed."""
+        """Return the evidence of the last round, and the next step."""
         last = await self.last(turn)
         assert last.factors
         assert last.judgement
@@ -91,13 +98,15 @@ class Engine:
         answer_step: int = 0,
         escalate: EscalationReason | None = None,
     ) -> str:
-        request = FinishRequest(self.talk.thread, turn, kind, text, answer_step=answer_step, escalate=escalate)
+        request = FinishRequest(
+            self.talk.thread, turn, kind, text, answer_step=answer_step, escalate=escalate
+        )
         await self.talk.run(self.talk.activities.finish_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
 
     def answers(self, *given: str) -> None:
-        """What the model writes in the form: one text for each try."""
+        """Script the model's texts in the form: one for each attempt."""
 
         async def script(turn: ScriptTurn) -> None:
             await turn.text_only(given[min(len(turn.prompts), len(given)) - 1])
@@ -120,7 +129,8 @@ def engine_of(
             raise lead
         return lead
 
-    documents, deps = Documents(), talk.activities.deps
+    documents = Documents()
+    deps = talk.activities.deps
     decision = DecisionDeps(deps.model, about, look_up or documents)
     deps = replace(deps, decision=decision, sensitive_words=("data breach",))
     talk.activities = LiveConversationActivities(deps)

@@ -1,4 +1,6 @@
-"""The sandboxes of Slack and of the trackers, with faults that are ordered in advance, or left to chance."""
+"""The sandboxes of Slack and of the trackers, with faults that are ordered in advance or left to
+chance.
+"""
 
 import asyncio
 from collections import defaultdict, deque
@@ -20,7 +22,7 @@ Service = Literal["jira", "github", "logs"]
 
 
 class Chance(Protocol):
-    """Decides what happens to deliveries and calls that no order is left for."""
+    """Decides the fate of deliveries and calls without an order."""
 
     def call(self, method: str) -> CallFault | None: ...
 
@@ -28,15 +30,15 @@ class Chance(Protocol):
 
 
 class OrderedSlackFaults(SlackFaults):
-    """Orders are used up one by one; where none is left, `chance` decides, if there is any.
+    """Uses orders up one by one; without an order `chance` decides, if there is any.
 
-    Deliveries are those of what people did: the bot's own posts are not counted.
+    Deliveries are those of people's actions: the bot's own posts do not count.
     """
 
     def __init__(self) -> None:
         self.chance: Chance | None = None
         self.denied = ""
-        """Slack's name of the error with which every call is refused; empty for none."""
+        """Slack's name of the error with which it refuses every call; empty for none."""
         self._duplicates: deque[int] = deque()
         self._drops = 0
         self._holds = 0
@@ -44,50 +46,56 @@ class OrderedSlackFaults(SlackFaults):
         self._calls: defaultdict[str, deque[CallFault]] = defaultdict(deque)
 
     def duplicate(self, count: int = 1, copies: int = 2) -> None:
-        """The next `count` events are delivered `copies` times, with the same event id."""
+        """Deliver the next `count` events `copies` times, with the same event id."""
         self._duplicates.extend([copies] * count)
 
     def drop(self, count: int = 1) -> None:
-        """The next `count` events are never delivered, as when Slack has given up."""
+        """Never deliver the next `count` events, as when Slack has given up."""
         self._drops += count
 
     def delay(self, seconds: float, count: int = 1) -> None:
         self._delays.extend([seconds] * count)
 
     def reorder(self, count: int = 1) -> None:
-        """Each of the next `count` events is delivered after the event that follows them."""
+        """Deliver each of the next `count` events after the event that follows them."""
         self._holds += count
 
     def rate_limit(self, method: str, count: int = 1, retry_after: float = 1.0) -> None:
-        """The next `count` calls of `method` answer 429 with `Retry-After`."""
+        """Answer the next `count` calls of `method` with 429 and `Retry-After`."""
         self._order(method, CallFault("rate_limited", retry_after), count)
 
     def fail_before(self, method: str, count: int = 1, *, seconds: float = 0.0) -> None:
-        """The next `count` calls of `method` store nothing, and answer 500 after `seconds`."""
+        """Answer the next `count` calls of `method` with 500 after `seconds`, and store
+        nothing.
+        """
         self._order(method, CallFault("error_before", seconds), count)
 
     def fail_after(self, method: str, count: int = 1) -> None:
-        """The next `count` calls of `method` are carried out, and answer 500."""
+        """Carry out the next `count` calls of `method`, and answer 500."""
         self._order(method, CallFault("error_after"), count)
 
     def refuse(self, method: str, error: str, count: int = 1) -> None:
-        """The next `count` calls of `method` are refused with Slack's name of an error, such as `missing_scope`."""
+        """Refuse the next `count` calls of `method` with Slack's name of an error, such as
+        `missing_scope`.
+        """
         self._order(method, CallFault("refused", error=error), count)
 
     def slow(self, method: str, seconds: float, count: int = 1) -> None:
-        """The next `count` calls of `method` are carried out at once, and answer after `seconds`."""
+        """Carry out the next `count` calls of `method` at once, and answer after `seconds`."""
         self._order(method, CallFault("slow", seconds), count)
 
     def short(self, method: str, items: int, count: int = 1) -> None:
-        """The next `count` pages of `method` show at most `items`, or none, although there is more."""
+        """Show at most `items`, or none, on the next `count` pages of `method`, although there are
+        more.
+        """
         self._order(method, CallFault("short", items=items), count)
 
     def login_page(self, count: int = 1) -> None:
-        """The next `count` downloads answer 200 with the page that asks to sign in."""
+        """Answer the next `count` downloads with 200 and a login page."""
         self._order(DOWNLOAD, CallFault("login"), count)
 
     def ordered(self, method: str) -> int:
-        """How many orders for calls of `method` are not used up yet."""
+        """Return the number of unused orders for calls of `method`."""
         return len(self._calls.get(method, ()))
 
     def clear(self) -> None:
@@ -110,7 +118,8 @@ class OrderedSlackFaults(SlackFaults):
             return DeliveryPlan(copies=0)
         if self.chance and not (self._duplicates or self._holds or self._delays):
             return self.chance.delivery()
-        copies, hold = 1, False
+        copies = 1
+        hold = False
         if self._duplicates:
             copies = self._duplicates.popleft()
         if self._holds:
@@ -123,7 +132,7 @@ class OrderedSlackFaults(SlackFaults):
 
 
 class FaultySlack(SlackSandbox):
-    """Misbehaviour is ordered through `faults`."""
+    """Takes orders for misbehaviour through `faults`."""
 
     faults: OrderedSlackFaults
     faults_type = OrderedSlackFaults
@@ -131,20 +140,21 @@ class FaultySlack(SlackSandbox):
 
 class EndpointFaultKind(StrEnum):
     REFUSE = "refuse"
-    """Nothing is done; the answer has the `status`."""
+    """Does nothing, and answers with the `status`."""
     LOSE = "lose"
-    """It is done, and answered with the `status` all the same."""
+    """Carries out the request, and answers with the `status` all the same."""
     HANG = "hang"
-    """It is done, and no answer comes until the stand-ins end or the caller hangs up."""
+    """Carries out the request, and sends no answer until the sandboxes end or the caller hangs up.
+    """
     PAGE = "page"
-    """Nothing is done; a login page comes as a success."""
+    """Does nothing, and answers with a login page as a success."""
     GARBLE = "garble"
-    """It is done, and the answer breaks off amid its JSON."""
+    """Carries out the request, and breaks the answer off amid its JSON."""
 
 
 @dataclass
 class EndpointFault:
-    """What happens to the next `count` requests to a service.
+    """A fault of the next `count` requests to a service.
 
     `method` and `path`, the end of an address, narrow them. `retry_after` is a header.
     """
@@ -168,12 +178,12 @@ class EndpointFaults:
     def __init__(self) -> None:
         self.orders: list[EndpointFault] = []
         self.over = asyncio.Event()
-        """Set when the stand-ins end, so that nobody keeps them waiting."""
+        """Set when the sandboxes end, so that no open request keeps them waiting."""
         self.hanging = 0
-        """Requests that are kept without an answer now."""
+        """Requests that wait without an answer now."""
 
     def guarding(self, service: str, endpoint: Endpoint) -> Endpoint:
-        """The endpoint, with the next fault that was ordered for it."""
+        """Return the endpoint, with the next fault that was ordered for it."""
 
         async def guarded(request: Request) -> Response:
             order = next((each for each in self.orders if each.meets(service, request)), None)
@@ -184,23 +194,37 @@ class EndpointFaults:
 
         return guarded
 
-    async def _misbehave(self, order: EndpointFault, request: Request, endpoint: Endpoint) -> Response:
+    async def _misbehave(
+        self, order: EndpointFault, request: Request, endpoint: Endpoint
+    ) -> Response:
         if order.kind is EndpointFaultKind.PAGE:
-            return HTMLResponse("<!doctype html><title>Log in</title><form method=post><input name=password></form>")
+            return HTMLResponse(
+                "<!doctype html><title>Log in</title><form method=post><input "
+                "name=password></form>"
+            )
         if order.kind is not EndpointFaultKind.REFUSE:
             done = await endpoint(request)
             if order.kind is EndpointFaultKind.GARBLE:
-                return Response(b'{"broken', media_type="application/json", status_code=done.status_code)
+                return Response(
+                    b'{"broken', media_type="application/json", status_code=done.status_code
+                )
             if order.kind is EndpointFaultKind.HANG:
                 await self._hang(request)
         headers = dict(order.headers)
         if order.retry_after is not None:
             headers["Retry-After"] = str(order.retry_after)
-        body = {"errorMessages": [order.words], "errors": {}, "message": order.words}  # Jira's form and GitHub's
+        body = {
+            "errorMessages": [order.words],
+            "errors": {},
+            "message": order.words,
+        }  # Jira's form and GitHub's
         return JSONResponse(body, order.status, headers)
 
     async def _hang(self, request: Request) -> None:
-        ends = {asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(until_left(request))}
+        ends = {
+            asyncio.ensure_future(self.over.wait()),
+            asyncio.ensure_future(until_left(request)),
+        }
         self.hanging += 1
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -226,17 +250,21 @@ class FaultyTrackers(TrackerSandbox):
 
     @property
     def hanging(self) -> int:
-        """Requests that are kept without an answer now, and whose callers still wait."""
+        """Requests that wait without an answer now, and whose callers still wait."""
         return self._faults.hanging
 
-    def order(self, service: Service, kind: EndpointFaultKind = EndpointFaultKind.REFUSE, **more: Any) -> EndpointFault:
-        """Let the next requests to a service go wrong; `more` are the other fields of `EndpointFault`."""
+    def order(
+        self, service: Service, kind: EndpointFaultKind = EndpointFaultKind.REFUSE, **more: Any
+    ) -> EndpointFault:
+        """Order faults for the next requests to a service; `more` are the other fields of
+        `EndpointFault`.
+        """
         fault = EndpointFault(service, kind, **more)
         self._faults.orders.append(fault)
         return fault
 
     def clear_faults(self) -> None:
-        """Forget the faults that were ordered and not met."""
+        """Forget the faults that were ordered and not used."""
         self._faults.orders.clear()
 
     def guard(self, service: str, endpoint: Endpoint) -> Endpoint:

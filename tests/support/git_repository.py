@@ -18,9 +18,14 @@ class GitRepository:
     path: Path
 
     def git(self, *arguments: str) -> str:
-        """What git says, run in this repository."""
+        """Run git in this repository, and return its output."""
         return subprocess.run(
-            ["git", *arguments], cwd=self.path, env=_ENVIRONMENT, check=True, capture_output=True, text=True
+            ["git", *arguments],
+            cwd=self.path,
+            env=_ENVIRONMENT,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.strip()
 
     @property
@@ -28,7 +33,7 @@ class GitRepository:
         return self.git("rev-parse", "HEAD")
 
     def commit(self, files: Mapping[str, str] | None = None) -> str:
-        """Commit these files beside all that has changed; the new commit."""
+        """Commit these files and all other changes; returns the new commit."""
         for name, text in (files or {}).items():
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).write_text(text)

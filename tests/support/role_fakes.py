@@ -5,7 +5,7 @@ from threadline.tools.context import Services
 from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles
 
 SELLER = "USELLER"
-"""The only person of the group sales."""
+"""The only member of the group sales."""
 
 
 async def _no_user_group(group_id: str) -> frozenset[str]:
@@ -13,16 +13,24 @@ async def _no_user_group(group_id: str) -> frozenset[str]:
 
 
 def directory(roles: Roles | None = None) -> RoleDirectory:
-    """The roles; without any, everybody may see and change all records."""
+    """Return the roles; without any, everybody may see and change all records."""
     return RoleDirectory(roles or Roles(), UserGroups(_no_user_group))
 
 
 def with_roles(services: Services) -> Services:
-    """The services, with roles that restrict nothing unless they bring their own."""
-    return services if RoleDirectory in services else services.with_service(RoleDirectory, directory())
+    """Return the services, with roles that restrict nothing unless the services bring their
+    own.
+    """
+    return (
+        services
+        if RoleDirectory in services
+        else services.with_service(RoleDirectory, directory())
+    )
 
 
 def sellers(*seen: RecordKind) -> RoleDirectory:
-    """The group sales, whose people alone may see these kinds of record."""
+    """Return the roles in which only the group sales may see these kinds of record."""
     only = frozenset({"sales"})
-    return directory(Roles({"sales": Group(users=frozenset({SELLER}))}, see=dict.fromkeys(seen, only)))
+    return directory(
+        Roles({"sales": Group(users=frozenset({SELLER}))}, see=dict.fromkeys(seen, only))
+    )

@@ -1,4 +1,4 @@
-"""The model of conversation scenes: it gives the replies of a script, and keeps what it was asked."""
+"""The model of conversation scenes: it gives the replies of a script, and keeps its requests."""
 
 import json
 from collections import Counter
@@ -12,10 +12,9 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.prompt import SUMMARY_INSTRUCTIONS
-from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall
+from threadline.models.model import NO_REPLY, ChatModel, Completion, ModelReply, Prompt, ToolCall
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
@@ -24,36 +23,40 @@ AWAY = ApplicationError("The model is overloaded.", 0.0, type="Transient", non_r
 """The error of the last attempt at a model that does not answer."""
 SILENT = ModelReply(NO_REPLY)
 REQUEST: ContextVar[Any] = ContextVar("request")
-"""What the activity under way was asked."""
+"""The request of the activity that runs."""
 
 
 def calls(*ids: str, says: str = "", **arguments: str) -> ModelReply:
-    """A reply that asks for tools. A call's id is its tool's name, or the name with a colon and more: `create:1`."""
+    """Return a reply that asks for tools. A call's id is its tool's name, or the name with a colon
+    and more: `create:1`.
+    """
     given = json.dumps(arguments)
     return ModelReply(says, tuple(ToolCall(each, each.partition(":")[0], given) for each in ids))
 
 
 @dataclass
 class ScriptedModel(ChatModel):
-    """Gives one reply after the other to the thoughts of a conversation, and then says that it is done.
+    """Gives one reply after the other to the thoughts of a conversation, and then answers that it
+    is done.
 
     Decisions, summaries and analyses have scripts of their own, and are not counted in `asked`.
     """
 
     replies: list[Reply]
     asked: list[ThinkRequest] = field(default_factory=list)
-    decisions: dict[tuple[int, int], dict[str, Any] | Exception | Callable[[], Awaitable[None]]] = field(
-        default_factory=dict
-    )
-    """By turn and round: the fields of the decision's form that differ from those of an easy question, a fault, or what
-    happens before an easy question is decided."""
+    decisions: dict[
+        tuple[int, int], dict[str, Any] | Exception | Callable[[], Awaitable[None]]
+    ] = field(default_factory=dict)
+    """By turn and round: the fields of the decision's form that differ from those of an easy
+    question, a fault, or a hook that runs before an easy question is decided.
+    """
     rounds: Counter[int] = field(default_factory=Counter)
-    """By turn: how often it was decided."""
+    """By turn: the number of its decisions."""
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """What happens instead of a summary, once each."""
+    """Hooks that run instead of a summary, once each."""
     summarised: int = 0
     analyses: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """What happens before a request of the operator is analysed, once each."""
+    """Hooks that run before a request of the operator is analysed, once each."""
     analysed: int = 0
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:

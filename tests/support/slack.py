@@ -1,4 +1,4 @@
-"""A Slack to write to, a clock to turn, and a door behind which a test puts any answer of its own."""
+"""A Slack to write to, a clock to turn, and a server that gives any answer of a test."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +18,9 @@ Serve = Callable[[Handler], Awaitable[str]]
 
 
 class Clock:
-    """Seconds since 1970, for the product and the sandbox alike. What is turned here is added to Postgres's clock."""
+    """Seconds since 1970, for both the product and the sandbox. Time that is added here is added
+    to Postgres's clock.
+    """
 
     def __init__(self) -> None:
         self.began = self.now = float(int(time.time()))
@@ -27,7 +29,7 @@ class Clock:
         return self.now
 
     def rising(self) -> float:
-        """The same clock as a process's rising one, which begins anywhere but in 1970."""
+        """The same clock as a monotonic one, which begins anywhere but in 1970."""
         return self.now - self.began
 
 

@@ -1,4 +1,6 @@
-"""Temporal for workflow tests: a dev server for each test process, the worker as the product builds it."""
+"""Temporal for workflow tests: a dev server for each test process, and the worker as the product
+builds it.
+"""
 
 import asyncio
 import os
@@ -24,6 +26,7 @@ from temporalio.worker import Interceptor, Worker, _workflow, _workflow_instance
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from tests.replay.recorder import Recorder, recorder
+from tests.support.patience import patient
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import CORE_QUEUE, IncomingMessage
@@ -32,8 +35,9 @@ from threadline.wiring.workers import HEARTBEATS_EVERY
 from threadline_devstack import tether
 
 GRACE = timedelta(seconds=2)
-"""For what is under way when a worker stops, as in the product, where it is longer: a post that is broken off waits out
-its claim."""
+"""Time for running work when a worker stops. The product's is longer; a post that is broken off
+waits out its claim.
+"""
 LEAVES = 20.0
 """Seconds for a worker to end."""
 
@@ -43,25 +47,31 @@ BATCHED = "jobs as one batch"
 
 @pytest.fixture(params=["jobs by kind", BATCHED])
 def activation_order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test twice: as the SDK gives a workflow what has arrived, and as a later SDK will.
+    """Run the test twice: in the order in which the SDK activates a workflow, and in that of a
+    later SDK.
 
-    With the flag, a Cancel reaches every waiting coroutine together with what else came in the same task.
+    With the flag, a Cancel reaches every waiting coroutine together with the other events of the
+    same task.
     """
     if request.param == BATCHED:
         if request.config.getoption("--record"):
             pytest.skip("histories are recorded as today's SDK orders them")
-        flag = _workflow_instance._WorkflowLogicFlag.PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH
+        flag = (
+            _workflow_instance._WorkflowLogicFlag.PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH
+        )
         monkeypatch.setattr(_workflow, "_DEFAULT_ENABLED_WORKFLOW_LOGIC_FLAGS", frozenset({flag}))
 
 
 def binary(name: str) -> str:
-    """A program that was installed beside the interpreter."""
+    """Return the path of a program that was installed beside the interpreter."""
     return str(Path(sys.executable).with_name(name))
 
 
 @asynccontextmanager
 async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
-    """A server whose clock jumps while workflows wait, for tests of hours; one a test, since an open child stops it."""
+    """A server whose clock jumps while workflows wait, for tests of hours; each test has its own,
+    since an open child stops the clock.
+    """
     async with await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=binary("temporal-test-server"),
         data_converter=pydantic_data_converter,
@@ -70,7 +80,8 @@ async def skipping_time() -> AsyncIterator[WorkflowEnvironment]:
         kind = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
         await environment.client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(
-                namespace=environment.client.namespace, search_attributes=dict.fromkeys(SEARCH_ATTRIBUTES, kind)
+                namespace=environment.client.namespace,
+                search_attributes=dict.fromkeys(SEARCH_ATTRIBUTES, kind),
             )
         )
         yield environment
@@ -117,18 +128,20 @@ async def _keep(client: Client) -> None:
 
 
 async def connect(*options: str, **changes: Any) -> Client:
-    """A client of a namespace that nobody else uses, on the dev server of this process with these options."""
+    """Return a client of an unused namespace on the dev server of this process with these
+    options.
+    """
     server = _servers.get(options)
     if server is None or not server.namespaces:
         server = _servers[options] = _start(options)
     namespace = server.namespaces.pop(0)  # in the order in which the server makes them
     given: dict[str, Any] = {"data_converter": pydantic_data_converter} | changes
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while True:
             try:
                 client = await Client.connect(server.address, namespace=namespace, **given)
                 await client.count_workflows()
-            except (RuntimeError, RPCError):  # it is starting, or does not know the namespace yet
+            except (RuntimeError, RPCError):  # it starts, or does not know the namespace yet
                 await asyncio.sleep(0.05)
             else:
                 return client
@@ -149,16 +162,33 @@ _NAMESPACES = 400
 def _start(options: tuple[str, ...]) -> _Server:
     namespaces = [f"test-{number}" for number in range(_NAMESPACES)]
     port = _free_port()
-    command = [binary("temporal"), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
+    command = [
+        binary("temporal"),
+        "server",
+        "start-dev",
+        "--headless",
+        "--ip",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     # By default the server fires a timer up to a second late.
-    command += ["--log-level", "never", "--dynamic-config-value", 'history.timerProcessorMaxTimeShift="20ms"', *options]
+    command += [
+        "--log-level",
+        "never",
+        "--dynamic-config-value",
+        'history.timerProcessorMaxTimeShift="20ms"',
+        *options,
+    ]
     for name in SEARCH_ATTRIBUTES:
         command += ["--search-attribute", f"{name}=Keyword"]
     for namespace in namespaces:
         command += ["--namespace", namespace]
-    # A test process that is killed takes its server along.
+    # A killed test process takes its server along.
     command = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), "-", "--", *command]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment()
+    )
     server = _Server(f"127.0.0.1:{port}", process, namespaces)
     _started.append(server)
     return server
@@ -185,7 +215,9 @@ def end_servers() -> None:
 
 
 class PreparedOnce(SandboxedWorkflowRunner):
-    """Tries each workflow in the sandbox once a process, as a worker does at its start, and not for each worker."""
+    """Tries each workflow in the sandbox once in a process, not once for each worker as a worker
+    does when it starts.
+    """
 
     _prepared: ClassVar[set[type]] = set()
 
@@ -223,7 +255,7 @@ async def worker(
 
 @asynccontextmanager
 async def running(worker: Worker) -> AsyncIterator[None]:
-    """A worker for as long as the block lasts; it has to end when it is stopped."""
+    """Run a worker for as long as the block lasts; it must end when it is stopped."""
     await worker.__aenter__()
     try:
         yield
@@ -238,18 +270,28 @@ async def running(worker: Worker) -> AsyncIterator[None]:
 
 
 async def deliver(
-    client: Client, workflow: str, state: object, workflow_id: str, signal: str, message: IncomingMessage
+    client: Client,
+    workflow: str,
+    state: object,
+    workflow_id: str,
+    signal: str,
+    message: IncomingMessage,
 ) -> None:
-    """As the gateway does."""
+    """Deliver it as the gateway does."""
     await client.start_workflow(
-        workflow, state, id=workflow_id, task_queue=CORE_QUEUE, start_signal=signal, start_signal_args=[message]
+        workflow,
+        state,
+        id=workflow_id,
+        task_queue=CORE_QUEUE,
+        start_signal=signal,
+        start_signal_args=[message],
     )
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
     """Wait for a condition, in real time."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not await condition():  # noqa: ASYNC110 - the other side is other processes
                 await asyncio.sleep(0.02)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""What a test reads from the result of a tool that refused or failed."""
+"""Readers of the result of a tool that refused or failed."""
 
 from threadline.tools.model import ErrorCode, ToolError, ToolResult
 

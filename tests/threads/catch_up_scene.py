@@ -1,4 +1,4 @@
-"""What tests of the catch-up and of the sweep share: a pass from beginning to end, and what came of it."""
+"""Shared parts of the tests of the catch-up and of the sweep: a complete pass, and its results."""
 
 import time
 from collections.abc import AsyncIterator
@@ -25,15 +25,16 @@ MAX_UNCHANGED = "threadline.threads.catch_up.MAX_UNCHANGED"
 async def home(
     database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[CaseScene]:
-    """Nothing is found by chance here: no thread is compared that shows no change."""
+    """The scene shows every change: a thread without one is not compared."""
     monkeypatch.setattr(MAX_UNCHANGED, 0)
     async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         yield home
 
 
 async def look(home: CaseScene, *, deep: bool = True) -> None:
-    """One pass in real time: a result that is waited for would let Temporal skip time."""
-    client, state = home.environment.client, CatchUpState(deep=deep)
+    """Run one pass in real time: waiting for a result would let Temporal skip time."""
+    client = home.environment.client
+    state = CatchUpState(deep=deep)
     await client.start_workflow(CATCH_UP_WORKFLOW, state, id=CATCH_UP_ID, task_queue=CORE_QUEUE)
     await until_ended(home)
 
@@ -48,7 +49,7 @@ async def until_ended(home: CaseScene, workflow_id: str = CATCH_UP_ID) -> None:
 
 
 async def look_twice(home: CaseScene) -> None:
-    """A deletion that is inferred is believed after two passes."""
+    """An inferred deletion is believed after two passes."""
     await look(home)
     await look(home)
 
@@ -66,12 +67,12 @@ async def opened(home: CaseScene) -> None:
 
 
 def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> SandboxMessage:
-    """Somebody writes in the report's thread, and Slack delivers no event of it."""
+    """Post in the report's thread without an event from Slack."""
     return home.slack.workspace.post(identity.REPORTS, user, words, thread_ts=home.thread.ts)
 
 
 def say_before_all(home: CaseScene, channel: str) -> None:
-    """An older message, by which Slack shows that it has not forgotten its time."""
+    """Post an older message, which shows that Slack has not forgotten its time."""
     place = home.slack.workspace.channel(channel)
     said = home.slack.workspace.post(channel, identity.BYSTANDER, "Good morning")
     del place.messages[said.ts]
@@ -80,13 +81,19 @@ def say_before_all(home: CaseScene, channel: str) -> None:
 
 
 async def entries(home: CaseScene) -> list[tuple[str, str]]:
-    """What people are stored to have said in the case, as it reads now."""
+    """Return people's messages that are stored in the case, as it reads now."""
     async with home.database.begin() as tx:
         page = await CaseMessageStore(tx).page("BUG-1", limit=500)
-    return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != SenderType.BOT]
+    return [
+        (entry.sender_type, entry.text)
+        for entry in page.entries
+        if entry.sender_type != SenderType.BOT
+    ]
 
 
-async def until_stored(home: CaseScene, words: str, sender: SenderType = SenderType.REPORTER) -> None:
+async def until_stored(
+    home: CaseScene, words: str, sender: SenderType = SenderType.REPORTER
+) -> None:
     async def stored() -> bool:
         return (sender, words) in await entries(home)
 
@@ -101,7 +108,7 @@ async def until_gone(home: CaseScene, words: str) -> None:
 
 
 async def resent(home: CaseScene) -> int:
-    """How many messages the catch-up has signalled."""
+    """Return the number of messages that the catch-up has signalled."""
     async with home.database.begin() as tx:
         found = await tx.execute(text("SELECT coalesce(sum(sends), 0) FROM catch_up_messages"))
         return int(found.scalar_one())

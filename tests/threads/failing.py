@@ -1,4 +1,4 @@
-"""A workflow whose one activity fails with the words that it was made with."""
+"""A workflow whose one activity fails with the text that it was made with."""
 
 from datetime import timedelta
 

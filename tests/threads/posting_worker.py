@@ -1,4 +1,4 @@
-"""A worker that posts a word under a key, in a process of its own that a test can kill."""
+"""A worker that posts a text under a key, in a process of its own that a test can kill."""
 
 import asyncio
 import sys
@@ -16,7 +16,12 @@ with workflow.unsafe.imports_passed_through():
     from threadline.slack.client import SlackClient, make_web_client
     from threadline.threads import outbox
     from threadline.threads.activity import ErrorInterceptor
-    from threadline.threads.activity_options import POST, activities_of, activity_options, options_by_name
+    from threadline.threads.activity_options import (
+        POST,
+        activities_of,
+        activity_options,
+        options_by_name,
+    )
     from threadline.threads.calls import call
     from threadline.threads.model import CORE_QUEUE
     from threadline.threads.outbox import Outbox, Post
@@ -24,7 +29,8 @@ with workflow.unsafe.imports_passed_through():
     from threadline_devstack.slack.identity import BOT_TOKEN
 
 WORKER = (
-    "import asyncio, sys; from tests.threads import posting_worker; asyncio.run(posting_worker.work(*sys.argv[1:]))"
+    "import asyncio, sys; from tests.threads import posting_worker; "
+    "asyncio.run(posting_worker.work(*sys.argv[1:]))"
 )
 READY = b"ready\n"
 
@@ -33,7 +39,7 @@ class PostingActivities(ABC):
     @activity_options(POST)
     @abstractmethod
     async def post_word(self, place: list[str]) -> str:
-        """Post in a thread, told by channel and `ts`."""
+        """Post in a thread; returns channel and `ts`."""
 
 
 @workflow.defn
@@ -49,13 +55,21 @@ class LivePostingActivities(PostingActivities):
 
     async def post_word(self, place: list[str]) -> str:
         channel, thread_ts = place
-        return await self._outbox.publish(Post("a word", channel, thread_ts, formatting.notice("Found it.")))
+        return await self._outbox.publish(
+            Post("a word", channel, thread_ts, formatting.notice("Found it."))
+        )
 
 
-async def work(database_url: str, api_url: str, temporal: str, namespace: str, resend_after: str) -> None:
-    """Say on the standard output that it is ready; run activities from the first line of the standard input on."""
+async def work(
+    database_url: str, api_url: str, temporal: str, namespace: str, resend_after: str
+) -> None:
+    """Report on the standard output that the worker is ready; run activities after the first line
+    of the standard input.
+    """
     outbox.RESEND_AFTER = float(resend_after)
-    client = await Client.connect(temporal, namespace=namespace, data_converter=pydantic_data_converter)
+    client = await Client.connect(
+        temporal, namespace=namespace, data_converter=pydantic_data_converter
+    )
     async with aiohttp.ClientSession() as session, Database(database_url) as database:
         slack = SlackClient(make_web_client(BOT_TOKEN, api_url, session))
         live = LivePostingActivities(Outbox(slack, database))

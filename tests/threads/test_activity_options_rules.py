@@ -1,4 +1,4 @@
-"""Every activity declares how it is tried, and the times fit together."""
+"""Every activity declares its retries and times, and the times fit together."""
 
 from threadline.approvals.contract import EXECUTE
 from threadline.cases.contract import AGENT_TURN, FORGE, agent_turn_options
@@ -33,7 +33,7 @@ NEVER_GIVE_UP = {
 
 
 def test_every_activity_declares_its_options() -> None:
-    """`options_by_name` fails where one has none."""
+    """`options_by_name` fails for an activity without options."""
     assert len(OPTIONS) == sum(len(each.__abstractmethods__) for each in CONTRACTS)
 
 
@@ -41,34 +41,72 @@ def test_activities_that_store_or_decide_never_give_up() -> None:
     assert {name for name, each in OPTIONS.items() if each.never_gives_up} == NEVER_GIVE_UP
 
 
-def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment() -> None:
+def test_activity_that_never_gives_up_has_no_last_attempt_and_no_deadline() -> None:
     chosen = {name: OPTIONS[name] for name in (*NEVER_GIVE_UP, "run_job")}
-    assert [name for name, each in chosen.items() if each.retry.maximum_attempts or each.schedule_to_close] == []
+    assert [
+        name
+        for name, each in chosen.items()
+        if each.retry.maximum_attempts or each.schedule_to_close
+    ] == []
 
 
-def test_workflow_waits_where_a_model_is_asked_in_vain() -> None:
-    assert {name for name, each in OPTIONS.items() if each.long_wait_in_workflow} == {"decide", "think"}
+def test_workflow_waits_for_a_model_that_does_not_answer() -> None:
+    assert {name for name, each in OPTIONS.items() if each.long_wait_in_workflow} == {
+        "decide",
+        "think",
+    }
 
 
-def test_slack_call_ends_before_its_attempt_and_that_before_anybody_sends_again() -> None:
+def test_slack_call_ends_before_its_attempt_and_that_before_another_send() -> None:
     assert 2 * CALL_TIMEOUT < POST.start_to_close < RESEND_AFTER
     assert RESEND_AFTER - CLAIM_GOOD_FOR - CALL_TIMEOUT >= 30
     assert RESEND_ROOT_AFTER - CLAIM_GOOD_FOR - CALL_TIMEOUT >= 120
 
 
 def test_worker_that_is_killed_is_missed_within_seconds() -> None:
-    """The rest of ten seconds is for a worker's start and the search; a turn begins again within fifteen. A word to
-    stop reaches an activity with a heartbeat."""
+    """The rest of ten seconds is for a worker's start and the search; a turn begins again within
+    fifteen. A word to stop reaches an activity with a heartbeat.
+    """
     posting = {
-        *("post_notice", "post_clarification_question", "create_summary_thread", "post_investigation_results"),
-        *("escalate_to_humans", "post_closing", "report_sla_event", "finish_turn", "post_answer", "post_thread_notice"),
-        *("open_handover", "show_handover", "remind_handover", "relay_to_person", "show_decision", "post_outcome"),
-        "relay_until_mended",
-        *("save_investigation_result", "forward_reply", "run_job", "fail_job", "show_reply", "send_replies"),
+        *(
+            "post_notice",
+            "post_clarification_question",
+            "create_summary_thread",
+            "post_investigation_results",
+        ),
+        *(
+            "escalate_to_humans",
+            "post_closing",
+            "report_sla_event",
+            "finish_turn",
+            "post_answer",
+            "post_thread_notice",
+        ),
+        *(
+            "open_handover",
+            "show_handover",
+            "remind_handover",
+            "relay_to_person",
+            "show_decision",
+            "post_outcome",
+        ),
+        *("relay_until_mended", "show_question_files"),
+        *(
+            "save_investigation_result",
+            "forward_reply",
+            "run_job",
+            "fail_job",
+            "show_reply",
+            "send_replies",
+        ),
     }
-    assert {name for name, each in OPTIONS.items() if each.heartbeat == HEARTBEAT} == posting | {"think"}
+    assert {name for name, each in OPTIONS.items() if each.heartbeat == HEARTBEAT} == posting | {
+        "think"
+    }
     assert HEARTBEAT <= 5
-    assert (OPTIONS["open_pull_request"], FORGE.heartbeat) == (FORGE, 30), "it posts, too, but clones and pushes first"
+    assert (OPTIONS["open_pull_request"], FORGE.heartbeat) == (FORGE, 30), (
+        "it posts too, but clones and pushes first"
+    )
     missed = {name: each.heartbeat or each.start_to_close for name, each in OPTIONS.items()}
     assert {name for name, seconds in missed.items() if seconds > 30} == set()
     assert max(AGENT_TURN.heartbeat or 0, missed["fetch_attachments"]) == 10

@@ -1,7 +1,10 @@
 """Ids are computed, never looked up."""
 
 from threadline.cases.model import bug_workflow_id, session_id, sla_workflow_id
-from threadline.conversations.model.conversation import conversation_workflow_id, thread_of_conversation
+from threadline.conversations.model.conversation import (
+    conversation_workflow_id,
+    thread_of_conversation,
+)
 from threadline.slack.model import Thread
 from threadline.threads.contract import route_reply_workflow_id
 from threadline.threads.model import deletion_id, edit_id, message_id

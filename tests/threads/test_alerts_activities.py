@@ -1,4 +1,4 @@
-"""When operators are told of what keeps failing inside."""
+"""Alerts to the admin about repeated internal failures."""
 
 import pytest
 import structlog.testing
@@ -18,10 +18,14 @@ def alerts(slack: SlackClient, database: Database, clock: Clock) -> FailureAlert
 
 
 def told(sandbox: FaultySlack) -> list[str]:
-    return [each.text for each in sandbox.workspace.channel(ESCALATIONS).messages.values() if each.bot_id]
+    return [
+        each.text
+        for each in sandbox.workspace.channel(ESCALATIONS).messages.values()
+        if each.bot_id
+    ]
 
 
-async def test_third_failure_in_a_window_is_told_once(
+async def test_third_failure_in_a_window_is_posted_once(
     alerts: FailureAlerts, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for number in range(6):
@@ -34,7 +38,7 @@ async def test_third_failure_in_a_window_is_told_once(
     assert len(told(sandbox)) == 2
 
 
-async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
+async def test_failures_of_different_things_or_over_a_longer_time_are_not_posted(
     alerts: FailureAlerts, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for what in ("model", "jira.search", "model", "ci.rerun", "jira.search"):
@@ -45,7 +49,7 @@ async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
     assert told(sandbox) == []
 
 
-async def test_two_workers_that_notice_the_same_tell_it_once(
+async def test_two_workers_that_notice_the_same_failure_post_it_once(
     slack: SlackClient, database: Database, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Which messages of a thread's history count, and what was said in it before the bot was called."""
+"""Messages of a thread's history that count, and those from before the bot was called."""
 
 from collections.abc import Collection
 from typing import Any
@@ -28,10 +28,14 @@ async def said_before(
     slack: SlackClient, root: str, until: str = "inf", open_channels: Collection[str] = ()
 ) -> list[RawMessage]:
     thread = Thread(TEAM, GENERAL, root)
-    return (await messages_before(History(slack), policy(slack, open_channels), thread, float(until)))[0]
+    return (
+        await messages_before(History(slack), policy(slack, open_channels), thread, float(until))
+    )[0]
 
 
-async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_root_and_replies_until_the_bot_was_called_are_read(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     root = post(sandbox, REPORTER, "Acme wants a crane")
     post(sandbox, DEVELOPER, "by March", root)
     called = post(sandbox, REPORTER, "bot, look", root)
@@ -41,7 +45,7 @@ async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: Fault
     assert (said[0]["user"], said[0]["ts"]) == (REPORTER, root)
 
 
-async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(
+async def test_root_and_last_replies_of_a_long_thread_are_read(
     sandbox: FaultySlack, slack: SlackClient
 ) -> None:
     root = post(sandbox, REPORTER, "the root")
@@ -50,15 +54,23 @@ async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(
     said = await said_before(slack, root)
     assert len(said) == MAX_PRIOR_MESSAGES
     texts = [each["text"] for each in said]
-    assert (texts[0], texts[1], texts[-1]) == ("the root", "reply 11", f"reply {MAX_PRIOR_MESSAGES + 9}")
+    assert (texts[0], texts[1], texts[-1]) == (
+        "the root",
+        "reply 11",
+        f"reply {MAX_PRIOR_MESSAGES + 9}",
+    )
 
 
-async def test_guests_and_deleted_messages_are_left_out(sandbox: FaultySlack, slack: SlackClient) -> None:
+async def test_guests_and_deleted_messages_are_left_out(
+    sandbox: FaultySlack, slack: SlackClient
+) -> None:
     sandbox.workspace.add_user(SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True))
     sandbox.workspace.join(GENERAL, "U0GUEST")
     root = post(sandbox, REPORTER, "the root")
     post(sandbox, "U0GUEST", "obey me", root)
-    sandbox.workspace.delete(GENERAL, post(sandbox, BYSTANDER, "I take it back", root), by=BYSTANDER)
+    sandbox.workspace.delete(
+        GENERAL, post(sandbox, BYSTANDER, "I take it back", root), by=BYSTANDER
+    )
     assert [each["text"] for each in await said_before(slack, root)] == ["the root"]
     opened = await said_before(slack, root, open_channels=[GENERAL])
     assert [each["text"] for each in opened] == ["the root", "obey me"]
@@ -79,6 +91,7 @@ async def test_failed_reading_is_an_error_and_a_failed_user_lookup_leaves_one_pe
 async def test_app_of_another_company_is_left_out(slack: SlackClient) -> None:
     thread = Thread(TEAM, GENERAL, "1.0")
     own: dict[str, Any] = {"bot_id": "B1", "bot_profile": {"team_id": TEAM}, "ts": "1.0"}
-    other, unsaid = own | {"bot_profile": {"team_id": "T0OTHER"}}, {"bot_id": "B2", "ts": "2.0"}
+    other = own | {"bot_profile": {"team_id": "T0OTHER"}}
+    unsaid = {"bot_id": "B2", "ts": "2.0"}
     assert await policy(slack).filter_messages(thread, [own, other, unsaid]) == ([own, unsaid], {})
     assert (await policy(slack, [GENERAL]).filter_messages(thread, [other]))[0] == [other]

@@ -1,4 +1,4 @@
-"""Which records a thread is about."""
+"""The records that a thread is about."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from threadline.slack.model import Thread
 from threadline.threads.store import ThreadBindingStore
 
 
-async def test_first_binding_stays_until_somebody_names_another(database: Database) -> None:
+async def test_first_binding_stays_until_a_user_names_another(database: Database) -> None:
     async with database.begin() as tx:
         assert await ThreadBindingStore(tx).of(THREAD) == {}
         assert await ThreadBindingStore(tx).bind_first(THREAD, "project", "PRJ-1", "U1") == "PRJ-1"
@@ -26,7 +26,11 @@ async def test_first_binding_stays_until_somebody_names_another(database: Databa
 
 
 async def test_each_thread_has_one_record_of_each_kind(database: Database) -> None:
-    others = Thread("T2", THREAD.channel, THREAD.ts), Thread("T1", "C2", THREAD.ts), Thread("T1", THREAD.channel, "2")
+    others = (
+        Thread("T2", THREAD.channel, THREAD.ts),
+        Thread("T1", "C2", THREAD.ts),
+        Thread("T1", THREAD.channel, "2"),
+    )
     async with database.begin() as tx:
         await ThreadBindingStore(tx).bind(THREAD, "ticket", "SHOP-7", "U1")
         for number, thread in enumerate((THREAD, *others)):
@@ -36,16 +40,18 @@ async def test_each_thread_has_one_record_of_each_kind(database: Database) -> No
             assert await ThreadBindingStore(tx).of(thread) == {"project": f"PRJ-{number}"}
 
 
-async def test_of_many_that_open_at_once_all_get_the_same_record(database: Database) -> None:
+async def test_concurrent_opens_get_the_same_record(database: Database) -> None:
     async def open_one(number: int) -> str:
         async with database.begin() as tx:
-            return await ThreadBindingStore(tx).bind_first(THREAD, "project", f"PRJ-{number}", "U1")
+            return await ThreadBindingStore(tx).bind_first(
+                THREAD, "project", f"PRJ-{number}", "U1"
+            )
 
     opened = await asyncio.gather(*(open_one(number) for number in range(20)))
     assert len(set(opened)) == 1
 
 
-async def test_binding_again_returns_what_the_thread_was_about(database: Database) -> None:
+async def test_new_binding_returns_the_earlier_record(database: Database) -> None:
     for rfp_id in ("rfp_abc123", "rfp_xyz789"):
         await create(database, rfp_id, rfp_id=rfp_id)
     async with database.begin() as tx:
@@ -72,7 +78,7 @@ async def test_unknown_or_deleted_rfp_is_not_bound(database: Database) -> None:
         assert await ThreadBindingStore(tx).of(THREAD) == {"rfp": "rfp_abc123"}
 
 
-async def test_of_many_that_bind_at_once_each_gets_another_predecessor(database: Database) -> None:
+async def test_concurrent_bindings_get_different_predecessors(database: Database) -> None:
     async def bind(number: int) -> str | None:
         async with database.begin() as tx:
             return await ThreadBindingStore(tx).bind(THREAD, "rfp", f"rfp_{number}", "U1")
@@ -80,7 +86,10 @@ async def test_of_many_that_bind_at_once_each_gets_another_predecessor(database:
     before = await asyncio.gather(*(bind(number) for number in range(10)))
     async with database.begin() as tx:
         last = (await ThreadBindingStore(tx).of(THREAD))["rfp"]
-    assert sorted([*(each or "" for each in before), last]) == ["", *(f"rfp_{number}" for number in range(10))]
+    assert sorted([*(each or "" for each in before), last]) == [
+        "",
+        *(f"rfp_{number}" for number in range(10)),
+    ]
 
 
 async def test_threads_of_a_record_are_found_by_index_the_latest_first(database: Database) -> None:
@@ -97,5 +106,7 @@ async def test_threads_of_a_record_are_found_by_index_the_latest_first(database:
         await tx.execute(text("ANALYZE thread_bindings"))
     async with explained(database) as (tx, asked):
         assert await ThreadBindingStore(tx).threads_of("T1", "rfp", "rfp_abc123") == threads[::-1]
-        assert await ThreadBindingStore(tx).threads_of("T1", "rfp", "rfp_abc123", 1) == [threads[2]]
+        assert await ThreadBindingStore(tx).threads_of("T1", "rfp", "rfp_abc123", 1) == [
+            threads[2]
+        ]
     assert all("thread_bindings_record_idx" in plan for plan in asked.plans), asked.plans

@@ -1,4 +1,4 @@
-"""What a step of a workflow waits for when the run is cancelled."""
+"""Steps of a workflow when the run is cancelled."""
 
 import asyncio
 
@@ -12,7 +12,9 @@ from threadline.threads.model import CORE_QUEUE
 
 @workflow.defn(sandboxed=False)
 class WaitingSteps:
-    """Its steps are tasks of their own, as in the workflows of threads. A Cancel asks them to stop."""
+    """Runs its steps as separate tasks, as the workflows of threads do. A Cancel asks them to
+    stop.
+    """
 
     def __init__(self) -> None:
         self._stopped = False
@@ -46,7 +48,9 @@ class WaitingSteps:
 @pytest.mark.usefixtures("activation_order")
 async def test_cancel_of_the_run_leaves_it_to_each_step_how_to_stop() -> None:
     async with real_time() as environment, worker(environment, [WaitingSteps], []):
-        handle = await environment.client.start_workflow(WaitingSteps.run, id="steps", task_queue=CORE_QUEUE)
+        handle = await environment.client.start_workflow(
+            WaitingSteps.run, id="steps", task_queue=CORE_QUEUE
+        )
         await handle.query("__temporal_workflow_metadata")  # the steps wait by then
         await handle.cancel()
         assert await handle.result() == ["interrupted itself", "went on"]

@@ -1,4 +1,6 @@
-"""What goes wrong during a catch-up delays what it finds: nothing is hidden, and nothing that is there taken away."""
+"""Faults during a catch-up delay its findings: no message stays hidden, and no existing message is
+removed.
+"""
 
 import time
 
@@ -14,19 +16,31 @@ from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
 from threadline.slack.history import History, ListedThread
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
-from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, Handled, SweepRequest
+from threadline.threads.contract import (
+    CATCH_UP_ID,
+    LOOK_BACK,
+    SWEEP_WORKFLOW,
+    Handled,
+    SweepRequest,
+)
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
 from threadline.wiring.doctor import check_catch_up
 from threadline_devstack.slack import identity
 
 __all__ = ["home"]
 
-REPORTS, ESCALATIONS, REPORTER = identity.REPORTS, identity.ESCALATIONS, identity.REPORTER
+REPORTS = identity.REPORTS
+ESCALATIONS = identity.ESCALATIONS
+REPORTER = identity.REPORTER
 
 
 async def followed(home: CaseScene, channel: str) -> FollowedChannel:
     async with home.database.begin() as tx:
-        [found] = [each for each in await CatchUpStore(tx, identity.TEAM).channels() if each.channel == channel]
+        [found] = [
+            each
+            for each in await CatchUpStore(tx, identity.TEAM).channels()
+            if each.channel == channel
+        ]
         return found
 
 
@@ -36,10 +50,14 @@ async def failed_threads(home: CaseScene) -> list[tuple[str, str, str]]:
 
 
 async def plans(home: CaseScene) -> list[bytes]:
-    """What the last look's activities answered that names a depth: its plan."""
+    """Return the plan in the last pass: the activities' answer that names a depth."""
     history = await home.environment.client.get_workflow_handle(CATCH_UP_ID).fetch_history()
-    ended = [event.activity_task_completed_event_attributes.result.payloads for event in history.events]
-    return [payload.data for payloads in ended for payload in payloads if b'"deep"' in payload.data]
+    ended = [
+        event.activity_task_completed_event_attributes.result.payloads for event in history.events
+    ]
+    return [
+        payload.data for payloads in ended for payload in payloads if b'"deep"' in payload.data
+    ]
 
 
 async def test_short_pages_and_rate_limits_hide_nothing(home: CaseScene) -> None:
@@ -64,7 +82,9 @@ async def test_unreadable_channel_keeps_no_other_waiting(home: CaseScene) -> Non
     assert "/invite" in (await followed(home, ESCALATIONS)).error
     assert (await followed(home, REPORTS)).error == ""
     await look(home, deep=False)
-    assert [b'"deep":true' in plan for plan in await plans(home)] == [False], "it would be deep for ever"
+    assert [b'"deep":true' in plan for plan in await plans(home)] == [False], (
+        "every pass would be deep"
+    )
     home.slack.workspace.join(ESCALATIONS, identity.BOT_USER)
     await look(home, deep=False)
     channel = await followed(home, ESCALATIONS)
@@ -74,7 +94,11 @@ async def test_unreadable_channel_keeps_no_other_waiting(home: CaseScene) -> Non
 
 @pytest.mark.parametrize(
     ("where", "error"),
-    [("reading", Permanent("no scope")), ("reading", KeyError("user")), ("handing over", KeyError("user"))],
+    [
+        ("reading", Permanent("no scope")),
+        ("reading", KeyError("user")),
+        ("handing over", KeyError("user")),
+    ],
     ids=repr,
 )
 async def test_thread_that_cannot_be_compared_waits_alone(
@@ -85,7 +109,8 @@ async def test_thread_that_cannot_be_compared_waits_alone(
     await look(home)
     poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
     home.slack.workspace.post(REPORTS, REPORTER, "A third report")
-    read, deliver = History.read_thread, EventRouter.deliver
+    read = History.read_thread
+    deliver = EventRouter.deliver
 
     async def thread(self: History, channel: str, root: str, oldest: str) -> ListedThread:
         if root == poison.ts:
@@ -108,11 +133,13 @@ async def test_thread_that_cannot_be_compared_waits_alone(
         assert (channel, root) == (REPORTS, poison.ts)
         assert why
     await look(home, deep=False)
-    assert await resent(home) == 3, "it is found once the trouble is over"
+    assert await resent(home) == 3, "it is found after the fault"
     assert await failed_threads(home) == []
 
 
-async def test_long_pass_continues_in_a_new_run(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_pass_continues_in_a_new_run(
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.threads.catch_up.BATCH_SIZE", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
     await install(home, before_report=True)
@@ -121,7 +148,7 @@ async def test_long_pass_continues_in_a_new_run(home: CaseScene, monkeypatch: py
     assert await resent(home) == 2
     runs = home.environment.client.get_workflow_handle(CATCH_UP_ID)
     first = (await runs.fetch_history()).events[0].workflow_execution_started_event_attributes
-    assert first.continued_execution_run_id, "the run that ended was not the first"
+    assert first.continued_execution_run_id, "the ended run was not the first"
 
 
 async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
@@ -143,7 +170,9 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         lossy.setattr(EventRouter, "deliver", lose)
         for _ in range(2):
             await look(home)
-        assert "nothing is missing" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
+        assert "nothing is missing" in await check_catch_up(
+            home.database, identity.TEAM, identity.BOT_USER
+        )
         for _ in range(2):
             await look(home)
     assert await resent(home) == 3
@@ -151,13 +180,21 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is missing; mentions" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
+    assert "nothing is missing; missed mentions" in await check_catch_up(
+        home.database, identity.TEAM, identity.BOT_USER
+    )
 
 
 async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
     await opened(home)
     await home.handle.terminate("by accident")
-    said = home.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, "Is it the discount?", f"{time.time():.6f}")
+    said = home.message(
+        MessageKind.MESSAGE,
+        SenderType.REPORTER,
+        REPORTER,
+        "Is it the discount?",
+        f"{time.time():.6f}",
+    )
     async with home.database.begin() as tx:
         await CaseMessageStore(tx).flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)

@@ -1,4 +1,6 @@
-"""When and in what order the catch-up makes passes: by a schedule, and cases first, however long the others take."""
+"""Passes of the catch-up run by a schedule, and compare cases first, also when the other threads
+take long.
+"""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -40,20 +42,24 @@ from threadline.wiring.temporal import ensure_schedule
 
 @dataclass
 class Looks(CatchUpActivities):
-    """One channel of cases and two in which people talk, each with two pages and one thread that has changed.
+    """One channel of cases and two with conversations, each with two pages and one changed thread.
 
-    `asks` requests a pass when this channel's first page is read.
+    `asks` requests a pass when the first page of this channel is read.
     """
 
     asks: str = ""
     fails: str = ""
-    """The first time, this activity fails for good."""
+    """This activity fails permanently in its first call."""
     done: list[str] = field(default_factory=list)
 
     @activity.defn
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
         self.done.append("deep pass" if request.deep else "pass")
-        scopes = {"talk1": LookScope.CONVERSATIONS, "cases": LookScope.CASES, "talk2": LookScope.CONVERSATIONS}
+        scopes = {
+            "talk1": LookScope.CONVERSATIONS,
+            "cases": LookScope.CASES,
+            "talk2": LookScope.CONVERSATIONS,
+        }
         windows = [HistoryWindow(channel, "0", "2", scope) for channel, scope in scopes.items()]
         return CatchUpPlan(0.0, request.deep, 0.0, windows)
 
@@ -64,7 +70,11 @@ class Looks(CatchUpActivities):
             self.asks = ""
             info = activity.info()
             assert info.workflow_id
-            await activity.client().get_workflow_handle(info.workflow_id).signal(CATCH_UP_REQUESTED, {"deep": False})
+            await (
+                activity.client()
+                .get_workflow_handle(info.workflow_id)
+                .signal(CATCH_UP_REQUESTED, {"deep": False})
+            )
         return "1" if request.latest == "2" else ""
 
     @activity.defn
@@ -102,7 +112,16 @@ CASES = ["cases", "cases", "threads"]
 
 
 async def test_cases_are_compared_before_any_conversation() -> None:
-    assert await look(Looks()) == ["deep pass", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
+    assert await look(Looks()) == [
+        "deep pass",
+        *CASES,
+        "talk1",
+        "talk1",
+        "talk2",
+        "talk2",
+        "talks",
+        "talks",
+    ]
 
 
 async def test_cases_are_checked_again_during_a_pass_over_conversations(
@@ -110,7 +129,11 @@ async def test_cases_are_checked_again_during_a_pass_over_conversations(
 ) -> None:
     monkeypatch.setattr("threadline.threads.contract.CASE_INTERVAL", -1.0)
     again = ["pass", *CASES]
-    pages = [each for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks") for each in (channel, *again)]
+    pages = [
+        each
+        for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks")
+        for each in (channel, *again)
+    ]
     assert await look(Looks()) == ["deep pass", *CASES, *pages]
 
 
@@ -121,7 +144,9 @@ async def test_requested_pass_begins_with_cases_as_deep_as_the_one_before() -> N
     assert done[: len(first)] == first
 
 
-async def test_deep_pass_that_continues_in_a_new_run_stays_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deep_pass_that_continues_in_a_new_run_stays_deep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
     compared: list[tuple[str, bool]] = []
 
@@ -135,24 +160,34 @@ async def test_deep_pass_that_continues_in_a_new_run_stays_deep(monkeypatch: pyt
 
     done = await look(Long())
     assert compared == [("cases", True)] * 3 + [("conversations", True)] * 3
-    assert done == ["deep pass", "cases", "cases", "talk1", "talk1", "talk2", "talk2"], "no channel is read twice"
+    assert done == ["deep pass", "cases", "cases", "talk1", "talk1", "talk2", "talk2"], (
+        "no channel is read twice"
+    )
 
 
-async def test_pass_that_fails_is_repeated_as_deep_as_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pass_that_fails_is_repeated_as_deep_as_it_was_requested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("threadline.threads.contract.RETRY_INTERVAL", 0.05)
     looks = Looks(fails="select_threads", asks="cases")
     done = await look(looks)
     assert done[:3] == ["deep pass", "cases", "cases"]
     assert done[3:7] == ["deep pass", *CASES]
     assert done[-4:] == ["talk2", "talk2", "talks", "talks"]
-    assert done.count("pass") == 1, "a pass follows for what was too young for the one that a gateway requested"
+    assert done.count("pass") == 1, (
+        "a pass follows for messages that were too young in the requested one"
+    )
 
 
 async def results(client: Client) -> list[str]:
-    """How the runs ended that the schedule has started."""
+    """Return the end states of the runs that the schedule has started."""
     handle = client.get_schedule_handle(CATCH_UP_ID)
     actions = [each.action for each in (await handle.describe()).info.recent_actions]
-    ids = [each.workflow_id for each in actions if isinstance(each, ScheduleActionExecutionStartWorkflow)]
+    ids = [
+        each.workflow_id
+        for each in actions
+        if isinstance(each, ScheduleActionExecutionStartWorkflow)
+    ]
     return [str(await client.get_workflow_handle(each).result()) for each in ids]
 
 
@@ -181,7 +216,7 @@ async def test_schedule_starts_the_one_catch_up_or_leaves_it_alone() -> None:
 
 
 class FailingSweeps(SweepActivities):
-    """Gives up on cases, and finds nothing else."""
+    """Gives up on cases, and finds no other items."""
 
     @activity.defn
     async def sweep(self, page: SweepPage) -> SweepPage | None:
@@ -214,7 +249,7 @@ async def test_doctor_names_a_sweep_that_gives_up() -> None:
         await until(failed, "the doctor names what gave up")
 
 
-async def test_doctor_tells_that_no_sweep_begins() -> None:
+async def test_doctor_reports_that_no_sweep_begins() -> None:
     async with real_time() as server:
         await ensure_schedule(server.client, 600.0, [])
         handle = server.client.get_schedule_handle(CATCH_UP_ID)
@@ -223,6 +258,8 @@ async def test_doctor_tells_that_no_sweep_begins() -> None:
             return bool((await handle.describe()).info.recent_actions)
 
         await until(begun, "the schedule has started one")
-        assert "has begun" in await check_sweep(server.client, 600.0)
+        assert "has started" in await check_sweep(server.client, 600.0)
         with pytest.raises(Permanent, match="paused"):
-            await check_sweep(server.client, -60.0)  # at once, without the minutes that a sweep may be late
+            await check_sweep(
+                server.client, -60.0
+            )  # at once, without the minutes that a sweep may be late

@@ -1,4 +1,6 @@
-"""CatchUpStore: the catch-ups of two workspaces in one database do not meet, and a batch reads no more than itself."""
+"""CatchUpStore: the catch-ups of two workspaces in one database do not meet, and a batch reads
+only its own rows.
+"""
 
 import json
 import time
@@ -17,12 +19,16 @@ from threadline.threads.catch_up_store import MAX_COUNTED, MAX_SENDS, CatchUpSto
 from threadline.threads.contract import LookScope
 from threadline.threads.store import ThreadStore
 
-CHANNEL, CASES = "C1", LookScope.CASES
+CHANNEL = "C1"
+CASES = LookScope.CASES
 
 
-async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messages(database: Database) -> None:
+async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messages(
+    database: Database,
+) -> None:
     began = time.time()
-    root, edited = f"{began - 100:.6f}", f"{began - 50:.6f}"
+    root = f"{began - 100:.6f}"
+    edited = f"{began - 50:.6f}"
     async with database.begin() as tx:
         ours, others = (CatchUpStore(tx, team, [CHANNEL]) for team in ("T1", "T2"))
         await ours.follow_channels([CHANNEL], began - 200)
@@ -39,7 +45,9 @@ async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messa
         await others.prune(began + 1000)
         await others.unfollow_others([])
 
-        assert [(each.channel, each.read_at, each.error) for each in await ours.channels()] == [(CHANNEL, 0, "")]
+        assert [(each.channel, each.read_at, each.error) for each in await ours.channels()] == [
+            (CHANNEL, 0, "")
+        ]
         [thread] = await ours.next_batch(CASES, 10, began)
         assert (thread.team, thread.thread_ts, thread.owner) == ("T1", root, None)
         await ours.record_compared(thread, began)
@@ -49,7 +57,7 @@ async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messa
         assert await ours.often_sent() == [f"T1:{CHANNEL}:{root}"]
 
 
-async def test_earliest_installation_of_a_channel_stands_in_any_order(database: Database) -> None:
+async def test_earliest_installation_of_a_channel_wins_in_any_order(database: Database) -> None:
     async with database.begin() as tx:
         store = CatchUpStore(tx, "T1")
         for moment in (200.0, 100.0, 300.0):
@@ -74,35 +82,47 @@ async def test_owner_in_another_workspace_does_not_own_a_thread(database: Databa
 
 
 _MANY_DUE = """
-INSERT INTO catch_up_channels (team, channel, installed_at) VALUES ('T1', 'C1', 0), ('T1', 'C2', 0);
+INSERT INTO catch_up_channels (team, channel, installed_at)
+VALUES ('T1', 'C1', 0), ('T1', 'C2', 0);
 INSERT INTO threads (team, channel, thread_ts, workflow_id, kind)
 SELECT 'T1', 'C1', n::text, 'bug:' || n % 2000, 'case:report' FROM generate_series(1, 3000) n;
 INSERT INTO catch_up_threads (team, channel, thread_ts, active_at, root_state, seen_at, is_due)
 SELECT 'T1', channel, n::text, CASE WHEN n > 3000 THEN 0 ELSE n END, 'one', 0, true
 FROM (SELECT 'C2' AS channel, generate_series(3001, 3020) AS n
-      UNION ALL SELECT 'C1', generate_series(1, 3000) UNION ALL SELECT 'C2', generate_series(1, 3000)) each;
+      UNION ALL SELECT 'C1', generate_series(1, 3000)
+      UNION ALL SELECT 'C2', generate_series(1, 3000)) each;
 ANALYZE catch_up_channels, threads, catch_up_threads
 """
-"""Of 3,000 due threads, two belong to the same workflow where there are so many. As many are due in a channel of the
-other scope, and twenty before all of them."""
+"""3,000 threads of 2,000 workflows are due, so half of the workflows have two. As many are due in
+a channel of the other scope, and twenty before all of them.
+"""
 
 
 def rows_read(node: dict[str, Any]) -> Iterator[float]:
-    """The rows of threads to compare that each scan of a plan has read, thrown away or not."""
+    """Return the rows of threads to compare that each scan of a plan has read, discarded ones
+    included.
+    """
     if node.get("Relation Name") == "catch_up_threads":
-        removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck", "Join Filter"))
+        removed = sum(
+            node.get(f"Rows Removed by {why}", 0)
+            for why in ("Filter", "Index Recheck", "Join Filter")
+        )
         yield (node["Actual Rows"] + removed) * node["Actual Loops"]
     for each in node.get("Plans", ()):
         yield from rows_read(each)
 
 
-async def test_batch_is_the_first_threads_with_the_others_of_their_owners(database: Database) -> None:
+async def test_batch_is_the_first_threads_with_the_others_of_their_owners(
+    database: Database,
+) -> None:
     async with database.begin() as tx:
         for statement in _MANY_DUE.split(";"):
             await tx.execute(text(statement))
         store = CatchUpStore(tx, "T1", [CHANNEL])
         batch = await store.next_batch(CASES, 10, 1.0)
-        assert [each.thread_ts for each in batch] == [str(n) for n in (*range(1, 11), *range(2001, 2011))]
+        assert [each.thread_ts for each in batch] == [
+            str(n) for n in (*range(1, 11), *range(2001, 2011))
+        ]
         assert await store.count_due(CASES, 1.0) == MAX_COUNTED
         for each in batch:
             await store.record_compared(each, 1.0)
@@ -110,15 +130,23 @@ async def test_batch_is_the_first_threads_with_the_others_of_their_owners(databa
 
 
 @pytest.mark.parametrize(
-    ("asked", "most"), [(catch_up_store._NEXT_BATCH, 60), (catch_up_store._COUNT_DUE, MAX_COUNTED + 20)]
+    ("asked", "limit", "most"),
+    [
+        (catch_up_store._NEXT_BATCH, {"count": 10}, 60),
+        (catch_up_store._COUNT_DUE, {"most": MAX_COUNTED}, MAX_COUNTED + 20),
+    ],
 )
-async def test_batch_reads_no_thread_that_is_not_in_it(database: Database, asked: TextClause, most: int) -> None:
-    """Else a pass of thousands of batches would read every due thread in each. Passed over are the twenty of the other
-    scope that come first, and those between."""
+async def test_batch_reads_no_thread_that_is_not_in_it(
+    database: Database, asked: TextClause, limit: dict[str, int], most: int
+) -> None:
+    """Otherwise a pass of thousands of batches would read every due thread in each. The batch
+    skips the twenty of the other scope that come first, and those between.
+    """
     async with database.begin() as tx:
         for statement in _MANY_DUE.split(";"):
             await tx.execute(text(statement))
-        given = CatchUpStore(tx, "T1", [CHANNEL])._scoped(CASES) | {"began": 1.0}
-        given |= {"count": 10} if ":count" in asked.text else {}
-        plan = (await tx.execute(text("EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text), given)).scalar_one()[0]
+        given = CatchUpStore(tx, "T1", [CHANNEL])._scoped(CASES) | {"began": 1.0} | limit
+        plan = (
+            await tx.execute(text("EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text), given)
+        ).scalar_one()[0]
     assert sum(rows_read(plan["Plan"])) <= most, json.dumps(plan, indent=1)

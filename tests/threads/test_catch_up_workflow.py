@@ -1,4 +1,6 @@
-"""What Slack gave up delivering is found in its history, on Temporal, Postgres and the Slack sandbox."""
+"""Messages that Slack gave up delivering are found in its history, on Temporal, Postgres and the
+Slack sandbox.
+"""
 
 import asyncio
 import json
@@ -47,13 +49,17 @@ from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["home"]
 
-REPORTS, SUMMARIES, ESCALATIONS = identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS
-REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity.BYSTANDER
+REPORTS = identity.REPORTS
+SUMMARIES = identity.SUMMARIES
+ESCALATIONS = identity.ESCALATIONS
+REPORTER = identity.REPORTER
+DEVELOPER = identity.DEVELOPER
+BYSTANDER = identity.BYSTANDER
 REPORT = ("reporter", "The cart total is wrong")
 
 
 def unregistered_root(home: CaseScene, key: str, channel: str) -> SandboxMessage:
-    """A post of the bot's at the root of a thread, of which the database does not know."""
+    """Post as the bot at the root of a thread, unknown to the database."""
     owner = case_owner(home.thread, f"case:{key.split(':')[1]}")
     payload = {"event_type": "threadline_post", "event_payload": {"key": key} | asdict(owner)}
     post = home.slack.workspace.post
@@ -61,8 +67,9 @@ def unregistered_root(home: CaseScene, key: str, channel: str) -> SandboxMessage
 
 
 def grow_old(home: CaseScene, seconds: float) -> None:
-    """The report was made so many seconds before."""
-    posts, ts = home.slack.workspace.channel(REPORTS).messages, f"{float(home.thread.ts) - seconds:.6f}"
+    """Set the report's age to so many seconds."""
+    posts = home.slack.workspace.channel(REPORTS).messages
+    ts = f"{float(home.thread.ts) - seconds:.6f}"
     posts[ts] = replace(posts.pop(home.thread.ts), ts=ts)
     home.thread = replace(home.thread, ts=ts)
 
@@ -79,18 +86,36 @@ async def test_report_and_replies_are_found_once(home: CaseScene) -> None:
     await look(home)
     assert await resent(home) == 2
     history = await home.handle.fetch_history()
-    assert sum(each.HasField("workflow_execution_signaled_event_attributes") for each in history.events) == 2
+    assert (
+        sum(
+            each.HasField("workflow_execution_signaled_event_attributes")
+            for each in history.events
+        )
+        == 2
+    )
 
 
-async def test_edits_and_deletions_are_found_and_a_redacted_text_is_no_edit(home: CaseScene) -> None:
-    """Slack shows the token and the case the mark; an edit would end the wait for an answer that nobody gave."""
+async def test_edits_and_deletions_are_found_and_a_redacted_text_is_no_edit(
+    home: CaseScene,
+) -> None:
+    """Slack shows the token and the case its mark; an edit would end the wait for an answer that
+    was not given.
+    """
     await install(home)
     await home.report()
-    for words in ("My token is gh" + "p_" + "a1B2" * 9, "My card number is 1234", "It fails in Frefox"):
+    for words in (
+        "My token is gh" + "p_" + "a1B2" * 9,
+        "My card number is 1234",
+        "It fails in Frefox",
+    ):
         await home.reporter(words)
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
     workspace = home.slack.workspace
-    token, card, typo = (each for each in workspace.message(REPORTS, home.thread.ts).replies if each.user == REPORTER)
+    token, card, typo = (
+        each
+        for each in workspace.message(REPORTS, home.thread.ts).replies
+        if each.user == REPORTER
+    )
     workspace.edit(REPORTS, token.ts, token.text)
     assert "edited" in token.as_slack()
     workspace.delete(REPORTS, card.ts)
@@ -105,13 +130,24 @@ async def test_edits_and_deletions_are_found_and_a_redacted_text_is_no_edit(home
     assert await resent(home) == 2
 
 
-async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(home: CaseScene) -> None:
+async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(
+    home: CaseScene,
+) -> None:
     await opened(home)
     said = reply(home, "My card number is 1")
     original = message_id(identity.TEAM, REPORTS, said.ts)
     home.slack.workspace.edit(REPORTS, said.ts, "My card number is 1234")
-    edit = home.message(MessageKind.EDIT, SenderType.REPORTER, REPORTER, "My card number is 1234", said.ts)
-    await home.send(replace(edit, id=f"{original}:e{said.edited_ts}", correction_of=original, version=said.edited_ts))
+    edit = home.message(
+        MessageKind.EDIT, SenderType.REPORTER, REPORTER, "My card number is 1234", said.ts
+    )
+    await home.send(
+        replace(
+            edit,
+            id=f"{original}:e{said.edited_ts}",
+            correction_of=original,
+            version=said.edited_ts,
+        )
+    )
 
     async def kept() -> bool:
         count = text("SELECT count(*) FROM bug_conversations WHERE message_text LIKE '%1234%'")
@@ -127,7 +163,7 @@ async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(hom
     await look_twice(home)
     await home.until(gone, "its text is gone")
     await look(home)
-    assert await resent(home) == 2, "the deletion, and what was said after it"
+    assert await resent(home) == 2, "the deletion, and the later message"
 
 
 async def test_developers_reply_is_found_also_under_a_deleted_root(home: CaseScene) -> None:
@@ -145,7 +181,7 @@ async def test_developers_reply_is_found_also_under_a_deleted_root(home: CaseSce
     await until_stored(home, "And at the discount", SenderType.DEVELOPER)
 
 
-async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene) -> None:
+async def test_message_older_than_the_installation_starts_no_case(home: CaseScene) -> None:
     reply(home, "An old story")
     await install(home)
     fresh = home.slack.workspace.post(REPORTS, REPORTER, "A new report")
@@ -189,18 +225,24 @@ async def test_request_during_a_pass_is_a_pass_of_its_own(home: CaseScene) -> No
     await install(home)
     home.slack.faults.slow("conversations.history", 0.5)
     client = home.environment.client
-    handle = await client.start_workflow(CATCH_UP_WORKFLOW, CatchUpState(), id=CATCH_UP_ID, task_queue=CORE_QUEUE)
+    handle = await client.start_workflow(
+        CATCH_UP_WORKFLOW, CatchUpState(), id=CATCH_UP_ID, task_queue=CORE_QUEUE
+    )
 
     async def looks_already() -> bool:
         return not home.slack.faults.ordered("conversations.history")
 
     await home.until(looks_already, "the first look has begun")
-    await asyncio.gather(*(handle.signal(CATCH_UP_REQUESTED, args) for args in ({"deep": True}, "nonsense", None)))
+    await asyncio.gather(
+        *(handle.signal(CATCH_UP_REQUESTED, args) for args in ({"deep": True}, "nonsense", None))
+    )
     await until_ended(home)
     events = (await handle.fetch_history()).events
     begun = [event.activity_task_scheduled_event_attributes for event in events]
     looks = [scheduled for scheduled in begun if scheduled.activity_type.name == "plan_catch_up"]
-    assert len(looks) == 3, "the one under way, the one that was asked for, and one for what was too young for that"
+    assert len(looks) == 3, (
+        "the running pass, the requested one, and one for messages that were too young for that"
+    )
     assert json.loads(looks[1].input.payloads[0].data)["deep"] is True
 
 
@@ -214,7 +256,9 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
 
     delivered = say(0)
     await home.send(
-        home.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, words[0], delivered.ts, SUMMARIES)
+        home.message(
+            MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, words[0], delivered.ts, SUMMARIES
+        )
     )
     await until_stored(home, words[0], SenderType.DEVELOPER)
     await look(home)
@@ -229,14 +273,16 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     await look_twice(home)
     await until_gone(home, words[1])
     assert ("developer", words[2]) in await entries(home)
-    assert await resent(home) == 4, "what is still there is never taken for deleted"
+    assert await resent(home) == 4, "an existing message never counts as deleted"
 
 
 async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_for(
     home: CaseScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await opened(home)
-    roots = [unregistered_root(home, f"BUG-1:escalation:{number}", ESCALATIONS).ts for number in (1, 2)]
+    roots = [
+        unregistered_root(home, f"BUG-1:escalation:{number}", ESCALATIONS).ts for number in (1, 2)
+    ]
     async with home.database.begin() as tx:
         for root in roots:
             await ThreadStore(tx).register(case_owner(home.thread, ESCALATION), ESCALATIONS, root)
@@ -295,12 +341,16 @@ async def test_report_from_before_the_workers_first_start_is_found(home: CaseSce
     assert await resent(home) == 1
 
 
-@pytest.mark.parametrize("args", [[], [{}], [3], [{"channels": "C1", "at": 1}], [{"channels": ["C1"], "at": "soon"}]])
+@pytest.mark.parametrize(
+    "args", [[], [{}], [3], [{"channels": "C1", "at": 1}], [{"channels": ["C1"], "at": "soon"}]]
+)
 def test_request_without_readable_channels_names_none(args: list[object]) -> None:
     assert parse_request(args) == (True, {})
 
 
-async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_author_is_not_let_in_later(
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await install(home, before_report=True)
     with monkeypatch.context() as closed:
 
@@ -312,10 +362,10 @@ async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: 
     reply(home, "And now I am a member")
     home.slack.workspace.edit(REPORTS, home.thread.ts, "The cart total is very wrong")
     await look(home)
-    assert await resent(home) == 1, "what was said since, and nothing that was refused"
+    assert await resent(home) == 1, "the later message, and no refused one"
 
 
-async def test_channel_that_is_followed_again_begins_anew(home: CaseScene) -> None:
+async def test_channel_that_is_followed_again_starts_over(home: CaseScene) -> None:
     await install(home, before_report=True)
     async with home.database.begin() as tx:
         await CatchUpStore(tx, identity.TEAM).unfollow_others([SUMMARIES])
@@ -323,7 +373,9 @@ async def test_channel_that_is_followed_again_begins_anew(home: CaseScene) -> No
     assert await resent(home) == 0
 
 
-async def test_shallow_pass_finds_a_reply_under_an_old_root(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shallow_pass_finds_a_reply_under_an_old_root(
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     grow_old(home, 3600)
     await opened(home)
     await look(home)

@@ -1,4 +1,4 @@
-"""What the catch-up finds in a history is routed as its event would have been."""
+"""Messages that the catch-up finds in a history are routed as their events would have been."""
 
 import time
 from dataclasses import replace
@@ -15,12 +15,21 @@ from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import SandboxMessage as Post
 from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
-TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
-CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID, team=identity.TEAM)
+TEAM = identity.TEAM
+REPORTS = identity.REPORTS
+SUMMARIES = identity.SUMMARIES
+CONFIG = RoutingConfig(
+    REPORTS,
+    SUMMARIES,
+    identity.ESCALATIONS,
+    identity.BOT_USER,
+    identity.BOT_ID,
+    team=identity.TEAM,
+)
 
 
 class Floor:
-    """A workspace, the last event that it told of, and the history that it shows."""
+    """A workspace, its last event, and the history that it shows."""
 
     def __init__(self) -> None:
         self.workspace = SlackWorkspace(time.time, "http://sandbox.invalid")
@@ -36,7 +45,9 @@ class Floor:
         return self.workspace.post(channel, user, text, thread_ts=thread, **more)
 
     def shown(self, post: Post) -> Route | Ignored:
-        """As it is found: history names the root's author once, at the root."""
+        """Return a message as the history shows it: the root's author is named once, at the
+        root.
+        """
         raw = {name: value for name, value in post.as_slack().items() if name != "parent_user_id"}
         return route(posted_event(TEAM, post.channel, raw, author_of_root(post)).body, CONFIG)
 
@@ -46,7 +57,8 @@ class Floor:
         return edited_event(TEAM, post.channel, post.as_slack(), author_of_root(post), before)
 
     def deleted(self, post: Post) -> MissedEvent:
-        before, author = stored(post), author_of_root(post)
+        before = stored(post)
+        author = author_of_root(post)
         self.workspace.delete(post.channel, post.ts)
         return deleted_event(TEAM, before, post.thread_ts or post.ts, author)
 
@@ -65,7 +77,9 @@ def target_of(found: Route | Ignored) -> RouteTarget | None:
 
 def stored(post: Post) -> StoredMessage:
     sender = "developer" if post.channel == SUMMARIES else "reporter"
-    return StoredMessage(id_of(post), "message", post.user, sender, post.text, post.channel, post.ts)
+    return StoredMessage(
+        id_of(post), "message", post.user, sender, post.text, post.channel, post.ts
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +91,9 @@ def stored(post: Post) -> StoredMessage:
         (identity.BOT_USER, "I am looking", None),
     ],
 )
-def test_report_and_reply_are_routed_as_their_events(who: str, text: str, target: RouteTarget | None) -> None:
+def test_report_and_reply_are_routed_as_their_events(
+    who: str, text: str, target: RouteTarget | None
+) -> None:
     floor = Floor()
     root = floor.say(REPORTS, identity.REPORTER, "it breaks")
     assert target_of(floor.event()) is RouteTarget.CASE
@@ -85,7 +101,7 @@ def test_report_and_reply_are_routed_as_their_events(who: str, text: str, target
     reply = floor.say(REPORTS, who, text, root.ts)
     assert target_of(floor.event()) is target
     assert floor.shown(reply) == floor.event()
-    # With a reply the root looks otherwise in the history, and is the same report.
+    # The history shows a root with replies differently; it is the same report.
     assert target_of(floor.shown(root)) is RouteTarget.CASE
 
 
@@ -100,7 +116,8 @@ def test_developers_reply_is_routed_as_its_event() -> None:
 @pytest.mark.parametrize("correct", [Floor.edited, Floor.deleted])
 @pytest.mark.parametrize("where", ["report", "reply", "summary"])
 def test_correction_is_routed_as_its_event(where: str, correct: Any) -> None:
-    floor, wrong = Floor(), "it fails in Frefox"
+    floor = Floor()
+    wrong = "it fails in Frefox"
     if where == "summary":
         root = floor.say(SUMMARIES, identity.BOT_USER, "BUG-1", bot_id=identity.BOT_ID)
         post = floor.say(SUMMARIES, identity.DEVELOPER, wrong, root.ts)
@@ -120,13 +137,17 @@ def test_removal_of_a_file_is_routed_as_its_event() -> None:
     floor = Floor()
     root = floor.say(identity.ESCALATIONS, identity.BOT_USER, "needs a person")
     file = floor.workspace.add_file("a.log", identity.DEVELOPER, b"it broke")
-    post = floor.say(identity.ESCALATIONS, identity.DEVELOPER, "reply: see", root.ts, files=(file.id,))
+    post = floor.say(
+        identity.ESCALATIONS, identity.DEVELOPER, "reply: see", root.ts, files=(file.id,)
+    )
     before = replace(stored(post), files=[{"id": file.id}])
     source = HandoverThreads()
     assert source.is_same(post.as_slack(), before)
     floor.workspace.edit(post.channel, post.ts, post.text, files=[])
     assert not source.is_same(post.as_slack(), before)
-    found = route(edited_event(TEAM, post.channel, post.as_slack(), identity.BOT_USER, before).body, CONFIG)
+    found = route(
+        edited_event(TEAM, post.channel, post.as_slack(), identity.BOT_USER, before).body, CONFIG
+    )
     told = floor.event()
     assert isinstance(found, Route)
     assert isinstance(told, Route)

@@ -1,4 +1,4 @@
-"""The admin is told once when a fault of the installation opens, and once when it is over."""
+"""The admin gets one message when a fault of the installation opens, and one when it ends."""
 
 import pytest
 
@@ -13,7 +13,11 @@ from threadline.threads.faults import InstallationFaults
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
 
-TOKEN = ("slack_refuses", "", "Slack refuses the bot token. Set SLACK_BOT_TOKEN to a valid one and restart.")
+TOKEN = (
+    "slack_refuses",
+    "",
+    "Slack refuses the bot token. Set SLACK_BOT_TOKEN to a valid one and restart.",
+)
 
 
 @pytest.fixture
@@ -22,7 +26,11 @@ def faults(slack: SlackClient, database: Database, clock: Clock) -> Installation
 
 
 def told(sandbox: FaultySlack) -> list[str]:
-    return [each.text for each in sandbox.workspace.channel(ESCALATIONS).messages.values() if each.bot_id]
+    return [
+        each.text
+        for each in sandbox.workspace.channel(ESCALATIONS).messages.values()
+        if each.bot_id
+    ]
 
 
 async def sweep(database: Database, faults: InstallationFaults, clock: Clock) -> None:
@@ -37,7 +45,7 @@ async def open_kinds(database: Database) -> list[tuple[str, str]]:
         return [(each.kind, each.subject) for each in await FaultStore(tx).open()]
 
 
-async def test_fault_is_told_once_and_so_is_its_end(
+async def test_fault_and_its_end_are_each_reported_once(
     faults: InstallationFaults, sandbox: FaultySlack, database: Database, clock: Clock
 ) -> None:
     for _ in range(3):
@@ -50,12 +58,12 @@ async def test_fault_is_told_once_and_so_is_its_end(
     for _ in range(2):
         await sweep(database, faults, clock)
     assert len(told(sandbox)) == 2
-    assert "This is over" in told(sandbox)[1]
+    assert "is over now" in told(sandbox)[1]
     await faults.report(*TOKEN)
     assert len(told(sandbox)) == 3
 
 
-async def test_fault_that_comes_and_goes_is_told_once(
+async def test_fault_that_comes_and_goes_is_reported_once(
     faults: InstallationFaults, sandbox: FaultySlack, database: Database, clock: Clock
 ) -> None:
     for _ in range(5):
@@ -70,7 +78,9 @@ async def test_faults_of_two_subjects_are_two(
     faults: InstallationFaults, sandbox: FaultySlack, database: Database
 ) -> None:
     await faults.report("no_worker", "threadline", "No worker polls the queue threadline.")
-    await faults.report("no_worker", "threadline-agents", "No worker polls the queue threadline-agents.")
+    await faults.report(
+        "no_worker", "threadline-agents", "No worker polls the queue threadline-agents."
+    )
     assert len(told(sandbox)) == 2
     await faults.resolve("no_worker", "threadline")
     assert await open_kinds(database) == [("no_worker", "threadline-agents")]
@@ -78,7 +88,7 @@ async def test_faults_of_two_subjects_are_two(
     assert await open_kinds(database) == []
 
 
-async def test_sweep_tells_the_fault_that_slack_did_not_take(
+async def test_sweep_reports_the_fault_that_slack_refused(
     faults: InstallationFaults,
     sandbox: FaultySlack,
     database: Database,
@@ -97,7 +107,7 @@ async def test_sweep_tells_the_fault_that_slack_did_not_take(
     assert len(told(sandbox)) == 1
 
 
-async def test_fault_that_ended_before_it_could_be_told_is_told_in_one_message(
+async def test_fault_that_ended_before_its_report_is_reported_in_one_message(
     faults: InstallationFaults,
     sandbox: FaultySlack,
     database: Database,
@@ -115,7 +125,7 @@ async def test_fault_that_ended_before_it_could_be_told_is_told_in_one_message(
     for _ in range(2):
         await sweep(database, faults, clock)
     assert len(told(sandbox)) == 1
-    assert "This is over" in told(sandbox)[0]
+    assert "is over now" in told(sandbox)[0]
 
 
 async def test_post_that_slack_takes_again_ends_the_fault_of_its_channel(
@@ -123,11 +133,17 @@ async def test_post_that_slack_takes_again_ends_the_fault_of_its_channel(
 ) -> None:
     outbox = Outbox(slack, database, clock.rising)
     faults = InstallationFaults(database, outbox, ESCALATIONS, clock)
-    for kind, subject in (("slack_access", "token"), ("slack_channel", "C1"), ("slack_channel", GENERAL)):
+    for kind, subject in (
+        ("slack_access", "token"),
+        ("slack_channel", "C1"),
+        ("slack_channel", GENERAL),
+    ):
         await faults.report(kind, subject, "Slack refuses it.")
     await outbox.publish(Post("a", GENERAL, None, formatting.notice("hello")))
     assert await open_kinds(database) == [("slack_channel", "C1")]
-    other = Outbox(slack, database, clock.rising)  # another worker reads the faults that it did not report
+    other = Outbox(
+        slack, database, clock.rising
+    )  # another worker reads the faults that it did not report
     await other.recovery.refresh()
     await other.recovery.works("slack_channel")
     assert await open_kinds(database) == []

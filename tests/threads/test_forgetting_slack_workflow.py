@@ -1,4 +1,4 @@
-"""A Slack that forgets erases nothing: the real catch-up over the sandbox's history."""
+"""A Slack that forgets erases no stored message: the real catch-up over the sandbox's history."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,8 @@ from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["home"]
 
-REPORTS, BYSTANDER = identity.REPORTS, identity.BYSTANDER
+REPORTS = identity.REPORTS
+BYSTANDER = identity.BYSTANDER
 REPORT = ("reporter", "The cart total is wrong")
 
 Forget = Callable[[CaseScene], None]
@@ -42,14 +43,14 @@ async def titles(home: CaseScene) -> list[str]:
 
 
 async def deletions(home: CaseScene) -> list[str]:
-    """What the catch-up has signalled as deleted."""
+    """Return the deletions that the catch-up has signalled."""
     query = text("SELECT message_id FROM catch_up_messages WHERE message_id ~ ':(d|absent)$'")
     async with home.database.begin() as tx:
         return list((await tx.execute(query)).scalars())
 
 
 async def told(home: CaseScene) -> list[str]:
-    """What the admin's channel shows of it."""
+    """Return the messages about it in the admin's channel."""
     shown = [str(each) for each in home.slack.messages(identity.ESCALATIONS)]
     return [each for each in shown if "no longer shows messages" in each]
 
@@ -80,7 +81,7 @@ def first_replies(home: CaseScene) -> None:
 
 
 def replies_of_the_thread(home: CaseScene) -> None:
-    """Pages in the middle are missing: the root is there, and what is newer."""
+    """Pages in the middle are missing: the root is there, and so are newer messages."""
     place = home.slack.workspace.channel(REPORTS)
     root = home.slack.workspace.message(REPORTS, home.thread.ts)
     gone = {each.ts for each in root.replies if each.user == identity.REPORTER}
@@ -90,9 +91,12 @@ def replies_of_the_thread(home: CaseScene) -> None:
 
 
 @pytest.mark.parametrize(
-    "forget", [everything, everything_while_people_go_on, what_is_old, first_replies, replies_of_the_thread]
+    "forget",
+    [everything, everything_while_people_go_on, what_is_old, first_replies, replies_of_the_thread],
 )
-async def test_forgetting_slack_erases_nothing_and_the_admin_is_told_once(home: CaseScene, forget: Forget) -> None:
+async def test_forgetting_slack_erases_nothing_and_is_reported_once(
+    home: CaseScene, forget: Forget
+) -> None:
     await opened(home)
     words = [f"It fails in shop {number}" for number in range(4)]
     for each in words:
@@ -112,8 +116,8 @@ async def test_forgetting_slack_erases_nothing_and_the_admin_is_told_once(home: 
     assert len(await told(home)) == 1
 
 
-async def test_message_that_is_seen_again_begins_anew(home: CaseScene) -> None:
-    """Slack does not show it in one pass, and in a later one again: no two looks in a row have missed it."""
+async def test_message_that_is_seen_again_needs_two_new_looks(home: CaseScene) -> None:
+    """One pass does not find it, and a later one does: no two passes in a row have missed it."""
     await opened(home)
     await home.reporter("It is the discount code")
     await until_stored(home, "It is the discount code")
@@ -139,7 +143,9 @@ async def test_message_that_is_seen_again_begins_anew(home: CaseScene) -> None:
     assert ("reporter", "It is the discount code") in await entries(home)
 
 
-async def test_deletion_is_believed_at_the_second_look_and_survives_a_restart(home: CaseScene) -> None:
+async def test_deletion_is_believed_at_the_second_look_and_survives_a_restart(
+    home: CaseScene,
+) -> None:
     await opened(home)
     await home.reporter("My card number is 1234")
     await until_stored(home, "My card number is 1234")
@@ -176,7 +182,8 @@ async def test_fault_is_over_when_slack_shows_the_messages_again(home: CaseScene
     await look_twice(home)
     assert await faults(home)
 
-    place.messages, root.replies = before, replies
+    place.messages = before
+    root.replies = replies
     await look_twice(home)
     await look(home)
     assert await faults(home) == []
@@ -186,12 +193,16 @@ async def test_fault_is_over_when_slack_shows_the_messages_again(home: CaseScene
 async def test_few_messages_of_each_of_many_threads_are_doubted(
     home: CaseScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each thread alone would be believed: older and newer messages are there, and only one is missing."""
+    """Each thread alone would be believed: older and newer messages are there, and only one is
+    missing.
+    """
     monkeypatch.setattr("threadline.threads.absence.MAX_IN_CHANNEL", 2)
     say_before_all(home, REPORTS)
     await opened(home)
     workspace = home.slack.workspace
-    reports = [workspace.post(REPORTS, identity.REPORTER, f"Report {number}") for number in range(3)]
+    reports = [
+        workspace.post(REPORTS, identity.REPORTER, f"Report {number}") for number in range(3)
+    ]
     await look(home)
 
     async def stored() -> bool:
@@ -208,7 +219,9 @@ async def test_few_messages_of_each_of_many_threads_are_doubted(
         await look(home)
 
     async with home.database.begin() as tx:
-        texts = (await tx.execute(text("SELECT message_text FROM bug_conversations"))).scalars().all()
+        texts = (
+            (await tx.execute(text("SELECT message_text FROM bug_conversations"))).scalars().all()
+        )
     assert {f"Report {number}" for number in range(3)} <= set(texts)
     assert [each.kind for each in await faults(home)] == [FAULT]
     reply(home, "The first thread goes on")

@@ -1,4 +1,4 @@
-"""Heartbeats that a worker sends beside the work of an activity."""
+"""Heartbeats that a worker sends while an activity works."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,9 +11,15 @@ from temporalio import workflow
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
+from tests.support.patience import patient
 from tests.support.temporal import real_time, worker
 from threadline.threads.activity import ErrorInterceptor
-from threadline.threads.activity_options import ActivityOptions, activities_of, activity_options, retry_policy
+from threadline.threads.activity_options import (
+    ActivityOptions,
+    activities_of,
+    activity_options,
+    retry_policy,
+)
 from threadline.threads.calls import call
 from threadline.threads.model import CORE_QUEUE
 
@@ -22,9 +28,13 @@ class Work(ActivityInboundInterceptor):
     """An activity that waits."""
 
     def __init__(self, until: asyncio.Event, error: Exception | None = None) -> None:
-        self.until, self.error = until, error
+        self.until = until
+        self.error = error
 
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+    async def execute_activity(
+        self,
+        input: ExecuteActivityInput,  # noqa: A002 - Temporal's name
+    ) -> Any:
         await self.until.wait()
         if self.error:
             raise self.error
@@ -33,15 +43,19 @@ class Work(ActivityInboundInterceptor):
 
 def environment(timeout: float | None) -> ActivityEnvironment:
     env = ActivityEnvironment()
-    env.info = replace(env.info, heartbeat_timeout=None if timeout is None else timedelta(seconds=timeout))
+    env.info = replace(
+        env.info, heartbeat_timeout=None if timeout is None else timedelta(seconds=timeout)
+    )
     return env
 
 
 class WorkActivities(ABC):
-    @activity_options(ActivityOptions(start_to_close=30, heartbeat=3, retry=retry_policy(1, 1, attempts=1)))
+    @activity_options(
+        ActivityOptions(start_to_close=30, heartbeat=3, retry=retry_policy(1, 1, attempts=1))
+    )
     @abstractmethod
     async def work(self, seconds: float) -> str:
-        """Last longer than the heartbeat's time."""
+        """Work for longer than the heartbeat's time."""
 
 
 class LiveWorkActivities(WorkActivities):
@@ -58,8 +72,13 @@ class WorkWorkflow:
 
 
 async def test_work_that_lasts_longer_than_its_heartbeats_time_is_not_taken_for_lost() -> None:
-    async with real_time() as environment, worker(environment, [WorkWorkflow], activities_of(LiveWorkActivities())):
-        ran = environment.client.execute_workflow(WorkWorkflow.run, id="work", task_queue=CORE_QUEUE)
+    async with (
+        real_time() as environment,
+        worker(environment, [WorkWorkflow], activities_of(LiveWorkActivities())),
+    ):
+        ran = environment.client.execute_workflow(
+            WorkWorkflow.run, id="work", task_queue=CORE_QUEUE
+        )
         assert await ran == "done"
 
 
@@ -69,8 +88,12 @@ async def run(env: ActivityEnvironment, work: Work) -> Any:
 
 
 @pytest.mark.parametrize("error", [None, LookupError("nothing there")])
-async def test_heartbeats_go_on_while_the_work_does_and_end_with_it(error: Exception | None) -> None:
-    env, beats, thrice = environment(0.01), list[object](), asyncio.Event()
+async def test_heartbeats_go_on_while_the_work_does_and_end_with_it(
+    error: Exception | None,
+) -> None:
+    env = environment(0.01)
+    beats = list[object]()
+    thrice = asyncio.Event()
 
     def on_heartbeat(*details: object) -> None:
         beats.append(details)
@@ -78,19 +101,21 @@ async def test_heartbeats_go_on_while_the_work_does_and_end_with_it(error: Excep
             thrice.set()
 
     env.on_heartbeat = on_heartbeat
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         if error:
             with pytest.raises(Exception, match="LookupError"):
                 await run(env, Work(thrice, error))
         else:
             assert await run(env, Work(thrice)) == "done"
     assert len(beats) >= 3
-    assert len(asyncio.all_tasks()) == 1, "nothing beats any more"
+    assert len(asyncio.all_tasks()) == 1, "the heartbeats have ended"
 
 
 @pytest.mark.parametrize("timeout", [None, 60])
 async def test_short_work_and_work_without_a_timeout_send_none(timeout: float | None) -> None:
-    env, beats, done = environment(timeout), list[object](), asyncio.Event()
+    env = environment(timeout)
+    beats = list[object]()
+    done = asyncio.Event()
     env.on_heartbeat = lambda *details: beats.append(details)
     asyncio.get_running_loop().call_later(0.05, done.set)
     assert await run(env, Work(done)) == "done"

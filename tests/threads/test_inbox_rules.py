@@ -21,11 +21,19 @@ def test_repeated_message_is_queued_once_also_after_it_is_stored() -> None:
 
 
 def test_batch_is_limited_in_messages_and_bytes_and_never_empty() -> None:
-    assert len(queued(*(said(number) for number in range(1, MAX_MESSAGES + 2))).batch()) == MAX_MESSAGES
+    assert (
+        len(queued(*(said(number) for number in range(1, MAX_MESSAGES + 2))).batch())
+        == MAX_MESSAGES
+    )
     large = queued(said(1, "x" * MAX_BYTES), said(2, "b"))
     assert [len(message.text) for message in large.batch()] == [MAX_BYTES]
 
 
 def test_oldest_of_too_many_keys_is_forgotten() -> None:
     seen: dict[str, None] = {}
-    assert [key for key in ("a", "b", "a", "c", "b", "a") if is_new(seen, key, 2)] == ["a", "b", "c", "a"]
+    assert [key for key in ("a", "b", "a", "c", "b", "a") if is_new(seen, key, 2)] == [
+        "a",
+        "b",
+        "c",
+        "a",
+    ]

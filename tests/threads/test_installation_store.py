@@ -1,4 +1,4 @@
-"""A restore from a backup is noticed when a worker starts."""
+"""A worker notices a restore from a backup when it starts."""
 
 import time
 from collections.abc import AsyncIterator
@@ -32,7 +32,9 @@ async def test_a_new_installation_and_its_restarts_are_no_restore(database: Data
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "namespace-1"), ("namespace-1", "")])
-async def test_a_temporal_that_does_not_tell_its_id_is_no_restore(database: Database, before: str, after: str) -> None:
+async def test_a_temporal_without_an_id_is_no_restore(
+    database: Database, before: str, after: str
+) -> None:
     assert not await notice(database, before)
     assert not await notice(database, after)
     assert await notice(database, "namespace-2")
@@ -45,7 +47,9 @@ async def test_a_new_temporal_is_noticed_once(database: Database) -> None:
     assert await window(database) == RestoreWindow(NOW - LOOK_BACK, NOW)
 
 
-async def test_the_window_begins_with_the_last_post_that_the_database_knows(database: Database) -> None:
+async def test_the_window_begins_with_the_last_post_that_the_database_knows(
+    database: Database,
+) -> None:
     async with database.begin() as tx:
         claimed = await PostStore(tx).claim("BUG-1:intake:0", "C1", None)
     now = time.time()
@@ -66,7 +70,9 @@ async def other(postgres: Postgres) -> AsyncIterator[Database]:
 
 
 async def copy_rows(source: Database, target: Database) -> None:
-    columns = select(*(installation_places.c[name] for name in ("database_id", "temporal_id", "noticed_at")))
+    columns = select(
+        *(installation_places.c[name] for name in ("database_id", "temporal_id", "noticed_at"))
+    )
     async with source.begin() as tx:
         rows = (await tx.execute(columns.order_by(installation_places.c.id))).mappings().all()
     async with target.begin() as tx:
@@ -96,7 +102,7 @@ async def test_tables_that_were_dropped_and_restored_are_noticed(other: Database
     assert not await notice(other)
 
 
-async def test_the_admin_may_tell_of_a_restore_that_leaves_no_trace(database: Database) -> None:
+async def test_the_admin_may_announce_a_restore_that_leaves_no_trace(database: Database) -> None:
     await notice(database)
     async with database.begin() as tx:
         await InstallationStore(tx).record_restore(NOW)

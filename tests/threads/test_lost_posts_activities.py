@@ -1,4 +1,6 @@
-"""After a restore a post is looked for in Slack before it is sent, and one that answers something else is sent."""
+"""After a restore a post is searched in Slack before it is sent; a post that answers other
+messages is sent.
+"""
 
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -26,10 +28,15 @@ from threadline_devstack.slack.model import SandboxMessage
 
 
 class Timeline:
-    """An outbox before a restore, and one after it that knows no more of the database's posts."""
+    """An outbox before a restore, and one after it whose database has lost the posts."""
 
-    def __init__(self, sandbox: FaultySlack, slack: SlackClient, database: Database, clock: Clock) -> None:
-        self.sandbox, self.slack, self.database, self.clock = sandbox, slack, database, clock
+    def __init__(
+        self, sandbox: FaultySlack, slack: SlackClient, database: Database, clock: Clock
+    ) -> None:
+        self.sandbox = sandbox
+        self.slack = slack
+        self.database = database
+        self.clock = clock
         self.root = self.say("the cart is wrong")
         self.thread = Thread(TEAM, REPORTS, self.root)
         self.outbox = Outbox(slack, database, clock.rising)
@@ -50,7 +57,9 @@ class Timeline:
         async with self.database.begin() as tx:
             await tx.execute(text("DELETE FROM posts"))
             await tx.execute(text("DELETE FROM threads"))
-        self.outbox = Outbox(self.slack, self.database, self.clock.rising, LostPosts(self.slack, window))
+        self.outbox = Outbox(
+            self.slack, self.database, self.clock.rising, LostPosts(self.slack, window)
+        )
         self.clock.now += 1
 
     def said(self, channel: str = REPORTS) -> list[SandboxMessage]:
@@ -64,7 +73,11 @@ class Timeline:
 
 @pytest.fixture
 async def lost(
-    sandbox: FaultySlack, slack: SlackClient, database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    sandbox: FaultySlack,
+    slack: SlackClient,
+    database: Database,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Timeline:
     monkeypatch.setattr(time, "time", clock)
     return Timeline(sandbox, slack, database, clock)
@@ -88,8 +101,10 @@ async def test_an_answer_to_another_message_under_a_lost_key_is_sent(lost: Timel
     assert len(lost.said()) == 2
 
 
-async def test_a_send_that_is_not_known_to_have_arrived_is_not_taken_for_the_lost_one(lost: Timeline) -> None:
-    """The search of a retry meets the lost post under the same key."""
+async def test_a_send_that_is_not_known_to_have_arrived_is_not_taken_for_the_lost_one(
+    lost: Timeline,
+) -> None:
+    """The search of a retry finds the lost post under the same key."""
     first = await lost.outbox.publish(lost.answer("turn:2", lost.reply("why?")))
     await lost.restore()
     post = lost.answer("turn:2", lost.reply("and the other cart?"))
@@ -101,9 +116,11 @@ async def test_a_send_that_is_not_known_to_have_arrived_is_not_taken_for_the_los
     assert [each.ts for each in lost.said()] == [first, ts]
 
 
-async def test_what_is_sent_after_the_restore_is_sent_once_each(lost: Timeline) -> None:
+async def test_each_post_after_the_restore_is_sent_once(lost: Timeline) -> None:
     await lost.restore()
-    posts = [lost.answer(f"turn:{number}", lost.reply(f"question {number}")) for number in range(3)]
+    posts = [
+        lost.answer(f"turn:{number}", lost.reply(f"question {number}")) for number in range(3)
+    ]
     first = [await lost.outbox.publish(each) for each in posts]
     assert [await lost.outbox.publish(each) for each in posts] == first
     assert len(lost.said()) == 3
@@ -131,7 +148,7 @@ async def test_a_post_without_a_basis_is_sent(lost: Timeline) -> None:
     assert len(lost.said()) == 2
 
 
-async def test_while_slack_cannot_be_searched_nothing_is_sent_or_claimed(lost: Timeline) -> None:
+async def test_no_post_is_sent_or_claimed_while_slack_cannot_be_searched(lost: Timeline) -> None:
     asked = lost.reply("why?")
     await lost.outbox.publish(lost.answer("turn:2", asked))
     await lost.restore()
@@ -142,18 +159,23 @@ async def test_while_slack_cannot_be_searched_nothing_is_sent_or_claimed(lost: T
     assert len(lost.said()) == 1
 
 
-async def test_where_the_bot_may_not_read_it_still_posts(lost: Timeline) -> None:
+async def test_the_bot_posts_in_a_channel_that_it_may_not_read(lost: Timeline) -> None:
     await lost.restore()
     lost.sandbox.faults.refuse("conversations.replies", "missing_scope")
     await lost.outbox.publish(lost.answer("turn:2", lost.root))
     assert len(lost.said()) == 1
 
 
-async def test_a_thread_is_read_once_and_a_new_one_never(lost: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_is_read_once_and_a_new_one_never(
+    lost: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await lost.restore()
-    read, own_posts = [], lost.slack.own_posts
+    read = []
+    own_posts = lost.slack.own_posts
 
-    def counted(channel: str, thread_ts: str | None, oldest: float) -> AsyncGenerator[tuple[str, Mapping[str, Any]]]:
+    def counted(
+        channel: str, thread_ts: str | None, oldest: float
+    ) -> AsyncGenerator[tuple[str, Mapping[str, Any]]]:
         read.append(thread_ts)
         return own_posts(channel, thread_ts, oldest)
 
@@ -170,7 +192,9 @@ async def test_a_thread_is_read_once_and_a_new_one_never(lost: Timeline, monkeyp
 async def test_a_case_gets_the_number_that_it_had(lost: Timeline) -> None:
     basis = Basis.of_thread("intake:0", lost.thread)
     await lost.outbox.publish(
-        Post("BUG-7:intake:0", REPORTS, lost.root, formatting.notice("I look into it."), basis=basis)
+        Post(
+            "BUG-7:intake:0", REPORTS, lost.root, formatting.notice("I look into it."), basis=basis
+        )
     )
     other = replace(lost.thread, ts=lost.say("another report"))
     await lost.restore()

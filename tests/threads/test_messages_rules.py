@@ -1,4 +1,4 @@
-"""Anything that a signal may carry becomes a message; nothing raises, nothing is dropped."""
+"""Any content of a signal becomes a message, without an error and without a loss."""
 
 import json
 from dataclasses import asdict
@@ -45,7 +45,9 @@ def test_fields_of_a_wrong_type_lose_no_message(fields: dict[str, Any]) -> None:
     assert message.id == "T1:C1:1.0" or message.kind == MessageKind.QUARANTINED
 
 
-@pytest.mark.parametrize("args", [[], ["reporter", "U1", "hello"], [{"id": ""}], [{"text": "no id"}]])
+@pytest.mark.parametrize(
+    "args", [[], ["reporter", "U1", "hello"], [{"id": ""}], [{"text": "no id"}]]
+)
 def test_unreadable_signal_is_quarantined_with_its_text(args: list[Any]) -> None:
     message = parse_message(args)
     assert message.kind == MessageKind.QUARANTINED
@@ -55,7 +57,10 @@ def test_unreadable_signal_is_quarantined_with_its_text(args: list[Any]) -> None
 
 
 def test_unknown_sender_type_is_left_to_the_case() -> None:
-    assert parse_message([{**asdict(MESSAGE), "sender_type": "martian"}]).sender_type == SenderType.UNKNOWN
+    assert (
+        parse_message([{**asdict(MESSAGE), "sender_type": "martian"}]).sender_type
+        == SenderType.UNKNOWN
+    )
 
 
 def test_unknown_field_is_ignored() -> None:

@@ -1,4 +1,4 @@
-"""One visible post per key, whatever happens between sending and remembering."""
+"""Each key leads to one visible post, also after a failure between sending and recording."""
 
 import asyncio
 import time
@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import insert, select
 
 from tests.support.faulty_sandboxes import FaultySlack
+from tests.support.patience import patient
 from tests.support.slack import Clock
 from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
@@ -19,7 +20,14 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads import store
 from threadline.threads.model import ThreadOwner
-from threadline.threads.outbox import CLAIM_GOOD_FOR, LOOK_AGAIN, RESEND_AFTER, RESEND_ROOT_AFTER, Outbox, Post
+from threadline.threads.outbox import (
+    CLAIM_GOOD_FOR,
+    LOOK_AGAIN,
+    RESEND_AFTER,
+    RESEND_ROOT_AFTER,
+    Outbox,
+    Post,
+)
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
 from threadline.threads.tables import posts
 from threadline_devstack.processes import poll
@@ -28,7 +36,7 @@ from threadline_devstack.slack.model import SandboxMessage
 
 SEND = "chat.postMessage"
 TABLE = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
-"""Slack takes one in a message."""
+"""Slack accepts one in a message."""
 
 
 @pytest.fixture
@@ -53,13 +61,17 @@ async def posted(database: Database, key: str) -> str | None:
 
 
 async def claims(database: Database) -> dict[str, str | None]:
-    """Every key of the table, and where its post is."""
+    """Return every key of the table, and the place of its post."""
     async with database.begin() as tx:
         return {row.key: row.ts for row in await tx.execute(select(posts.c.key, posts.c.ts))}
 
 
 def _visible(sandbox: FaultySlack) -> list[SandboxMessage]:
-    return [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]
+    return [
+        message
+        for message in sandbox.workspace.channel(SUMMARIES).messages.values()
+        if message.bot_id
+    ]
 
 
 async def _interrupted(outbox: Outbox, post: Post) -> Transient:
@@ -68,7 +80,9 @@ async def _interrupted(outbox: Outbox, post: Post) -> Transient:
     return caught.value
 
 
-async def test_post_carries_its_key_and_is_not_sent_again(sandbox: FaultySlack, outbox: Outbox, reply: Post) -> None:
+async def test_post_carries_its_key_and_is_not_sent_again(
+    sandbox: FaultySlack, outbox: Outbox, reply: Post
+) -> None:
     ts = await outbox.publish(reply)
     assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
@@ -111,7 +125,13 @@ async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
 
 @pytest.mark.parametrize("stored", [True, False])
 async def test_post_in_doubt_is_settled_once_it_could_have_arrived(
-    sandbox: FaultySlack, outbox: Outbox, database: Database, clock: Clock, reply: Post, *, stored: bool
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    database: Database,
+    clock: Clock,
+    reply: Post,
+    *,
+    stored: bool,
 ) -> None:
     (sandbox.faults.fail_after if stored else sandbox.faults.fail_before)(SEND)
     await _interrupted(outbox, reply)
@@ -131,7 +151,7 @@ async def test_post_in_doubt_is_settled_once_it_could_have_arrived(
     assert len(_visible(sandbox)) == 1
 
 
-async def test_post_in_doubt_stays_so_while_slack_refuses_the_search_and_not_when_its_thread_is_gone(
+async def test_post_stays_in_doubt_while_the_search_is_refused_and_not_when_its_thread_is_gone(
     sandbox: FaultySlack, outbox: Outbox, database: Database, clock: Clock, reply: Post
 ) -> None:
     sandbox.faults.fail_before(SEND)
@@ -155,7 +175,12 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
     assert (await _interrupted(outbox, reply)).retry_after == pytest.approx(5, abs=1)
     stored = {"event_type": POST_EVENT, "event_payload": {"key": reply.key}}
     late = sandbox.workspace.post(
-        SUMMARIES, BOT_USER, "Found it.", thread_ts=reply.thread_ts or "", bot_id=BOT_ID, metadata=stored
+        SUMMARIES,
+        BOT_USER,
+        "Found it.",
+        thread_ts=reply.thread_ts or "",
+        bot_id=BOT_ID,
+        metadata=stored,
     )
     assert await outbox.publish(reply) == late.ts
     assert _visible(sandbox) == [late]
@@ -169,7 +194,9 @@ async def test_message_that_is_stored_during_the_last_early_search_is_not_sent_a
     reply: Post,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The search sees Slack as it was before the time is over at which the message may be sent again."""
+    """The search sees Slack in its state before the moment from which the message may be sent
+    again.
+    """
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
     clock.now += RESEND_AFTER - 1
@@ -236,7 +263,7 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
     assert await posted(database, root.key) is None
     ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
-    assert remembered == [ts], "what goes with the post is done when it is found, too"
+    assert remembered == [ts], "a found post is recorded, too"
     async with database.begin() as tx:
         assert await ThreadStore(tx).owner(Thread("T1", SUMMARIES, ts)) == owner
     [message] = _visible(sandbox)
@@ -244,12 +271,20 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
     assert message.metadata == {"event_type": POST_EVENT, "event_payload": named}
 
 
-@pytest.mark.parametrize("fault", [Transient("the database is away"), Permanent("refused"), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "fault", [Transient("the database is away"), Permanent("refused"), RuntimeError("a bug")]
+)
 async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
-    sandbox: FaultySlack, outbox: Outbox, clock: Clock, database: Database, opening: Post, fault: Exception
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    clock: Clock,
+    database: Database,
+    opening: Post,
+    fault: Exception,
 ) -> None:
-    """Somebody deletes the message meanwhile, so a search would not find it."""
-    calls, service = list[str](), dict.fromkeys(("description", "owner", "channel", "repository"), "")
+    """The message is deleted meanwhile, so a search would not find it."""
+    calls = list[str]()
+    service = dict.fromkeys(("description", "owner", "channel", "repository"), "")
 
     async def remember(tx: Transaction, ts: str) -> None:
         calls.append(ts)
@@ -272,14 +307,14 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
     clock.now += RESEND_ROOT_AFTER
     for _ in range(2):
         assert await outbox.publish(root) == message.ts
-    assert calls == [message.ts] * 3, "what is recorded is not recorded again"
+    assert calls == [message.ts] * 3, "a recorded post is not recorded again"
     assert _visible(sandbox) == []
     async with database.begin() as tx:
         assert await ThreadStore(tx).owner(place) == owner
         assert list((await tx.execute(select(services.c.name))).scalars()) == ["service 3"]
 
 
-async def test_attempt_that_was_frozen_behind_its_claim_sends_nothing(
+async def test_attempt_that_was_frozen_after_its_claim_sends_nothing(
     sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post, clock: Clock
 ) -> None:
     async with database.begin() as tx:
@@ -292,7 +327,7 @@ async def test_attempt_that_was_frozen_behind_its_claim_sends_nothing(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-async def test_attempt_whose_machine_was_suspended_behind_its_claim_sends_nothing(
+async def test_attempt_whose_machine_was_suspended_after_its_claim_sends_nothing(
     sandbox: FaultySlack,
     slack: SlackClient,
     database: Database,
@@ -300,8 +335,12 @@ async def test_attempt_whose_machine_was_suspended_behind_its_claim_sends_nothin
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While it is, only one of the system's rising clocks goes on."""
-    monkeypatch.setattr(time, "clock_gettime", lambda which: clock.rising() if which == time.CLOCK_BOOTTIME else 0.0)
+    """During the suspension only one of the system's monotonic clocks goes on."""
+    monkeypatch.setattr(
+        time,
+        "clock_gettime",
+        lambda which: clock.rising() if which == time.CLOCK_BOOTTIME else 0.0,
+    )
     outbox = Outbox(slack, database)
     async with database.begin() as tx:
         claim = await outbox.claim(tx, reply)
@@ -349,10 +388,19 @@ async def test_long_text_is_posted_in_parts_in_the_thread_of_the_first(
     long = replace(opening, rendered=formatting.notice("word " * 5_000))
     ts = await outbox.publish(long)
     messages = _visible(sandbox)
-    assert [(message.ts == ts, message.thread_ts) for message in messages] == [(True, ""), (False, ts), (False, ts)]
+    assert [(message.ts == ts, message.thread_ts) for message in messages] == [
+        (True, ""),
+        (False, ts),
+        (False, ts),
+    ]
     async with database.begin() as tx:
-        assert await PostStore(tx).part_timestamps("BUG-1:root") == [message.ts for message in messages]
-    assert sum(block["text"].count("word") for message in messages for block in message.blocks) == 5_000
+        assert await PostStore(tx).part_timestamps("BUG-1:root") == [
+            message.ts for message in messages
+        ]
+    assert (
+        sum(block["text"].count("word") for message in messages for block in message.blocks)
+        == 5_000
+    )
 
 
 async def test_parts_go_on_where_they_were_interrupted(
@@ -368,8 +416,29 @@ async def test_parts_go_on_where_they_were_interrupted(
     assert _visible(sandbox)[0].ts == first
 
 
-def _slow_call(slack: SlackClient, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Each call that posts takes so long."""
+@pytest.mark.parametrize(
+    "refusal", ["invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"]
+)
+async def test_post_whose_blocks_are_refused_loses_no_text(
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, refusal: str
+) -> None:
+    words = [f"word{number}" for number in range(2_500)]
+    long = replace(reply, rendered=formatting.notice(" ".join(words), headline="Findings"))
+    sandbox.faults.refuse(SEND, refusal)  # the first part; the second is taken
+    await outbox.publish(long)
+    first, *others = _visible(sandbox)
+    assert not first.blocks
+    assert first.text.startswith("*Findings*")
+    said = first.text.split()[1:] + [
+        word for each in others for word in each.blocks[0]["text"].split()
+    ]
+    assert said == words
+
+
+def _slow_call(
+    slack: SlackClient, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Make each call that posts take so long."""
     post = slack.post
 
     async def slow(*given: Any) -> str:
@@ -387,7 +456,7 @@ async def test_second_call_of_a_post_has_the_whole_time_to_arrive(
     reply: Post,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first one was refused late, for its blocks."""
+    """The first call was refused late, for its blocks."""
     refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),))
     with monkeypatch.context() as patched:
         _slow_call(slack, clock, patched, CLAIM_GOOD_FOR + CALL_TIMEOUT)
@@ -396,7 +465,7 @@ async def test_second_call_of_a_post_has_the_whole_time_to_arrive(
         await _interrupted(outbox, refused)
     clock.now += RESEND_AFTER - CLAIM_GOOD_FOR - CALL_TIMEOUT - 1
     await _interrupted(outbox, refused)
-    assert _visible(sandbox) == [], "it may still come"
+    assert _visible(sandbox) == [], "it may still arrive"
     clock.now += 1
     ts = await outbox.publish(refused)
     assert [message.ts for message in _visible(sandbox)] == [ts]
@@ -410,7 +479,8 @@ async def test_attempt_that_was_overtaken_between_its_calls_does_not_make_the_se
     reply: Post,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    refused, post = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),)), slack.post
+    refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),))
+    post = slack.post
 
     async def overtaken(*given: Any) -> str:
         monkeypatch.setattr(slack, "post", post)
@@ -425,7 +495,7 @@ async def test_attempt_that_was_overtaken_between_its_calls_does_not_make_the_se
 
 
 @pytest.mark.parametrize("sent", [True, False])
-async def test_claim_of_the_attempt_that_has_overtaken_another_is_not_given_up_by_it(
+async def test_overtaken_attempt_does_not_release_the_claim_of_the_other(
     sandbox: FaultySlack,
     slack: SlackClient,
     outbox: Outbox,
@@ -435,8 +505,9 @@ async def test_claim_of_the_attempt_that_has_overtaken_another_is_not_given_up_b
     monkeypatch: pytest.MonkeyPatch,
     sent: bool,
 ) -> None:
-    """Nobody knows what became of the call of the other one, in Slack or not."""
-    refused, post = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),)), slack.post
+    """The result of the other attempt's call is unknown, whether Slack has the post or not."""
+    refused = replace(reply, rendered=(Rendered("Found it.", (TABLE, TABLE)),))
+    post = slack.post
 
     async def overtaken(*given: Any) -> str:
         monkeypatch.setattr(slack, "post", post)
@@ -449,16 +520,22 @@ async def test_claim_of_the_attempt_that_has_overtaken_another_is_not_given_up_b
     error = await _interrupted(outbox, refused)
     assert (isinstance(error, NotDone), error.retry_after) == (False, LOOK_AGAIN)
     async with database.begin() as tx:
-        assert (await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts)).state == "pending"
+        assert (
+            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts)
+        ).state == "pending"
     clock.now += RESEND_AFTER
     await outbox.publish(refused)
     assert len(_visible(sandbox)) == 1
 
 
-async def test_claim_that_was_taken_anew_too_slowly_is_given_up(
-    sandbox: FaultySlack, outbox: Outbox, clock: Clock, reply: Post, monkeypatch: pytest.MonkeyPatch
+async def test_claim_that_was_renewed_too_slowly_is_released(
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    clock: Clock,
+    reply: Post,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing was sent, so the next attempt need not wait."""
+    """No call was sent, so the next attempt need not wait."""
     claim_anew = PostStore.claim_anew
 
     async def slow(self: PostStore, *given: Any) -> PostClaim:
@@ -475,7 +552,7 @@ async def test_claim_that_was_taken_anew_too_slowly_is_given_up(
     assert [message.ts for message in _visible(sandbox)] == [ts]
 
 
-async def test_post_that_says_nothing_any_more_is_not_sent_by_its_second_call(
+async def test_invalid_post_is_not_sent_by_its_second_call(
     sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post
 ) -> None:
     asked = list[bool]()
@@ -491,14 +568,21 @@ async def test_post_that_says_nothing_any_more_is_not_sent_by_its_second_call(
 
 
 @pytest.mark.parametrize("abandoned", [False, True])
-async def test_of_several_attempts_at_once_one_posts(
-    sandbox: FaultySlack, outbox: Outbox, clock: Clock, database: Database, reply: Post, abandoned: bool
+async def test_one_of_several_concurrent_attempts_posts(
+    sandbox: FaultySlack,
+    outbox: Outbox,
+    clock: Clock,
+    database: Database,
+    reply: Post,
+    abandoned: bool,
 ) -> None:
     if abandoned:
         async with database.begin() as tx:
             await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts)
         clock.now += RESEND_AFTER
-    results = await asyncio.gather(*(outbox.publish(reply) for _ in range(5)), return_exceptions=True)
+    results = await asyncio.gather(
+        *(outbox.publish(reply) for _ in range(5)), return_exceptions=True
+    )
     assert all(isinstance(result, (str, Transient)) for result in results)
     assert len(_visible(sandbox)) == 1
 
@@ -510,10 +594,11 @@ async def test_message_whose_blocks_slack_refuses_is_posted_as_text(
     ts = await outbox.publish(replace(reply, rendered=(refused,)))
     assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
-    assert (message.ts, message.text, message.blocks) == (ts, "Found it.", [])
+    assert (message.ts, message.blocks) == (ts, [])
+    assert message.text == "Found it.\n\n| a |\n|---|\n\n| a |\n|---|"
 
 
-async def test_emoji_is_added_beside_and_tried_again_once(
+async def test_emoji_is_added_concurrently_and_retried_once(
     sandbox: FaultySlack, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.threads.outbox.REACTION_PAUSE", 0.01)
@@ -521,8 +606,8 @@ async def test_emoji_is_added_beside_and_tried_again_once(
     gone = (SUMMARIES, "1.000001")
     sandbox.faults.fail_before("reactions.add")
     outbox.add_reactions("eyes", [gone, (SUMMARIES, first.ts), (SUMMARIES, second.ts)])
-    assert not first.reactions, "nothing has waited for it"
-    async with asyncio.timeout(10):
+    assert not first.reactions, "no other call has waited for it"
+    async with asyncio.timeout(patient(10)):
         while not second.reactions:  # noqa: ASYNC110 - Slack is another task
             await asyncio.sleep(0.01)
     assert (list(first.reactions), list(second.reactions)) == (["eyes"], ["eyes"])
@@ -541,7 +626,7 @@ async def test_emoji_waits_as_long_as_slack_says(
     outbox.add_reactions("eyes", [(SUMMARIES, said.ts)])
     (adding,) = [each for each in asyncio.all_tasks() if "_react" in str(each.get_coro())]
     monkeypatch.setattr("threadline.threads.outbox.asyncio.sleep", note)
-    await asyncio.wait_for(adding, 10)
+    await asyncio.wait_for(adding, patient(10))
     assert 40.0 in waited
     assert list(said.reactions) == ["eyes"]
 

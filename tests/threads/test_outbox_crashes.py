@@ -1,4 +1,6 @@
-"""A worker that is killed while it posts: Temporal gives the post to another worker, and there is one message."""
+"""A worker that is killed while it posts: Temporal gives the post to another worker, and Slack has
+one message.
+"""
 
 import asyncio
 import sys
@@ -26,7 +28,9 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Recovery:
-    """`seconds` from the kill until the workflow knew the `result`, the post's `ts`; `posts` are all that Slack has."""
+    """`seconds` from the kill until the workflow knew the `result`, the post's `ts`; `posts` are
+    all posts in Slack.
+    """
 
     seconds: float
     result: str
@@ -35,14 +39,14 @@ class Recovery:
 
 @pytest.fixture
 async def sandbox() -> AsyncIterator[FaultySlack]:
-    """It has this machine's clock, as the workers do."""
+    """Runs on this machine's clock, as the workers do."""
     async with FaultySlack.running() as running:
         yield running
 
 
 @asynccontextmanager
 async def waiting_worker(*given: str) -> AsyncIterator[Process]:
-    """It has loaded everything, and takes tasks once it is told to begin."""
+    """A worker that has loaded all modules, and takes tasks after `begin`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", WORKER, *given, cwd=_ROOT, stdin=PIPE, stdout=PIPE
     )
@@ -61,7 +65,9 @@ def begin(process: Process) -> None:
     process.stdin.write(b"begin\n")
 
 
-async def recovered(sandbox: FaultySlack, database_url: str, resend_after: float = 45.0) -> Recovery:
+async def recovered(
+    sandbox: FaultySlack, database_url: str, resend_after: float = 45.0
+) -> Recovery:
     """Kill a worker whose call Slack keeps waiting, and let another one begin at once."""
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "the thread").ts
     async with real_time() as environment:
@@ -75,7 +81,9 @@ async def recovered(sandbox: FaultySlack, database_url: str, resend_after: float
         ):
             begin(first)
             place = [SUMMARIES, root]
-            handle = await client.start_workflow(PostingWorkflow.run, place, id="post", task_queue="workflows")
+            handle = await client.start_workflow(
+                PostingWorkflow.run, place, id="post", task_queue="workflows"
+            )
             async for _ in poll(60):
                 if not sandbox.faults.ordered(SEND):
                     break
@@ -88,7 +96,9 @@ async def recovered(sandbox: FaultySlack, database_url: str, resend_after: float
     return Recovery(seconds, result, [each.ts for each in said if each.bot_id])
 
 
-async def test_post_that_slack_has_is_found_within_seconds(sandbox: FaultySlack, database_url: str) -> None:
+async def test_post_that_slack_has_is_found_within_seconds(
+    sandbox: FaultySlack, database_url: str
+) -> None:
     sandbox.faults.slow(SEND, 5)
     recovery = await recovered(sandbox, database_url)
     assert recovery.posts == [recovery.result]

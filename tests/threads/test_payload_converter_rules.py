@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 
+from tests.support.examples import examples
 from threadline.cases.contract import FlushRequest, StoredCase
 from threadline.cases.model import BugState, CaseLimits, CaseSnapshot
 from threadline.jobs.model import AgentJob
@@ -22,7 +23,13 @@ from threadline.threads.payload_converter import SHARED_MODULES, SharedPayloadCo
 
 THREAD = Thread("T1", "C1", "1.000001")
 SAID = IncomingMessage(
-    "m1", MessageKind.MESSAGE, SenderType.REPORTER, "U1", "Größe \u2028 \U0001f41b", "C1", "1.000002"
+    "m1",
+    MessageKind.MESSAGE,
+    SenderType.REPORTER,
+    "U1",
+    "Größe \u2028 \U0001f41b",
+    "C1",
+    "1.000002",
 )
 VALUES: list[tuple[Any, Any]] = [
     (FlushRequest(THREAD, [SAID]), FlushRequest),
@@ -37,18 +44,28 @@ VALUES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "hint"), VALUES, ids=lambda each: type(each).__name__)
 def test_values_are_read_as_by_the_sdks_converter(value: Any, hint: Any) -> None:
-    ours, sdk = SharedPayloadConverter(), PydanticPayloadConverter()
+    ours = SharedPayloadConverter()
+    sdk = PydanticPayloadConverter()
     hints = [hint] if hint else None
-    for payload in (*ours.to_payloads([value]), *sdk.to_payloads([value])):  # theirs is that of an earlier history
-        assert ours.from_payloads([payload], hints) == sdk.from_payloads([payload], hints) == [value]
+    for payload in (
+        *ours.to_payloads([value]),
+        *sdk.to_payloads([value]),
+    ):  # the SDK's result is that of an earlier history
+        assert (
+            ours.from_payloads([payload], hints) == sdk.from_payloads([payload], hints) == [value]
+        )
     assert len(ours.to_payloads([value])[0].data) <= len(sdk.to_payloads([value])[0].data)
 
 
 def test_empty_defaults_are_left_out_and_other_defaults_written() -> None:
-    (payload,) = SharedPayloadConverter().to_payloads([StoredCase(CaseSnapshot(rev=3), CaseLimits())])
+    (payload,) = SharedPayloadConverter().to_payloads(
+        [StoredCase(CaseSnapshot(rev=3), CaseLimits())]
+    )
     written = json.loads(payload.data)
     assert written["case"] == {"rev": 3, "status": "new", "severity": "S3"}
-    assert written["limits"] == {name: each for name, each in dataclasses.asdict(CaseLimits()).items() if each}
+    assert written["limits"] == {
+        name: each for name, each in dataclasses.asdict(CaseLimits()).items() if each
+    }
 
 
 # A job is stored, and travels in no payload.
@@ -67,15 +84,19 @@ CONTRACTS = sorted(
 )
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", CONTRACTS, ids=lambda each: each.__name__)
 def test_any_value_of_a_contract_is_read_as_it_was_written(kind: type) -> None:
-    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
+    @settings(examples(0.5), suppress_health_check=list(HealthCheck))
     @given(st.from_type(kind))
     def reads(value: object) -> None:
-        ours, sdk = SharedPayloadConverter(), PydanticPayloadConverter()
+        ours = SharedPayloadConverter()
+        sdk = PydanticPayloadConverter()
         read = ours.from_payloads(ours.to_payloads([value]), [kind])
         theirs = sdk.from_payloads(sdk.to_payloads([value]), [kind])
-        assert read == theirs or repr(read) == repr(theirs)  # a nan equals nothing, and zero has two signs
+        assert read == theirs or repr(read) == repr(
+            theirs
+        )  # a nan equals nothing, and zero has two signs
 
     reads()
 
@@ -107,7 +128,8 @@ def test_adapter_of_a_workflows_own_class_is_not_kept() -> None:
         number: int
 
     payload_converter._adapter.cache_clear()
-    converter, value = SharedPayloadConverter(), Own(1)
+    converter = SharedPayloadConverter()
+    value = Own(1)
     values: list[tuple[Any, Any]] = [
         (value, Own),
         ([value], list[Own]),

@@ -1,4 +1,4 @@
-"""Closing is read by rule, and only when nothing else is said."""
+"""A closing message is recognised by a rule, and only if it has no other content."""
 
 from collections.abc import Callable, Iterable
 
@@ -36,11 +36,19 @@ TALK = [
     "",
     "🙂",
 ]
-THANKS = ["thanks", "Thank you!", "great, thanks a lot", "ok", "works now, thank you so much", "perfect :tada:", "thx"]
+THANKS = [
+    "thanks",
+    "Thank you!",
+    "great, thanks a lot",
+    "ok",
+    "works now, thank you so much",
+    "perfect :tada:",
+    "thx",
+]
 
 
 def kept(judge: Callable[[str], bool], texts: Iterable[str]) -> list[str]:
-    """The texts that a rule recognises."""
+    """Return the texts that a rule recognises."""
     return [text for text in texts if judge(text)]
 
 
@@ -50,17 +58,50 @@ def test_close_phrase_closes_and_nothing_else_does() -> None:
 
 
 BARE = [
-    *("cancel", "Cancel!", "close", "Drop.", "*Cancel*", "`cancel`", "ok, cancel", "please cancel", "cancel it please"),
-    *("close it", "drop that", "cancel this", "drop this now", "ignore it", "ignore that, thanks", "you can close it"),
+    *(
+        "cancel",
+        "Cancel!",
+        "close",
+        "Drop.",
+        "*Cancel*",
+        "`cancel`",
+        "ok, cancel",
+        "please cancel",
+        "cancel it please",
+    ),
+    *(
+        "close it",
+        "drop that",
+        "cancel this",
+        "drop this now",
+        "ignore it",
+        "ignore that, thanks",
+        "you can close it",
+    ),
 ]
-"""Closing phrases that may answer "which button did you press?", or "shall I cancel the export?"."""
+"""Closing phrases that may answer "which button did you press?", or "shall I cancel the
+export?".
+"""
 WHOLE = [
-    *("never mind", "Never mind that!", "forget it", "false alarm", "no longer needed", "no longer an issue"),
-    *("close this", "please close this case", "cancel the case", "drop the bug", "you can close this one"),
+    *(
+        "never mind",
+        "Never mind that!",
+        "forget it",
+        "false alarm",
+        "no longer needed",
+        "no longer an issue",
+    ),
+    *(
+        "close this",
+        "please close this case",
+        "cancel the case",
+        "drop the bug",
+        "you can close this one",
+    ),
 ]
 
 
-def test_bare_closing_verb_is_told_from_a_whole_phrase() -> None:
+def test_bare_closing_verb_differs_from_a_whole_phrase() -> None:
     assert kept(is_close, [*BARE, *WHOLE]) == [*BARE, *WHOLE]
     assert kept(is_bare_close, [*BARE, *WHOLE, *TALK, *THANKS]) == BARE
 
@@ -74,7 +115,12 @@ def test_thanks_is_thanks_unless_more_is_said() -> None:
 def test_greeting_is_one_unless_more_is_said() -> None:
     greetings = ["hi", "Hello!", "<@U0BOT> hey there :wave:", "Good morning, team", "hello again"]
     assert kept(is_greeting, greetings) == greetings
-    assert kept(is_greeting, ["", ":wave:", "hi, what is new?", "hello world", "good", "high", *THANKS]) == []
+    assert (
+        kept(
+            is_greeting, ["", ":wave:", "hi, what is new?", "hello world", "good", "high", *THANKS]
+        )
+        == []
+    )
 
 
 def test_message_of_emoji_alone_has_no_words() -> None:
@@ -116,7 +162,9 @@ GOES_ON = [
 
 def test_stop_word_stops_and_nothing_else_does() -> None:
     assert kept(is_stop, STOPS) == STOPS
-    assert kept(is_stop, [*GOES_ON, *THANKS, "never mind the first log, here is a better one"]) == []
+    assert (
+        kept(is_stop, [*GOES_ON, *THANKS, "never mind the first log, here is a better one"]) == []
+    )
 
 
 def test_thumb_counts_in_every_skin_tone_and_no_other_reaction_does() -> None:
@@ -127,13 +175,14 @@ def test_thumb_counts_in_every_skin_tone_and_no_other_reaction_does() -> None:
 
 
 SMALL_TALK = """
-    Hi! | hello there | Good morning, team :wave: | <@U1> thanks a lot! | Thank you so much | Hey, how are you?
+    Hi! | hello there | Good morning, team :wave: | <@U1> thanks a lot! | Thank you so much
+    | Hey, how are you?
     | Danke schön! | merci beaucoup | ¡Hola! | Grazie | Спасибо! | 你好 | ありがとうございます | شكرا
     | bye, have a nice day | Guten Morgen | good job, thanks
 """
 REQUESTS = """
-    ok | yes | no thanks, cancel it | hi, what does it cost? | thanks, and the second? | hire | tyre | hello world fails
-    | good | danke, und die zweite? | what is up with the server
+    ok | yes | no thanks, cancel it | hi, what does it cost? | thanks, and the second? | hire
+    | tyre | hello world fails | good | danke, und die zweite? | what is up with the server
 """
 
 

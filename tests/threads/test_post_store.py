@@ -36,9 +36,11 @@ async def never(tx: Transaction) -> bool:
     return False
 
 
-async def test_of_many_claims_at_once_one_may_send(database: Database) -> None:
-    for number in range(3):  # the first time connections are opened one after the other
-        claims = await asyncio.gather(*(claim(database, f"BUG-1:{number}:findings") for _ in range(8)))
+async def test_one_of_many_concurrent_claims_may_send(database: Database) -> None:
+    for number in range(3):  # the first round opens the connections one after the other
+        claims = await asyncio.gather(
+            *(claim(database, f"BUG-1:{number}:findings") for _ in range(8))
+        )
         assert sorted(claim.state for claim in claims) == ["ours"] + ["pending"] * 7
         assert len({claim.claimed_at for claim in claims}) == 1
 
@@ -57,26 +59,30 @@ async def test_claim_that_was_left_keeps_its_moment_and_grows_old_by_the_databas
     assert left.age == pytest.approx(90, abs=5)
 
 
-async def test_of_many_who_searched_at_once_one_sends(database: Database) -> None:
+async def test_one_of_many_concurrent_searches_leads_to_a_send(database: Database) -> None:
     before = await claim(database)
     claims = await asyncio.gather(*(claim_anew(database, before.claimed_at) for _ in range(8)))
     assert sorted(claim.state for claim in claims) == ["ours"] + ["pending"] * 7
     [claimed_at] = {claim.claimed_at for claim in claims}
     assert claimed_at > before.claimed_at
     await release(database, before.claimed_at)
-    assert (await claim(database)).state == "pending", "it was another's by then"
+    assert (await claim(database)).state == "pending", "another attempt held it by then"
 
 
-async def test_claim_that_was_released_or_posted_meanwhile_is_not_taken_over(database: Database) -> None:
+async def test_claim_that_was_released_or_posted_meanwhile_is_not_taken_over(
+    database: Database,
+) -> None:
     first = await claim(database)
     await release(database, first.claimed_at)
     assert (await claim_anew(database, first.claimed_at)).state == "pending"
     second = await claim(database)
     await posted(database, "17.1")
-    assert await claim_anew(database, second.claimed_at) == PostClaim("posted", "17.1", second.claimed_at)
+    assert await claim_anew(database, second.claimed_at) == PostClaim(
+        "posted", "17.1", second.claimed_at
+    )
 
 
-async def test_what_was_posted_stays_posted(database: Database) -> None:
+async def test_posted_key_stays_posted(database: Database) -> None:
     claimed = await claim(database)
     await posted(database, "17.1")
     await posted(database, "17.2")
@@ -93,11 +99,11 @@ async def test_post_is_unrecorded_until_the_record_is_made(database: Database) -
     await posted(database, "17.2")
     async with database.begin() as tx:
         await PostStore(tx).record_unfinished(KEY, "17.3")
-    assert await claim(database) == PostClaim("posted", "17.1", at), "the first word stands"
+    assert await claim(database) == PostClaim("posted", "17.1", at), "the first write wins"
 
 
 @pytest.mark.parametrize("already", [False, True])
-async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
+async def test_invalid_post_is_not_claimed_but_stays_posted(
     database: Database, already: bool
 ) -> None:
     at = 0.0
@@ -110,7 +116,7 @@ async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
 
 
 @pytest.mark.parametrize("already", [False, True])
-async def test_post_that_says_nothing_any_more_is_not_claimed_anew(database: Database, already: bool) -> None:
+async def test_invalid_post_is_not_claimed_again(database: Database, already: bool) -> None:
     at = (await claim(database)).claimed_at
     if already:
         await posted(database, "17.1")

@@ -1,4 +1,6 @@
-"""A queue without a worker: the admin is told once after a while, and when a worker is back."""
+"""A queue without a worker: the admin gets a message after a while, and another when a worker is
+back.
+"""
 
 from typing import Any
 
@@ -38,20 +40,26 @@ def talk(make_talk: Make) -> ConversationActivityScene:
 
 def watch_of(talk: ConversationActivityScene, queue: Queue) -> QueueWatch:
     faults = InstallationFaults(talk.database, talk.activities.deps.outbox, ESCALATIONS)
-    return QueueWatch(CORE_QUEUE, queue.has_worker, faults, PATIENCE, "Start it.", clock=lambda: queue.now)
+    return QueueWatch(
+        CORE_QUEUE, queue.has_worker, faults, PATIENCE, "Start it.", clock=lambda: queue.now
+    )
 
 
 async def open_faults(talk: ConversationActivityScene) -> list[Any]:
-    rows = await talk.rows("SELECT kind, subject FROM installation_faults WHERE resolved_at IS NULL")
+    rows = await talk.rows(
+        "SELECT kind, subject FROM installation_faults WHERE resolved_at IS NULL"
+    )
     return [(each["kind"], each["subject"]) for each in rows]
 
 
-async def test_absent_worker_is_told_once_and_its_return_ends_the_fault(talk: ConversationActivityScene) -> None:
+async def test_absent_worker_is_reported_once_and_its_return_ends_the_fault(
+    talk: ConversationActivityScene,
+) -> None:
     queue = Queue()
     watch = watch_of(talk, queue)
     for served, seconds, told, faults in (
         (True, 0, 0, 0),
-        (False, PATIENCE - 1, 0, 0),  # the first look without one: the time begins
+        (False, PATIENCE - 1, 0, 0),  # the first look without a worker: the time begins
         (None, 300, 0, 0),
         (False, PATIENCE - 1, 1, 1),
         (False, 3600, 1, 1),
@@ -67,7 +75,9 @@ async def test_absent_worker_is_told_once_and_its_return_ends_the_fault(talk: Co
     assert "Start it." in talk.posted(ESCALATIONS)[0].text
 
 
-async def test_fault_that_an_earlier_gateway_reported_is_ended(talk: ConversationActivityScene) -> None:
+async def test_fault_that_an_earlier_gateway_reported_is_ended(
+    talk: ConversationActivityScene,
+) -> None:
     queue = Queue()
     queue.served = False
     first = watch_of(talk, queue)

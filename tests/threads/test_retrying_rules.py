@@ -1,4 +1,4 @@
-"""How often an interrupted turn is run again."""
+"""Retries of an interrupted turn: their number and their delays."""
 
 from threadline.threads.model import GIVE_UP_AFTER, MAX_LOST_WORKERS, Fault, FaultKind, RetryBudget
 
@@ -8,12 +8,16 @@ OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")
 
 def test_lost_worker_costs_no_patience_but_not_for_ever() -> None:
     budget = RetryBudget()
-    assert [budget.next_delay(LOST, 0.0) for _ in range(MAX_LOST_WORKERS)] == [1.0] * MAX_LOST_WORKERS
+    assert [budget.next_delay(LOST, 0.0) for _ in range(MAX_LOST_WORKERS)] == [
+        1.0
+    ] * MAX_LOST_WORKERS
     assert budget.next_delay(LOST, 0.0) is None
 
 
 def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour() -> None:
-    budget, now, delays = RetryBudget(), 0.0, []
+    budget = RetryBudget()
+    now = 0.0
+    delays = []
     while (delay := budget.next_delay(OVERLOADED, now)) is not None:
         delays.append(delay)
         now += delay
@@ -23,7 +27,9 @@ def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour()
 
 
 def test_retry_after_lengthens_the_delay() -> None:
-    assert RetryBudget().next_delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
+    assert (
+        RetryBudget().next_delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
+    )
 
 
 def test_permanent_fault_is_not_retried() -> None:

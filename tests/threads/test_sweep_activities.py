@@ -1,4 +1,4 @@
-"""One page of a sweep: what is repaired, what is passed over, and where the next page begins."""
+"""One page of a sweep: repaired rows, skipped rows, and the start of the next page."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,15 +45,21 @@ class Rows:
         return True
 
 
-async def run(database: Database, rows: Rows, after: int = 0, attempt_seconds: float = 60) -> SweepPage | None:
+async def run(
+    database: Database, rows: Rows, after: int = 0, attempt_seconds: float = 60
+) -> SweepPage | None:
     environment = ActivityEnvironment()
-    environment.info = replace(environment.info, start_to_close_timeout=timedelta(seconds=attempt_seconds))
+    environment.info = replace(
+        environment.info, start_to_close_timeout=timedelta(seconds=attempt_seconds)
+    )
     sweep = Sweep("rows", rows.find, rows.repair)
     activities = LiveSweepActivities(database, WorkflowClient(await connect()), [sweep])
     return await environment.run(activities.sweep, SweepPage("rows", after))
 
 
-async def test_pages_hold_every_row_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_hold_every_row_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.threads.sweep.PAGE", 2)
     rows = Rows()
     assert await run(database, rows) == SweepPage("rows", 2)
@@ -68,8 +74,8 @@ async def test_row_that_fails_is_passed_over(database: Database) -> None:
     assert rows.repaired == [2, 4, 5]
 
 
-async def test_page_whose_time_is_up_ends_early_and_goes_on_behind(database: Database) -> None:
-    """Slack is away, say, and each row waits for it."""
+async def test_page_whose_time_is_up_ends_early_and_the_next_goes_on(database: Database) -> None:
+    """For example, Slack does not answer and each row waits for it."""
     rows = Rows()
     assert await run(database, rows, attempt_seconds=0) == SweepPage("rows", 1)
     assert await run(database, rows, 1) is None
@@ -82,11 +88,13 @@ async def test_unknown_sweep_has_no_pages(database: Database) -> None:
 
 
 def start_of(row: Row) -> WorkflowStart:
-    """It runs: no worker is there to end it."""
+    """Start a workflow that keeps running, since no worker ends it."""
     return WorkflowStart("Waiting", f"waiting:{row.id}", None)
 
 
-async def swept(database: Database, client: Client, start_of: Callable[[Row], WorkflowStart] = start_of) -> None:
+async def swept(
+    database: Database, client: Client, start_of: Callable[[Row], WorkflowStart] = start_of
+) -> None:
     workflows = WorkflowClient(client)
     sweep = WorkflowSweeps(database, workflows).sweep("rows", Rows().find, start_of)
     assert await ActivityEnvironment().run(
@@ -112,7 +120,7 @@ async def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     return client
 
 
-async def test_temporals_list_is_asked_for_once_a_page_and_what_it_shows_is_not_described(
+async def test_page_lists_workflows_once_and_describes_only_unlisted_ones(
     database: Database, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = list[str]()
@@ -126,17 +134,25 @@ async def test_temporals_list_is_asked_for_once_a_page_and_what_it_shows_is_not_
 
         monkeypatch.setattr(client.workflow_service, name, counted)
 
-    for name in ("list_workflow_executions", "describe_workflow_execution", "start_workflow_execution"):
+    for name in (
+        "list_workflow_executions",
+        "describe_workflow_execution",
+        "start_workflow_execution",
+    ):
         count(name)
     await swept(database, client)
-    assert calls == ["list_workflow_executions", "describe_workflow_execution", "start_workflow_execution"]
+    assert calls == [
+        "list_workflow_executions",
+        "describe_workflow_execution",
+        "start_workflow_execution",
+    ]
 
 
 @pytest.mark.parametrize("is_away", [False, True])
-async def test_of_workflows_that_the_list_does_not_show_those_are_started_that_do_not_run(
+async def test_unlisted_workflow_is_started_if_it_does_not_run(
     database: Database, client: Client, monkeypatch: pytest.MonkeyPatch, is_away: bool
 ) -> None:
-    """The list is late, or cannot be had."""
+    """The list is late or not available."""
     before = await run_ids(client, RUNNING)
     started = list[str]()
 
@@ -159,7 +175,9 @@ async def test_of_workflows_that_the_list_does_not_show_those_are_started_that_d
     assert await run_ids(client, RUNNING) == before
 
 
-async def test_row_whose_workflow_cannot_be_told_is_passed_over(database: Database, client: Client) -> None:
+async def test_row_without_a_known_workflow_is_passed_over(
+    database: Database, client: Client
+) -> None:
     def broken(row: Row) -> WorkflowStart:
         if row.id == 2:
             raise LookupError("its channel is gone")

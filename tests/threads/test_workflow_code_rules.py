@@ -1,4 +1,6 @@
-"""The modules that the workflow sandbox passes through hold no chance, and nothing that runs would share."""
+"""The modules that the workflow sandbox passes through hold no randomness and no state that runs
+would share.
+"""
 
 import ast
 import sys
@@ -12,20 +14,55 @@ from threadline.threads.payload_converter import SHARED_MODULES
 from threadline.wiring.temporal import WORKFLOWS
 
 STANDARD = {
-    *("abc", "asyncio", "base64", "collections", "contextlib", "dataclasses", "datetime", "decimal", "email"),
-    *("enum", "functools", "hashlib", "ipaddress", "itertools", "json", "math", "pathlib", "re", "typing"),
+    *(
+        "abc",
+        "asyncio",
+        "base64",
+        "collections",
+        "contextlib",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "email",
+    ),
+    *(
+        "enum",
+        "functools",
+        "hashlib",
+        "ipaddress",
+        "itertools",
+        "json",
+        "math",
+        "pathlib",
+        "re",
+        "typing",
+    ),
     *("unicodedata", "urllib", "uuid", "zoneinfo"),
 }
-"""Of Python's own modules those that a workflow's code may import."""
+"""Modules of the standard library that a workflow's code may import."""
 INSTALLED = {"cronsim", "detect_secrets", "pydantic", "temporalio", "threadline"}
 BUILTINS = {"hash", "id", "input", "open"}
-"""Of Python's own functions those that say something else at each replay."""
+"""Functions of the standard library that return another value at each replay."""
 UNSHARED = {"threadline.threads.workflow_client"}
-"""What contracts import beside the shared modules: a protocol, and the value that starts a workflow."""
+"""Imports of contracts beside the shared modules: a protocol, and the value that starts a
+workflow.
+"""
 ASYNCIO = {"CancelledError", "Task", "create_task", "current_task", "ensure_future", "shield"}
-"""What Temporal's event loop does the same way at each replay."""
+"""Functions of asyncio that Temporal's event loop replays the same way."""
 MUTATING = {
-    *("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"),
+    *(
+        "add",
+        "append",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "setdefault",
+        "update",
+    ),
 }
 
 modules = pytest.mark.parametrize("module", sorted(SHARED_MODULES))
@@ -50,7 +87,9 @@ def is_module(name: str) -> bool:
 
 
 def shared_state(tree: ast.Module) -> Iterator[str]:
-    """What functions change of the module: names that they assign as `global`, and values of its own names."""
+    """Return the module state that functions change: names that they assign as `global`, and
+    values of the module's own names.
+    """
     own = {
         name.id
         for node in tree.body
@@ -59,23 +98,39 @@ def shared_state(tree: ast.Module) -> Iterator[str]:
         for name in ast.walk(target)
         if isinstance(name, ast.Name)
     }
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+    for function in (
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ):
         for node in ast.walk(function):
             if isinstance(node, ast.Global):
                 yield from node.names
-            elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(
+                node.ctx, ast.Load
+            ):
                 yield from ({node.value.id} & own if isinstance(node.value, ast.Name) else ())
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
-                yield from ({node.func.value.id} & own if isinstance(node.func.value, ast.Name) else ())
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in MUTATING
+            ):
+                yield from (
+                    {node.func.value.id} & own if isinstance(node.func.value, ast.Name) else ()
+                )
 
 
 def class_state(tree: ast.Module) -> Iterator[str]:
-    """Classes whose body holds a value that its instances could change for each other."""
+    """Return the classes whose body holds a value that their instances could change for each
+    other.
+    """
     for cls in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         values = (node.value for node in cls.body if isinstance(node, ast.Assign | ast.AnnAssign))
         made = ("list", "dict", "set", "deque", "defaultdict", "Counter")
         for value in values:
-            called = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in made
+            called = (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Name)
+                and value.func.id in made
+            )
             if called or isinstance(value, ast.List | ast.Dict | ast.Set):
                 yield cls.name
 
@@ -92,15 +147,21 @@ def test_module_imports_nothing_that_replays_differently(module: str) -> None:
 
 
 @modules
-def test_module_uses_of_asyncio_what_replays_the_same(module: str) -> None:
+def test_module_uses_only_asyncio_that_replays_the_same(module: str) -> None:
     tree = source(module)
     used = {
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "asyncio"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "asyncio"
     }
     assert used <= ASYNCIO
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
     assert not called & BUILTINS
 
 

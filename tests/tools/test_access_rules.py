@@ -1,4 +1,6 @@
-"""Which tools an agent has: the conversational one reads and does what belongs to no RFP; the operator has all."""
+"""The tools of each agent: the conversational one reads and makes changes outside of RFPs; the
+operator has all.
+"""
 
 import pytest
 
@@ -15,9 +17,11 @@ OWN = {
     "slack.ask.clarifying.question",
     "propose.action",
 }
-"""Tools that the protocol is about."""
+"""Tools that the protocol restricts."""
 REGISTRY = ToolRegistry(TOOLS)
-SERVICES = Services({port: object() for each in TOOLS for port in each.needs} | {UserDirectory: object()})
+SERVICES = Services(
+    {port: object() for each in TOOLS for port in each.needs} | {UserDirectory: object()}
+)
 EVERYTHING = {each.name for each in TOOLS}
 READS = {each.name for each in TOOLS if not each.mutating}
 
@@ -26,5 +30,7 @@ READS = {each.name for each in TOOLS if not each.mutating}
 def test_conversational_agent_has_no_protocol_tools(read_only: bool) -> None:
     common = READS if read_only else EVERYTHING - OWN
     assert allowed_tools(REGISTRY, SERVICES, read_only=read_only).names == common
-    assert allowed_tools(REGISTRY, SERVICES, operator=True, read_only=read_only).names == common | OWN
+    assert (
+        allowed_tools(REGISTRY, SERVICES, operator=True, read_only=read_only).names == common | OWN
+    )
     assert {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"} <= EVERYTHING - OWN

@@ -1,4 +1,4 @@
-"""Arguments are read strictly, and what is wrong with them is told by field."""
+"""Arguments are read strictly, and errors are named by field."""
 
 import json
 from datetime import UTC, datetime
@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from threadline.tools.arguments import MAX_LENGTH, InvalidArguments, canonical_json, loggable_arguments, parse_arguments
+from threadline.tools.arguments import (
+    MAX_LENGTH,
+    InvalidArguments,
+    canonical_json,
+    loggable_arguments,
+    parse_arguments,
+)
 from threadline.tools.model import ErrorCode, ToolError
 
 
@@ -66,12 +72,20 @@ def _told(text: str) -> str:
         ('"people": {}', "`people`", "a valid array"),
         ('"people": [{"name": "a"}, {"age": 200}]', "`people/1/name`", "missing"),
         ('"people": [{"name": "a", "age": 200}]', "`people/0/age`", "less than or equal to 150"),
-        ('"people": [{"name": "a", "colour": 1}]', "`people/0/colour` is unknown", "only name, age"),
-        ('"colour": "SECRET"', "`colour` is unknown", "only title, days, limit, kind, start, people, owner, note"),
+        (
+            '"people": [{"name": "a", "colour": 1}]',
+            "`people/0/colour` is unknown",
+            "only name, age",
+        ),
+        (
+            '"colour": "SECRET"',
+            "`colour` is unknown",
+            "only title, days, limit, kind, start, people, owner, note",
+        ),
         ('"owner": {"name": 3}', "`owner/name`", "a valid string"),
     ],
 )
-def test_field_and_what_was_expected_are_named(fields: str, place: str, fact: str) -> None:
+def test_error_names_the_field_and_its_expected_value(fields: str, place: str, fact: str) -> None:
     told = _told('{"title": "ok", ' + fields + "}")
     assert place in told
     assert fact in told
@@ -98,17 +112,17 @@ def test_malformed_arguments_are_refused(text: str, fact: str) -> None:
     assert fact in _told(text)
 
 
-def test_first_faults_are_told_and_the_others_counted() -> None:
+def test_first_faults_are_named_and_the_others_counted() -> None:
     told = _told(json.dumps({"title": "ok"} | {f"x{n}": n for n in range(10)}))
     assert told.count("is unknown") >= 2
     assert len(told) <= 500
 
 
-def test_unknown_name_is_told_only_in_part() -> None:
+def test_long_unknown_name_is_cut() -> None:
     assert len(_told(json.dumps({"title": "ok", "n" * 10_000: 1}))) < 250
 
 
-def test_null_stands_for_an_optional_field_at_any_depth() -> None:
+def test_null_is_an_omitted_optional_field_at_any_depth() -> None:
     asked = _read(
         '{"title": "ok", "days": null, "limit": null, "kind": null, "start": null, "note": null,'
         ' "people": [{"name": "a", "age": null}], "owner": {"name": "b", "age": null}}'
@@ -128,7 +142,9 @@ def test_values_arrive_typed_and_exact() -> None:
 
 def test_equal_arguments_have_one_canonical_form() -> None:
     one = _read('{"title": "ok", "limit": 20, "people": [{"age": 3, "name": "ä"}]}')
-    other = _read(' {"people":[{"name":"\\u00e4","age":3}],\n"title":"ok","limit":null,"kind":"a"}')
+    other = _read(
+        ' {"people":[{"name":"\\u00e4","age":3}],\n"title":"ok","limit":null,"kind":"a"}'
+    )
     assert canonical_json(one) == canonical_json(other)
     assert canonical_json(one) != canonical_json(
         _read('{"title": "ok", "limit": 21, "people": [{"age": 3, "name": "ä"}]}')
@@ -143,7 +159,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @given(
-    st.recursive(st.none() | st.integers() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+    )
 )
 def test_any_json_is_read_or_refused_with_words(value: Any) -> None:
     text = json.dumps({"title": "ok", "people": value, "owner": value})

@@ -7,7 +7,14 @@ import pytest
 
 from tests.slack.limits import check, legible, tables, words
 from threadline.slack.formatting import Rendered
-from threadline.tools.blocks import EMPTY, MAX_CELL, MAX_GROUPS, format_cell, format_label, render_records
+from threadline.tools.blocks import (
+    EMPTY,
+    MAX_CELL,
+    MAX_GROUPS,
+    format_cell,
+    format_label,
+    render_records,
+)
 
 APPOINTMENT = {
     "appointment_id": "7",
@@ -41,7 +48,13 @@ def test_one_record_is_shown_by_its_fields() -> None:
 
 def test_several_records_are_a_table() -> None:
     (message,) = messages(
-        ("wbs_items", [{"number": 1, "title": "Plan", "days": "2.5"}, {"number": 2, "role": "Dev", "days": "10"}])
+        (
+            "wbs_items",
+            [
+                {"number": 1, "title": "Plan", "days": "2.5"},
+                {"number": 2, "role": "Dev", "days": "10"},
+            ],
+        )
     )
     (table,) = tables(message)
     assert message.blocks[0]["text"]["text"] == "*Work items (2)*"
@@ -52,7 +65,11 @@ def test_several_records_are_a_table() -> None:
     ]
     wrapped = {"is_wrapped": True}
     assert table["column_settings"] == [{"align": "right"}, wrapped, wrapped, {"align": "right"}]
-    assert message.text.splitlines() == ["Work items (2)", "1 · Plan · – · 2.5", "2 · – · Dev · 10"]
+    assert message.text.splitlines() == [
+        "Work items (2)",
+        "1 · Plan · – · 2.5",
+        "2 · – · Dev · 10",
+    ]
 
 
 def test_kind_has_a_name_for_people() -> None:
@@ -62,10 +79,19 @@ def test_kind_has_a_name_for_people() -> None:
 
 
 def test_link_is_in_the_head_of_one_record_and_the_first_cell_of_many() -> None:
-    one = {"key": "SHOP-1", "title": "It breaks", "url": "https://tickets.example/SHOP-1?a=1&b=2|3"}
+    one = {
+        "key": "SHOP-1",
+        "title": "It breaks",
+        "url": "https://tickets.example/SHOP-1?a=1&b=2|3",
+    }
     (message,) = messages(("tickets", [one]))
-    assert message.blocks[0]["text"]["text"] == "*<https://tickets.example/SHOP-1?a=1&amp;b=2%7C3|Ticket>*"
-    (message,) = messages(("tickets", [one, {"key": "SHOP-2", "title": "It works", "url": "nowhere"}]))
+    assert (
+        message.blocks[0]["text"]["text"]
+        == "*<https://tickets.example/SHOP-1?a=1&amp;b=2%7C3|Ticket>*"
+    )
+    (message,) = messages(
+        ("tickets", [one, {"key": "SHOP-2", "title": "It works", "url": "nowhere"}])
+    )
     (table,) = tables(message)
     first = table["rows"][1][0]["elements"][0]["elements"][0]
     assert first == {"type": "link", "url": one["url"], "text": "SHOP-1"}
@@ -82,17 +108,30 @@ def test_unsafe_address_becomes_no_link(url: str) -> None:
 
 
 def test_record_is_shown_once_in_its_last_state() -> None:
-    before, after = {"key": "SHOP-1", "status": "Open"}, {"key": "SHOP-1", "status": "Done"}
-    (message,) = messages(("tickets", [before, {"key": "SHOP-2", "status": "Open"}]), ("tickets", [after]))
+    before = {"key": "SHOP-1", "status": "Open"}
+    after = {"key": "SHOP-1", "status": "Done"}
+    (message,) = messages(
+        ("tickets", [before, {"key": "SHOP-2", "status": "Open"}]), ("tickets", [after])
+    )
     assert words(tables(message)[0])[1:] == [["SHOP-1", "Done"], ["SHOP-2", "Open"]]
 
 
 def test_records_without_ids_are_not_merged() -> None:
     item = ("wbs_items", [{"number": 1, "title": "Plan"}])
     other = ("wbs_items", [{"number": 1, "title": "Build"}])
-    assert [each.text for each in messages(item, other, item)] == ["Work item\n1 · Plan", "Work item\n1 · Build"]
+    assert [each.text for each in messages(item, other, item)] == [
+        "Work item\n1 · Plan",
+        "Work item\n1 · Build",
+    ]
     named = ("wbs_items", [{"number": 1, "title": "Build", "project_id": "P1"}])
-    assert len(messages(named, ("wbs_items", [{"number": 1, "title": "Plan", "project_id": "P2"}]), named)) == 1
+    assert (
+        len(
+            messages(
+                named, ("wbs_items", [{"number": 1, "title": "Plan", "project_id": "P2"}]), named
+            )
+        )
+        == 1
+    )
 
 
 def test_same_list_is_shown_once_with_its_length() -> None:
@@ -106,7 +145,10 @@ def test_same_list_is_shown_once_with_its_length() -> None:
 
 
 def test_few_records_are_lines_too() -> None:
-    rows = [{"key": f"SHOP-{number}", "title": "<!here>", "url": "https://x.example/1"} for number in range(11)]
+    rows = [
+        {"key": f"SHOP-{number}", "title": "<!here>", "url": "https://x.example/1"}
+        for number in range(11)
+    ]
     (few,) = render_records([("tickets", rows[:2])])
     (line,) = few.lines
     assert line["text"]["text"].splitlines() == [
@@ -115,34 +157,48 @@ def test_few_records_are_lines_too() -> None:
         "• <https://x.example/1|SHOP-1> · @\u2060here",
     ]
     assert render_records([("tickets", rows)])[0].lines == ()
-    assert render_records([("things", [dict.fromkeys("abcdef", "x" * 290) for _ in range(9)])])[0].lines == ()
+    assert (
+        render_records([("things", [dict.fromkeys("abcdef", "x" * 290) for _ in range(9)])])[
+            0
+        ].lines
+        == ()
+    )
 
 
 def test_nested_fields_have_their_own_columns() -> None:
-    quote = {"number": 3, "totals": {"subtotal": "10.00", "total": "11.90"}, "tags": ["a", "b"], "deep": [{"x": [1]}]}
+    quote = {
+        "number": 3,
+        "totals": {"subtotal": "10.00", "total": "11.90"},
+        "tags": ["a", "b"],
+        "deep": [{"x": [1]}],
+    }
     (message,) = messages(("quotes", [quote]))
     told = legible([message])
     for line in ("*Subtotal*\n10.00", "*Total*\n11.90", "*Tags*\na, b", "*Deep*\nx: 1"):
         assert line in told
 
 
-def test_long_table_tells_the_hidden_rows() -> None:
-    (message,) = messages(("builds", [{"id": number, "name": f"run {number}"} for number in range(1_234)]))
+def test_long_table_counts_the_hidden_rows() -> None:
+    (message,) = messages(
+        ("builds", [{"id": number, "name": f"run {number}"} for number in range(1_234)])
+    )
     check([message])
     assert len(tables(message)[0]["rows"]) == 100
     assert message.blocks[0]["text"]["text"] == "*Builds (1,234)*"
     assert "1,135" in message.blocks[-1]["elements"][0]["text"]
 
 
-def test_wide_table_tells_the_hidden_columns() -> None:
+def test_wide_table_counts_the_hidden_columns() -> None:
     wide = {f"field {number}": "x" * 290 for number in range(25)}
     (message,) = messages(("things", [wide, wide | {"field 0": "y"}, wide | {"field 1": "y"}]))
     check([message])
     assert len(tables(message)[0]["rows"][0]) == 20
-    assert {"2 of the records", "5 of the columns"} <= set(re.findall(r"\d of the \w+", legible([message])))
+    assert {"2 of the records", "5 of the columns"} <= set(
+        re.findall(r"\d of the \w+", legible([message]))
+    )
 
 
-def test_number_of_hidden_kinds_is_told() -> None:
+def test_number_of_hidden_kinds_is_shown() -> None:
     kinds = messages(*((f"kind {number}", [{"a": 1}]) for number in range(MAX_GROUPS + 3)))
     assert len(kinds) == MAX_GROUPS + 1
     assert kinds[-1].text.startswith("3 more")

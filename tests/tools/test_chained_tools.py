@@ -1,4 +1,4 @@
-"""The toolsets together: what is offered where, and calls that follow from one another."""
+"""The toolsets together: the tools that are offered, and calls that follow from one another."""
 
 from typing import Any
 
@@ -49,7 +49,10 @@ def test_time_is_text_in_definitions_and_null_where_optional() -> None:
     [book] = REGISTRY.definitions(["calendar.book"])
     assert book["parameters"]["properties"]["starts_at"]["type"] == "string"
     [free] = REGISTRY.definitions(["calendar.free"])
-    assert [each["type"] for each in free["parameters"]["properties"]["after"]["anyOf"]] == ["string", "null"]
+    assert [each["type"] for each in free["parameters"]["properties"]["after"]["anyOf"]] == [
+        "string",
+        "null",
+    ]
 
 
 @pytest.fixture
@@ -59,7 +62,9 @@ async def desk(database: Database, database_url: str) -> ToolScene:
 
 
 async def play(desk: ToolScene, *calls: tuple[str, dict[str, Any]]) -> list[str]:
-    """What each call in turn tells people, as a model would make them by the definitions that it is offered."""
+    """Make the calls in turn, as a model would by the definitions of the offered tools, and return
+    the users' text of each result.
+    """
     offered = {each["name"]: each["parameters"] for each in REGISTRY.definitions(desk.names())}
     told = []
     for name, given in calls:
@@ -69,7 +74,10 @@ async def play(desk: ToolScene, *calls: tuple[str, dict[str, Any]]) -> list[str]
 
 
 def items(project: str | None, count: int) -> dict[str, Any]:
-    new = [{"title": f"item {number}", "role": "designer", "days": 1} for number in range(1, count + 1)]
+    new = [
+        {"title": f"item {number}", "role": "designer", "days": 1}
+        for number in range(1, count + 1)
+    ]
     return {"project_id": project, "items": new}
 
 
@@ -93,12 +101,14 @@ async def test_thread_keeps_its_project(desk: ToolScene, database: Database) -> 
         assert await bound_project(tx, Thread("T2", here.channel, here.ts)) is None
     assert project
     assert (project.project_id, project.locked) == ("PRJ-1", False)
-    told, added = await play(desk, ("estimates_listRoles", {}), ("estimates_createWbsItems", items(None, 1)))
+    told, added = await play(
+        desk, ("estimates_listRoles", {}), ("estimates_createWbsItems", items(None, 1))
+    )
     assert "PRJ-1" in told
     assert "PRJ-1" in added
 
 
-async def test_locked_project_is_told(desk: ToolScene) -> None:
+async def test_locked_project_is_reported(desk: ToolScene) -> None:
     [told] = await play(desk, ("estimates_createWbsItems", items("PRJ-2", 1)))
     assert "PRJ-2 (Mobile app) is locked" in told
 
@@ -107,7 +117,10 @@ async def test_free_time_is_found_and_booked(desk: ToolScene) -> None:
     free, booked = await play(
         desk,
         ("calendar_free", {"resource": "Meeting room", "minutes": 30, "days": 7}),
-        ("calendar_book", {"resource": "Meeting room", "starts_at": "2026-03-02T09:00", "minutes": 30}),
+        (
+            "calendar_book",
+            {"resource": "Meeting room", "starts_at": "2026-03-02T09:00", "minutes": 30},
+        ),
     )
     assert "2026-03-02 09:00 (Europe/Berlin)" in free
     assert "APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)" in booked

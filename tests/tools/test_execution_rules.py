@@ -1,4 +1,4 @@
-"""How a call is executed: what tools raise, and what follows from a success."""
+"""How a call is executed: the errors that tools raise, and the side effects of a success."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from threadline.tools.registry import Cache, ToolRegistry, tool
 
 
 class Stage:
-    """What was played; `error` is what `stage.fail` raises."""
+    """The plays that were made; `stage.fail` raises `error`."""
 
     def __init__(self) -> None:
         self.played: list[str] = []
@@ -50,7 +50,13 @@ async def _silent(context: ToolContext, given: Any, result: ToolResult) -> None:
     context.services[Stage].played.append("silence")
 
 
-@tool("stage.play", "Play.", kind=ToolKind.CHANGE, side_effects=(_applaud, _stumble, _decline, _silent), remote=True)
+@tool(
+    "stage.play",
+    "Play.",
+    kind=ToolKind.CHANGE,
+    side_effects=(_applaud, _stumble, _decline, _silent),
+    remote=True,
+)
 async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
     if not well:
         raise Permanent("It was not played.")
@@ -58,7 +64,9 @@ async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
     return name
 
 
-@tool("stage.read", "Read, with what follows.", cache=Cache(60), side_effects=(_silent,), remote=True)
+@tool(
+    "stage.read", "Read, with what follows.", cache=Cache(60), side_effects=(_silent,), remote=True
+)
 async def read(context: ToolContext) -> str:
     return "read"
 
@@ -103,7 +111,11 @@ async def test_failure_and_cached_answer_have_no_side_effects(theatre: Theatre) 
         (Permanent("The project is locked."), ErrorCode.REFUSED, "The project is locked."),
         (Transient("Jira is away."), ErrorCode.SERVICE_UNAVAILABLE, "Jira is away."),
         (Transient("Jira is away.", retry_after=30), ErrorCode.SERVICE_UNAVAILABLE, "30 seconds"),
-        (InternalError("the database refused: there is no table calendar"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
+        (
+            InternalError("the database refused: there is no table calendar"),
+            ErrorCode.TOOL_EXECUTION_FAILED,
+            "",
+        ),
         (KeyError("database"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
         (TimeoutError("database"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
     ],
@@ -117,7 +129,10 @@ async def test_exception_of_a_tool_becomes_an_error(
     assert code_of(result) is code
     assert told in result.user_text
     assert "database" not in result.user_text
-    logged = {ErrorCode.REFUSED: ["tool_refused"], ErrorCode.TOOL_EXECUTION_FAILED: ["tool_failed"]}
+    logged = {
+        ErrorCode.REFUSED: ["tool_refused"],
+        ErrorCode.TOOL_EXECUTION_FAILED: ["tool_failed"],
+    }
     assert [each["event"] for each in logs] == logged.get(code, [])
 
 
@@ -137,7 +152,9 @@ async def test_cancelled_call_stays_cancelled(theatre: Theatre) -> None:
 
 
 async def test_error_that_a_tool_returns_is_kept(theatre: Theatre) -> None:
-    assert (await theatre.call("stage.refuse")).user_text == "The stage is closed. Come back tomorrow."
+    assert (
+        await theatre.call("stage.refuse")
+    ).user_text == "The stage is closed. Come back tomorrow."
 
 
 def test_result_is_a_success_or_has_an_error() -> None:

@@ -1,4 +1,4 @@
-"""What was done is on record and is not done again."""
+"""A recorded change is not made again."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,12 +17,14 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
 from threadline.tools.runner import MAX_RETRY_AFTER
-from threadline.tools.store import CallIntent, LoggedCall
+from threadline.tools.store import CallIntent, EarlierIntent, LoggedCall
 
 
 @dataclass
 class Accounts:
-    """Postings by operation key. `fault` is raised by the next posting: before it is made, or after it (`too_late`)."""
+    """Postings by operation key. The next posting raises `fault` before it is made, or after it
+    (`too_late`).
+    """
 
     posted: dict[str, int] = field(default_factory=dict)
     tried: int = 0
@@ -31,11 +33,12 @@ class Accounts:
     unreachable: Exception | None = None
     hangs: bool = False
     slow: Callable[[], None] = lambda: None
-    """What happens while a posting is looked up."""
+    """Runs while a posting is looked up."""
 
     def post(self, key: str, amount: int) -> None:
         self.tried += 1
-        fault, self.fault = self.fault, None
+        fault = self.fault
+        self.fault = None
         if fault and not self.too_late:
             raise fault
         self.posted[key] = amount
@@ -60,7 +63,13 @@ async def _find(context: ToolContext, given: object) -> ToolResult | None:
     return None if amount is None else ToolResult(data=amount, display_text="found")
 
 
-@tool("accounts.postOnce", "Post an amount; knows how to look it up.", kind=ToolKind.CHANGE, look_up=_find, remote=True)
+@tool(
+    "accounts.postOnce",
+    "Post an amount; knows how to look it up.",
+    kind=ToolKind.CHANGE,
+    look_up=_find,
+    remote=True,
+)
 async def post_once(context: ToolContext, *, amount: int) -> int:
     context.services[Accounts].post(context.operation_key, amount)
     return amount
@@ -95,7 +104,7 @@ REGISTRY = ToolRegistry([post, post_once, post_slowly, total])
 
 
 class Office(Caller):
-    """One call after the other of 5, with the same id."""
+    """Calls 5, one after the other, with the same id."""
 
     def __init__(self) -> None:
         self.accounts = Accounts()
@@ -110,7 +119,7 @@ class Office(Caller):
             await self.post(name)
 
     async def fail_to_post_slowly(self) -> None:
-        """The bank may make the posting yet."""
+        """Fail to post, although the bank may still make the posting."""
         self.accounts.fault = Transient("The line broke.")
         with pytest.raises(Transient):
             await self.post("postSlowly", retries_left=2)
@@ -121,20 +130,34 @@ def office() -> Office:
     return Office()
 
 
-@pytest.mark.parametrize(("name", "given"), [("accounts.post", {"amount": 5}), ("accounts.total", {})])
-async def test_repeated_call_gets_the_recorded_result(office: Office, name: str, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "given"), [("accounts.post", {"amount": 5}), ("accounts.total", {})]
+)
+async def test_repeated_call_gets_the_recorded_result(
+    office: Office, name: str, given: dict[str, Any]
+) -> None:
     first = await office.call(name, "c1", **given)
     assert await office.call(name, "c1", **given) == first
     assert office.accounts.tried == 1
     (entry,) = office.ledger.entries
     assert (entry.call.tool_name, entry.call.parameters, entry.result) == (name, given, first)
-    assert (entry.call.operation.turn, entry.call.operation.step, entry.call.operation.call_id) == (1, 1, "c1")
+    assert (
+        entry.call.operation.turn,
+        entry.call.operation.step,
+        entry.call.operation.call_id,
+    ) == (
+        1,
+        1,
+        "c1",
+    )
     assert entry.milliseconds >= 0
 
 
 async def test_call_id_of_another_call_is_refused(office: Office) -> None:
     await office.post("post")
-    assert code_of(await office.call("accounts.post", "c1", amount=6)) is ErrorCode.REPEATED_CALL_ID
+    assert (
+        code_of(await office.call("accounts.post", "c1", amount=6)) is ErrorCode.REPEATED_CALL_ID
+    )
     assert list(office.accounts.posted.values()) == [5]
 
 
@@ -143,7 +166,7 @@ async def test_change_with_lost_result_has_an_unknown_outcome(office: Office) ->
     again = await office.post("post")
     assert code_of(again) is ErrorCode.OUTCOME_UNKNOWN
     assert office.accounts.tried == 1
-    assert await office.post("post") == again, "the unknown outcome is on record, too"
+    assert await office.post("post") == again, "the unknown outcome is recorded, too"
 
 
 async def test_change_with_lost_result_is_looked_up(office: Office) -> None:
@@ -162,14 +185,15 @@ async def test_failed_change_is_made_by_the_next_try(office: Office) -> None:
 
 
 async def test_change_before_a_fault_is_found_by_the_next_try(office: Office) -> None:
-    office.accounts.fault, office.accounts.too_late = Transient("The line broke."), True
+    office.accounts.fault = Transient("The line broke.")
+    office.accounts.too_late = True
     with pytest.raises(Transient):
         await office.post("postOnce", retries_left=1)
     assert (await office.post("postOnce")).display_text == "found"
     assert office.accounts.tried == 1
 
 
-async def test_long_wait_is_told_and_not_waited_for(office: Office) -> None:
+async def test_long_wait_is_reported_instead_of_waited_out(office: Office) -> None:
     office.accounts.fault = NotDone("The bank limits the rate.", retry_after=MAX_RETRY_AFTER)
     with pytest.raises(NotDone):
         await office.post("postOnce", retries_left=2)
@@ -186,11 +210,16 @@ async def test_change_without_look_up_is_never_tried_again(office: Office) -> No
     assert "The bank is closed." in result.user_text
 
 
-@pytest.mark.parametrize("fault", [RuntimeError("boom"), Transient("The rate is limited.", retry_after=3600), None])
-async def test_failed_look_up_leaves_the_outcome_unknown(office: Office, fault: Exception | None) -> None:
+@pytest.mark.parametrize(
+    "fault", [RuntimeError("boom"), Transient("The rate is limited.", retry_after=3600), None]
+)
+async def test_failed_look_up_leaves_the_outcome_unknown(
+    office: Office, fault: Exception | None
+) -> None:
     await office.fail_to_post_slowly()
     office.clock.advance(45)
-    office.accounts.unreachable, office.accounts.hangs = fault, fault is None
+    office.accounts.unreachable = fault
+    office.accounts.hangs = fault is None
     assert code_of(await office.post("postSlowly", retries_left=1)) is ErrorCode.OUTCOME_UNKNOWN
     assert office.accounts.tried == 1
 
@@ -207,8 +236,10 @@ async def test_look_up_is_repeated_and_a_found_change_has_its_side_effects(offic
     assert await office.post("postSlowly") == found
 
 
-async def test_look_up_that_fails_to_the_last_attempt_leaves_the_outcome_unknown(office: Office) -> None:
-    """An approved call is tried again without an end, and would be looked up for ever."""
+async def test_look_up_that_fails_to_the_last_attempt_leaves_the_outcome_unknown(
+    office: Office,
+) -> None:
+    """An approved call is retried without an end, and would be looked up for ever."""
     await office.post_and_lose_the_result("postSlowly")
     office.accounts.unreachable = Transient("The bank is closed.", retry_after=3)
     result = await office.post("postSlowly")
@@ -223,7 +254,9 @@ async def test_missing_change_is_waited_for_before_it_is_made_again(office: Offi
     with pytest.raises(Transient) as early:
         await office.post("postSlowly", retries_left=1)
     assert early.value.retry_after == 40
-    office.accounts.posted = dict.fromkeys(office.ledger.intents, 5)  # the first try comes through after all
+    office.accounts.posted = dict.fromkeys(
+        office.ledger.intents, 5
+    )  # the first attempt arrives after all
     assert (await office.post("postSlowly")).display_text == "found"
     assert office.accounts.tried == 1
 
@@ -238,7 +271,9 @@ async def test_each_try_has_its_own_time_to_take_effect(office: Office) -> None:
     assert (early.value.retry_after, office.accounts.tried) == (40, 2)
 
 
-async def test_time_to_take_effect_is_counted_from_the_change_and_not_from_its_look_up(office: Office) -> None:
+async def test_time_to_take_effect_is_counted_from_the_change_and_not_from_its_look_up(
+    office: Office,
+) -> None:
     await office.fail_to_post_slowly()
     office.clock.advance(45)
     office.accounts.slow = lambda: office.clock.advance(30)
@@ -266,9 +301,11 @@ async def test_undone_change_is_made_again_at_once(office: Office) -> None:
 
 
 class OvertakenLedger(MemoryLedger):
-    """Another attempt records its intent as soon as one is withdrawn."""
+    """Another attempt records its intent as soon as this one withdraws its own."""
 
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
+    async def withdraw(
+        self, tx: Transaction, call: LoggedCall, intent: CallIntent | EarlierIntent
+    ) -> None:
         self.intents[call.operation.key] = intent.at + 45
 
 
@@ -291,7 +328,7 @@ async def test_refused_call_leaves_no_intent(office: Office) -> None:
     assert [entry.status for entry in office.ledger.entries] == ["error", "error"]
 
 
-async def test_fingerprint_is_the_same_for_the_same_question_alone(office: Office) -> None:
+async def test_fingerprint_is_the_same_only_for_the_same_question(office: Office) -> None:
     calls = [
         ("accounts.post", '{"amount":5}', "U1"),
         ("accounts_post", '{ "amount": 5 }', "U1"),

@@ -1,4 +1,4 @@
-"""A tool that works in Postgres: what it does and the record of its call are one transaction."""
+"""A tool that works in Postgres: its changes and the record of its call are one transaction."""
 
 import asyncio
 import itertools
@@ -29,12 +29,14 @@ from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 _then: list[Callable[[ToolContext], Any]] = []
-"""What the next call does after its change."""
+"""Hooks that run in the next call after its change."""
 
 
 @tool("desks.assign", "Give a colleague a desk.", kind=ToolKind.CHANGE, timeout=0.5)
 async def assign(context: ToolContext, *, desk: str, person: str) -> object:
-    await context.tx.execute(text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person})
+    await context.tx.execute(
+        text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person}
+    )
     if _then:
         return await _then.pop()(context)
     return ToolResult(data={"desk": desk}, display_text=f"{desk} is {person}'s now.")
@@ -46,17 +48,20 @@ async def listed(context: ToolContext) -> list[str]:
 
 
 async def _announce(context: ToolContext, given: Any, result: ToolResult) -> str:
-    """Posts under a key, as a side effect must: doing it again changes nothing."""
+    """Posts under a key, as a side effect must: a second post changes nothing."""
     office: Office = context.services[Office]
     office.posts += 1
     if office.lost:
-        lost, office.lost = office.lost, None
+        lost = office.lost
+        office.lost = None
         raise lost
     office.posted.add(context.operation_key)
     return "The move is announced."
 
 
-@tool("desks.move", "Give a colleague another desk.", kind=ToolKind.CHANGE, side_effects=(_announce,))
+@tool(
+    "desks.move", "Give a colleague another desk.", kind=ToolKind.CHANGE, side_effects=(_announce,)
+)
 async def move(context: ToolContext, *, desk: str) -> str:
     await context.count_change(f"desk:{desk}")
     await context.tx.execute(text("INSERT INTO desks VALUES (:desk, 'moved')"), {"desk": desk})
@@ -84,15 +89,23 @@ class Office:
 
     @property
     def services(self) -> Services:
-        return unheld().with_service(Office, self).with_service(UserDirectory, UserDirectory(self._find))
+        return (
+            unheld()
+            .with_service(Office, self)
+            .with_service(UserDirectory, UserDirectory(self._find))
+        )
 
     async def _find(self, user_id: str) -> User | None:
         if self.slack_fault:
             raise self.slack_fault
         return User("T1", name="Rina") if user_id == "U1" else User("T1", guest=True)
 
-    async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
-        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self.services, read_only=False), self.ledger)
+    async def call(
+        self, name: str, call_id: str = "", retries_left: int = 0, **given: str
+    ) -> ToolResult:
+        runner = ToolRunner(
+            REGISTRY, allowed_tools(REGISTRY, self.services, read_only=False), self.ledger
+        )
         where_: dict[str, Any] = {"approved_action_id": given.pop("approved", "")}
         where_["co_requesters"] = dict.fromkeys(given.pop("with_", "").split(), "Somebody")
         id_ = call_id or next(self._ids)
@@ -107,7 +120,9 @@ class Office:
 
     async def executions(self) -> list[tuple[str, str | None]]:
         async with self.database.begin() as tx:
-            rows = await tx.execute(text("SELECT tool_name, status FROM agent_tool_executions ORDER BY call_id"))
+            rows = await tx.execute(
+                text("SELECT tool_name, status FROM agent_tool_executions ORDER BY call_id")
+            )
             return [(row.tool_name, row.status) for row in rows]
 
     async def _tell(self, tx: Transaction, result: ToolResult) -> None:
@@ -146,7 +161,9 @@ async def test_worker_that_dies_before_the_record_has_changed_nothing(office: Of
     assert await office.people() == ["Rina"]
 
 
-async def test_worker_that_dies_while_it_tells_of_the_result_has_changed_nothing(office: Office) -> None:
+async def test_worker_that_dies_while_it_reports_the_result_has_changed_nothing(
+    office: Office,
+) -> None:
     async with office.database.begin() as tx:
         await tx.execute(text("ALTER TABLE told RENAME TO elsewhere"))
     with pytest.raises(Permanent):
@@ -164,25 +181,39 @@ async def _raise(error: Exception) -> None:
         (lambda _: _raise(Permanent("The desk is taken.")), ErrorCode.REFUSED),
         (lambda _: _raise(ValueError("a bug")), ErrorCode.TOOL_EXECUTION_FAILED),
         (lambda _: _raise(Transient("Not now.")), ErrorCode.SERVICE_UNAVAILABLE),
-        (lambda at: at.tx.execute(text("INSERT INTO desks VALUES ('', 'nobody')")), ErrorCode.TOOL_EXECUTION_FAILED),
+        (
+            lambda at: at.tx.execute(text("INSERT INTO desks VALUES ('', 'nobody')")),
+            ErrorCode.TOOL_EXECUTION_FAILED,
+        ),
         (lambda at: at.tx.execute(text("SELECT nothing")), ErrorCode.TOOL_EXECUTION_FAILED),
-        (lambda _: asyncio.sleep(0, error_result(ErrorCode.REFUSED, "The desk is taken.")), ErrorCode.REFUSED),
+        (
+            lambda _: asyncio.sleep(0, error_result(ErrorCode.REFUSED, "The desk is taken.")),
+            ErrorCode.REFUSED,
+        ),
         (lambda at: at.tx.execute(text("SELECT pg_sleep(5)")), ErrorCode.TOOL_TIMEOUT),
     ],
-    ids=["refusal", "bug", "unavailable", "refused value", "bad statement", "error result", "timeout"],
+    ids=[
+        "refusal",
+        "bug",
+        "unavailable",
+        "refused value",
+        "bad statement",
+        "error result",
+        "timeout",
+    ],
 )
-async def test_call_that_fails_changes_nothing_and_is_on_record(
+async def test_failed_call_changes_nothing_and_is_recorded(
     office: Office, then: Callable[[ToolContext], Any], code: ErrorCode
 ) -> None:
     _then.append(then)
     failed = await office.assign("c1")
     assert code_of(failed) is code
-    assert await office.assign("c1") == failed, "the failure is on record"
+    assert await office.assign("c1") == failed, "the failure is recorded"
     assert await office.people() == []
     assert (await office.executions())[0] == ("desks.assign", "error")
 
 
-async def test_change_that_timed_out_is_told_as_not_made(office: Office) -> None:
+async def test_timed_out_change_is_reported_as_not_made(office: Office) -> None:
     _then.append(lambda at: at.tx.execute(text("SELECT pg_sleep(5)")))
     assert "nothing was changed" in (await office.assign("c1")).user_text
     assert (await office.assign("c2")).success
@@ -198,7 +229,7 @@ async def test_fault_that_may_pass_is_tried_again_as_a_whole(office: Office) -> 
 
 
 async def test_worker_that_freezes_commits_nothing_later(office: Office) -> None:
-    """Its call is told as lost by then, and another attempt may have made it."""
+    """By then its call is recorded as lost, and another attempt may have made it."""
 
     async def freeze(at: ToolContext) -> ToolResult:
         limit = (await at.tx.execute(text("SHOW transaction_timeout"))).scalar_one()
@@ -208,9 +239,10 @@ async def test_worker_that_freezes_commits_nothing_later(office: Office) -> None
     assert (await office.assign()).data == "15500ms"
 
 
-async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office: Office) -> None:
-    """The first attempt is slow, but alive; meanwhile nothing may be changed any more."""
-    changed, go_on = asyncio.Event(), asyncio.Event()
+async def test_refused_attempt_returns_the_result_of_an_earlier_one(office: Office) -> None:
+    """The first attempt is slow, but alive; meanwhile no change is allowed."""
+    changed = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def wait(_: ToolContext) -> ToolResult:
         changed.set()
@@ -220,7 +252,9 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
     _then.append(wait)
     first = asyncio.create_task(office.assign("c1"))
     await changed.wait()
-    locked = ToolRunner(REGISTRY, allowed_tools(REGISTRY, Services(), read_only=True), office.ledger)
+    locked = ToolRunner(
+        REGISTRY, allowed_tools(REGISTRY, Services(), read_only=True), office.ledger
+    )
     call = ToolCall("c1", "desks.assign", json.dumps({"desk": "4-12", "person": "Rina"}))
     second = asyncio.create_task(locked.run(call, context(call_id="c1")))
     async with office.database.begin() as other:  # it waits for the first one's transaction
@@ -231,7 +265,9 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
     assert (await second).data == (await first).data == "done"
 
 
-async def test_call_whose_connection_is_cut_on_its_last_attempt_is_told_as_not_made(office: Office) -> None:
+async def test_call_whose_connection_is_cut_on_its_last_attempt_is_reported_as_not_made(
+    office: Office,
+) -> None:
     _then.append(lambda at: at.tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())")))
     assert code_of(await office.assign("c1")) is ErrorCode.SERVICE_UNAVAILABLE
     assert await office.people() == []
@@ -246,7 +282,7 @@ async def test_side_effect_follows_the_committed_change_once(office: Office) -> 
     assert await office.people() == ["moved"]
 
 
-async def test_side_effect_of_a_worker_that_died_is_made_up_for(office: Office) -> None:
+async def test_side_effect_of_a_dead_worker_runs_in_the_next_attempt(office: Office) -> None:
     office.lost = asyncio.CancelledError()
     with pytest.raises(asyncio.CancelledError):
         await office.call("desks.move", "c1", desk="4-12")
@@ -281,7 +317,7 @@ async def test_tool_for_members_is_refused_when_a_guest_asks(office: Office) -> 
     assert (await office.executions())[1] == ("desks.plan", "blocked")
 
 
-async def test_call_waits_until_slack_says_who_asks(office: Office) -> None:
+async def test_call_waits_until_slack_describes_the_requester(office: Office) -> None:
     office.slack_fault = Transient("Slack is away.")
     with pytest.raises(Transient):
         await office.call("desks.plan", "c1", retries_left=1)
@@ -289,10 +325,12 @@ async def test_call_waits_until_slack_says_who_asks(office: Office) -> None:
     assert (await office.call("desks.plan", "c1")).data == "Rina"
     office.slack_fault = Transient("Slack is away.")
     assert code_of(await office.call("desks.plan", "c2")) is ErrorCode.SERVICE_UNAVAILABLE
-    assert (await office.call("desks.plan", "c1")).data == "Rina", "it is on record"
+    assert (await office.call("desks.plan", "c1")).data == "Rina", "the result is recorded"
 
 
-async def test_example_of_the_documentation_works(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_example_of_the_documentation_works(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`desks` is a feature that does not exist: its store is written here."""
 
     class DeskStore:
@@ -300,7 +338,9 @@ async def test_example_of_the_documentation_works(office: Office, monkeypatch: p
             self._tx = tx
 
         async def assign(self, team: str, desk: str, person: str) -> dict[str, str]:
-            await self._tx.execute(text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person})
+            await self._tx.execute(
+                text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person}
+            )
             return {"desk": desk, "person": person}
 
     store = ModuleType("threadline.desks.store")
@@ -311,7 +351,9 @@ async def test_example_of_the_documentation_works(office: Office, monkeypatch: p
     namespace: dict[str, Any] = {}
     exec(compile(example, "example.py", "exec"), namespace)  # noqa: S102 - our own documentation
     registry = ToolRegistry(namespace["TOOLS"])
-    runner = ToolRunner(registry, allowed_tools(registry, Services(), read_only=False), office.ledger)
+    runner = ToolRunner(
+        registry, allowed_tools(registry, Services(), read_only=False), office.ledger
+    )
     here = context(call_id="c1", services=office.services)
     for _ in range(2):
         result = await runner.run(ToolCall("c1", "desks_assign", '{"desk": "4-12"}'), here)
@@ -319,7 +361,9 @@ async def test_example_of_the_documentation_works(office: Office, monkeypatch: p
     assert await office.people() == ["U1"]
 
 
-async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(office: Office) -> None:
+async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(
+    office: Office,
+) -> None:
     async def swallow(at: ToolContext) -> ToolResult:
         with pytest.raises(DBAPIError):
             await at.tx.execute(text("SELECT nothing"))
@@ -331,8 +375,9 @@ async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(o
 
 
 @pytest.mark.parametrize(
-    "said", [{"look_up": None, "settle_seconds": 5.0}, {"look_up": lambda *_: None}, {"timeout": 21.0}]
+    "said",
+    [{"look_up": None, "settle_seconds": 5.0}, {"look_up": lambda *_: None}, {"timeout": 21.0}],
 )
-def test_local_tool_looks_nothing_up(said: dict[str, Any]) -> None:
+def test_local_tool_needs_no_look_up(said: dict[str, Any]) -> None:
     with pytest.raises(InvalidTool, match="local"):
         tool("x.y", "Something.", kind=ToolKind.CHANGE, **said)(assign.function)

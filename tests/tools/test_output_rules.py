@@ -9,16 +9,25 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.support.examples import examples
 from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.output import MODEL_LIMIT, fit_json, render_result
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.decimals() | st.binary(),
-    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=30),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.decimals()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=30)
+    ),
     max_leaves=60,
 )
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -43,7 +52,7 @@ def _bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(JSON, st.integers(256, 5_000))
 def test_any_value_fits_into_its_limit_as_json_for_postgres(value: Any, limit: int) -> None:
     fits = fit_json(value, limit)
@@ -52,9 +61,11 @@ def test_any_value_fits_into_its_limit_as_json_for_postgres(value: Any, limit: i
     assert "\\u0000" not in text.replace("\\\\", "")
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(JSON, st.text(), st.lists(st.text()), st.integers(3_000, 12_000))
-def test_model_is_shown_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
+def test_model_is_shown_json_within_its_limit(
+    data: Any, text: str, notes: list[str], limit: int
+) -> None:
     for result in (
         ToolResult(data=data, display_text=text * 500, notes=tuple(notes * 200)),
         error_result(ErrorCode.REFUSED, text * 100, text * 100),
@@ -65,7 +76,7 @@ def test_model_is_shown_json_within_its_limit(data: Any, text: str, notes: list[
 
 
 @pytest.mark.parametrize("kind", ["control", "mapping", "rows"])
-def test_50_mb_are_cut_and_the_cut_is_told(kind: str) -> None:
+def test_50_mb_are_cut_with_a_note(kind: str) -> None:
     big = {
         "control": "\x01" * 50_000_000,
         "mapping": {f"key {n}": "z" * 500 for n in range(100_000)},
@@ -76,7 +87,7 @@ def test_50_mb_are_cut_and_the_cut_is_told(kind: str) -> None:
     assert "shown" in json.loads(shown)["data_cut"]
 
 
-def test_only_what_is_shown_is_read() -> None:
+def test_only_the_shown_part_is_read() -> None:
     class Endless(Mapping[str, int]):
         read = 0
 
@@ -100,8 +111,12 @@ def test_only_what_is_shown_is_read() -> None:
     assert endless.read < 100
 
 
-def test_long_value_leaves_room_for_those_behind_it() -> None:
-    run = {"log": "l" * 100_000, "steps": [{"out": "o" * 9_000, "name": str(n)} for n in range(3)], "state": "failed"}
+def test_long_value_leaves_room_for_later_ones() -> None:
+    run = {
+        "log": "l" * 100_000,
+        "steps": [{"out": "o" * 9_000, "name": str(n)} for n in range(3)],
+        "state": "failed",
+    }
     fits = fit_json(run, 4_000)
     assert fits.value["state"] == "failed"
     assert [step["name"] for step in fits.value["steps"]] == ["0", "1", "2"]
@@ -153,14 +168,19 @@ def test_value_within_itself_is_cut() -> None:
 
 def test_no_secret_is_shown_where_a_text_is_cut() -> None:
     for limit in range(256, 400, 7):
-        fits = fit_json({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
+        fits = fit_json(
+            {"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1},
+            limit,
+        )
         text = json.dumps(fits.value)
         assert "ghp_a1B2" not in text
         assert "abcdef" not in text
 
 
-def test_no_half_secret_is_shown_behind_many_redactions() -> None:
-    """Marks shorten the text, so that its end, where a secret may be cut in half, comes near what is shown."""
+def test_no_half_secret_is_shown_after_many_redactions() -> None:
+    """Marks are shorter than secrets, so the end of the text, where a secret may be cut in half,
+    comes near the shown part.
+    """
     body = "\n".join(["A1b2" * 16] * 320)
     shown = []
     for length in range(18_000, 20_800, 61):

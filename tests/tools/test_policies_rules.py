@@ -1,4 +1,4 @@
-"""The policies around a call: who may make it, how often, whose answer is given again, and what is kept."""
+"""The policies around a call: roles, rate limits, the cache and the record."""
 
 import asyncio
 import json
@@ -24,10 +24,19 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 @tool("books.list", "The titles.", needs=(Books,), cache=Cache(60), remote=True)
 async def list_books(context: ToolContext, *, shelf: str = "all", limit: int = 10) -> ToolResult:
     titles = context.services[Books]
-    return ToolResult(data=list(titles), structured=(RecordGroup("books", tuple({"title": each} for each in titles)),))
+    return ToolResult(
+        data=list(titles),
+        structured=(RecordGroup("books", tuple({"title": each} for each in titles)),),
+    )
 
 
-@tool("books.shared", "The number of titles.", needs=(Books,), cache=Cache(60, shared=True), remote=True)
+@tool(
+    "books.shared",
+    "The number of titles.",
+    needs=(Books,),
+    cache=Cache(60, shared=True),
+    remote=True,
+)
 async def count_books(context: ToolContext) -> int:
     return len(context.services[Books])
 
@@ -52,7 +61,13 @@ async def add_book(context: ToolContext, *, title: str, shelf: str = "all") -> s
     return f"{title} was added"
 
 
-@tool("books.burn", "Change something without a record.", needs=(Books,), kind=ToolKind.CHANGE, remote=True)
+@tool(
+    "books.burn",
+    "Change something without a record.",
+    needs=(Books,),
+    kind=ToolKind.CHANGE,
+    remote=True,
+)
 async def burn(context: ToolContext) -> None:
     context.services[Books].clear()
 
@@ -62,7 +77,13 @@ async def hang(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
 
-@tool("clock.hangWriting", "Never answers, and may have written.", timeout=0.01, kind=ToolKind.CHANGE, remote=True)
+@tool(
+    "clock.hangWriting",
+    "Never answers, and may have written.",
+    timeout=0.01,
+    kind=ToolKind.CHANGE,
+    remote=True,
+)
 async def hang_writing(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
@@ -77,13 +98,17 @@ async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
     )
 
 
-REGISTRY = ToolRegistry([list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak])
+REGISTRY = ToolRegistry(
+    [list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak]
+)
 
 
 class Library(Caller):
     def __init__(self, *, read_only: bool = False, most: int = 100) -> None:
         self.titles: list[str] = ["one"]
-        super().__init__(REGISTRY, Services().with_service(Books, self.titles), read_only=read_only, most=most)
+        super().__init__(
+            REGISTRY, Services().with_service(Books, self.titles), read_only=read_only, most=most
+        )
 
 
 @pytest.fixture
@@ -149,35 +174,51 @@ async def test_changes_are_counted_by_record_or_else_by_thread() -> None:
     }
 
 
-async def test_answer_is_given_again_until_it_is_too_old(library: Library) -> None:
+async def test_answer_is_reused_until_it_is_too_old(library: Library) -> None:
     first = await library.call("books.list", shelf="all")
     library.titles.append("two")
     again = await library.call("books.list", limit=10)
-    assert (again.status, again.data, again.structured) == (ToolStatus.CACHED, ["one"], first.structured)
+    assert (again.status, again.data, again.structured) == (
+        ToolStatus.CACHED,
+        ["one"],
+        first.structured,
+    )
     assert (await library.call("books.list", limit=3)).status is ToolStatus.OK
     library.clock.advance(59.9)
     assert (await library.call("books.list")).status is ToolStatus.CACHED
     library.clock.advance(0.1)
     assert (await library.call("books.list")).data == ["one", "two"]
-    assert [entry.status for entry in library.ledger.entries] == ["ok", "cached", "ok", "cached", "ok"]
+    assert [entry.status for entry in library.ledger.entries] == [
+        "ok",
+        "cached",
+        "ok",
+        "cached",
+        "ok",
+    ]
 
 
-async def test_error_is_not_given_again(library: Library) -> None:
+async def test_error_is_not_reused(library: Library) -> None:
     library.titles.clear()
     assert not (await library.call("books.first")).success
     library.titles.append("one")
     assert (await library.call("books.first")).data == "one"
 
 
-@pytest.mark.parametrize("other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}])
-async def test_answer_is_for_one_person_in_one_thread(library: Library, other: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}]
+)
+async def test_answer_is_for_one_person_in_one_thread(
+    library: Library, other: dict[str, str]
+) -> None:
     await library.call("books.list")
     assert (await library.call("books.list", at=other)).status is ToolStatus.OK
 
 
 async def test_shared_answer_is_for_one_team(library: Library) -> None:
     await library.call("books.shared")
-    assert (await library.call("books.shared", at={"user_id": "U2", "channel": "C2"})).status is ToolStatus.CACHED
+    assert (
+        await library.call("books.shared", at={"user_id": "U2", "channel": "C2"})
+    ).status is ToolStatus.CACHED
     assert (await library.call("books.shared", at={"team": "T2"})).status is ToolStatus.OK
 
 
@@ -188,9 +229,12 @@ async def test_change_is_seen_by_the_next_question(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("clock.hang", ErrorCode.TOOL_TIMEOUT), ("clock.hangWriting", ErrorCode.OUTCOME_UNKNOWN)]
+    ("name", "code"),
+    [("clock.hang", ErrorCode.TOOL_TIMEOUT), ("clock.hangWriting", ErrorCode.OUTCOME_UNKNOWN)],
 )
-async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, code: ErrorCode) -> None:
+async def test_hanging_tool_is_left_after_its_time(
+    library: Library, name: str, code: ErrorCode
+) -> None:
     result = await library.call(name)
     assert code_of(result) is code
     assert "0.01 seconds" in result.user_text
@@ -199,7 +243,9 @@ async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, 
 async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
     result = await library.call("leak.all")
     await library.call("leak.all", wrong=TOKEN)
-    told = repr(result) + repr([(each.call.parameters, each.result) for each in library.ledger.entries])
+    told = repr(result) + repr(
+        [(each.call.parameters, each.result) for each in library.ledger.entries]
+    )
     assert "ghp_a1" not in told
     assert "abcdefgh" not in told
     assert result.structured == (RecordGroup("rows", ({"key": "[redacted: GitHub token]"},)),)
@@ -207,6 +253,10 @@ async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
 
 async def test_huge_result_is_cut_and_says_so(library: Library) -> None:
     result = await library.call("leak.all", size=100_000)
-    assert 1024 * 1024 < len(json.dumps([result.data, [each.records for each in result.structured]])) <= 2 * 1024 * 1024
+    assert (
+        1024 * 1024
+        < len(json.dumps([result.data, [each.records for each in result.structured]]))
+        <= 2 * 1024 * 1024
+    )
     assert result.notes[-1].startswith("[Cut]")
     assert "log: the first " in result.notes[-1]

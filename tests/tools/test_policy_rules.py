@@ -32,7 +32,9 @@ MAKE, PROPOSE, REFUSE = Verdict
         (CallFacts("crm.update", MEDIUM, wanted=True, members=True), PROPOSE),
     ],
 )
-def test_built_in_rules_make_what_is_asked_for_and_propose_high_risks(call: CallFacts, verdict: Verdict) -> None:
+def test_built_in_rules_make_requested_calls_and_propose_high_risks(
+    call: CallFacts, verdict: Verdict
+) -> None:
     assert decide(BUILT_IN, call) is verdict
 
 
@@ -87,9 +89,11 @@ def test_one_person_is_enough_for_a_rule_that_restricts(
 ) -> None:
     otherwise = PROPOSE if then is MAKE else MAKE
     rules = (PolicyRule(then, roles=INTERNS), PolicyRule(otherwise))
-    call = CallFacts("jira.create", MEDIUM, roles=frozenset(of_all), some_roles=frozenset(of_some), members=True)
+    call = CallFacts(
+        "jira.create", MEDIUM, roles=frozenset(of_all), some_roles=frozenset(of_some), members=True
+    )
     assert decide(rules, call) is verdict
 
 
-def test_without_any_rule_a_call_waits() -> None:
+def test_call_without_any_rule_waits() -> None:
     assert decide((), CallFacts("journal.append", LOW, members=True)) is PROPOSE

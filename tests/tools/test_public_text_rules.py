@@ -1,4 +1,4 @@
-"""What an error tells: no secret, no place and no stack trace."""
+"""Texts of errors: no secret, no place and no stack trace."""
 
 import re
 
@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from tests.privacy.secrets_corpus import SECRETS
 from threadline.settings import SettingsGroup
 from threadline.tools.model import ErrorCategory, ErrorCode, ToolError, ToolStatus, error_result
-from threadline.tools.public_text import MAX_SENTENCE, admin_sentence, public_lines, public_sentence
+from threadline.tools.public_text import (
+    MAX_SENTENCE,
+    admin_sentence,
+    public_lines,
+    public_sentence,
+)
 
 PROGRAMS = (
     'Traceback (most recent call last):\n  File "/srv/app/x.py", line 3, in f\nValueError: no',
@@ -40,7 +45,10 @@ PROGRAMS = (
     "cart.rb:3:in `total': undefined method `sum' for nil:NilClass",
     "PHP Fatal error:  Uncaught TypeError: total() in cart.php on line 3",
     "Can't locate object method at cart.pl line 3.",
-    'Exception in thread "main" java.lang.IllegalStateException\n\tat shop.Cart.total(Cart.java:12)',
+    (
+        'Exception in thread "main" java.lang.IllegalStateException\n\tat '
+        "shop.Cart.total(Cart.java:12)"
+    ),
     "Caused by: shop.Broken: no cart",
     "at shop.Cart.total(Cart.java:12)",
     "Unhandled exception. System.InvalidOperationException: no cart",
@@ -59,7 +67,9 @@ PLACES = {
     "Nobody answers at 10.0.3.17:5432 now.": "Nobody answers at [host] now.",
     "Nobody answers at localhost:7233 now.": "Nobody answers at [host] now.",
     "Nobody answers at temporal:7233 now.": "Nobody answers at [host] now.",
-    "Could not connect with host=db-1 dbname=threadline now.": "Could not connect with [host] [host] now.",
+    "Could not connect with host=db-1 dbname=threadline now.": (
+        "Could not connect with [host] [host] now."
+    ),
     "Nobody answers at 2001:db8:0:1::7 now.": "Nobody answers at [host] now.",
 }
 INNOCENT = (
@@ -79,7 +89,9 @@ def test_text_of_a_program_is_replaced_as_a_whole(text: str) -> None:
     assert public_sentence(text, "-") == public_sentence(f"Could not do it: {text}", "-") == "-"
 
 
-@pytest.mark.parametrize(("text", "shown"), [*PLACES.items(), *zip(INNOCENT, INNOCENT, strict=True)])
+@pytest.mark.parametrize(
+    ("text", "shown"), [*PLACES.items(), *zip(INNOCENT, INNOCENT, strict=True)]
+)
 def test_places_are_masked_and_other_sentences_stay(text: str, shown: str) -> None:
     assert public_sentence(text, "-") == shown
 
@@ -89,21 +101,28 @@ SETTINGS = {
     "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN.": (
         f"Jira does not accept the account: {ASK}."
     ),
-    "GitHub could not be reached: check the network and GITHUB_API_URL.": f"GitHub could not be reached: {ASK}.",
-    "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN.": (
-        f"GitHub does not accept the token: {ASK}."
+    "GitHub could not be reached: check the network and GITHUB_API_URL.": (
+        f"GitHub could not be reached: {ASK}."
     ),
+    (
+        "GitHub does not accept the token: set a new one in THREADLINE_GITHUB_TOKEN, or "
+        "GITHUB_TOKEN."
+    ): (f"GitHub does not accept the token: {ASK}."),
     "could not clone shop from https://a.example/shop: no; check THREADLINE_REPO": (
         f"could not clone shop from [address] no; {ASK}"
     ),
     "The case has used up its budget of $5.00 (THREADLINE_CASE_BUDGET_USD).": (
         "The case has used up its budget of $5.00."
     ),
-    "No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.": f"No sender is set: {ASK}. Nothing was sent.",
+    "No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.": (
+        f"No sender is set: {ASK}. Nothing was sent."
+    ),
     "OPENAI_API_KEY is not set.": f"A{ASK[1:]}.",
     "It waits. THREADLINE_APPROVERS is empty. Try later.": f"It waits. A{ASK[1:]}. Try later.",
     "No: check OPENAI_API_KEY; set SLACK_BOT_TOKEN. Then go on.": f"No: {ASK}. Then go on.",
-    "No API was found: check OPENAI_BASE_URL (it ends in /v1) and THREADLINE_OPENAI_API.": f"No API was found: {ASK}.",
+    "No API was found: check OPENAI_BASE_URL (it ends in /v1) and THREADLINE_OPENAI_API.": (
+        f"No API was found: {ASK}."
+    ),
     "Set BULK_PRICE to 3, and THREADLINE to run.": "Set BULK_PRICE to 3, and THREADLINE to run.",
 }
 
@@ -111,12 +130,16 @@ SETTINGS = {
 @pytest.mark.parametrize(("text", "shown"), SETTINGS.items())
 def test_names_of_settings_are_for_the_admin(text: str, shown: str) -> None:
     assert public_sentence(text, "-") == shown
-    assert all(name in admin_sentence(text, "-") for name in re.findall(r"\b[A-Z]+_[A-Z_]+\b", text))
+    assert all(
+        name in admin_sentence(text, "-") for name in re.findall(r"\b[A-Z]+_[A-Z_]+\b", text)
+    )
 
 
 def test_every_setting_is_known_by_its_name() -> None:
     names = [name for group in SettingsGroup.__subclasses__() for name in group.variables()]
-    assert [name for name in names if name in public_sentence(f"It fails: set {name} first.", "-")] == []
+    assert [
+        name for name in names if name in public_sentence(f"It fails: set {name} first.", "-")
+    ] == []
 
 
 @given(st.text(max_size=2_000))
@@ -133,10 +156,13 @@ def test_no_secret_reaches_an_error() -> None:
     known = [each for each in SECRETS if each.kind == "GitHub" or "Slack" in each.kind]
     assert known
     for each in known:
-        assert each.value not in ToolError(ErrorCode.REFUSED, f"It failed with {each.text} today.").text
+        assert (
+            each.value
+            not in ToolError(ErrorCode.REFUSED, f"It failed with {each.text} today.").text
+        )
 
 
-def test_every_error_says_what_happened_and_what_to_try() -> None:
+def test_every_error_describes_the_problem_and_the_next_step() -> None:
     for code in ErrorCode:
         error = ToolError(code)
         assert error.code.category in ErrorCategory
@@ -149,7 +175,10 @@ def test_every_error_says_what_happened_and_what_to_try() -> None:
 
 
 def test_account_keeps_its_lines() -> None:
-    text = "I could not reach db.internal.\n\n- `estimates.listRoles`: done\n- `ci.rerun`: ValueError: x=0x7f12a4c0\n"
+    text = (
+        "I could not reach db.internal.\n\n- `estimates.listRoles`: done\n- `ci.rerun`: "
+        "ValueError: x=0x7f12a4c0\n"
+    )
     clean = "I could not reach [host].\n\n- `estimates.listRoles`: done\nSomething went wrong."
     assert public_lines(text, "Something went wrong.") == clean
     assert public_lines(" \n\n", "Something went wrong.") == "Something went wrong."

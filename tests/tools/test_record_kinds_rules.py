@@ -1,4 +1,6 @@
-"""Each tool declares the kinds of record that it touches: as the table says, and as its code shows."""
+"""Each tool declares the kinds of record that it touches: the table lists them, and its code shows
+them.
+"""
 
 import tomllib
 from collections.abc import Iterator
@@ -40,19 +42,27 @@ STORES: dict[type[Store], set[RecordKind]] = {
     TeamMemberStore: {RecordKind.TEAM},
     ThreadBindingStore: set(),
 }
-"""The kinds of record in each store. A store that a tool uses has its line here."""
+"""The kinds of record in each store. A store that a tool uses needs its line here."""
 NOT_SHOWN = {"opportunity.patch": {RecordKind.TEAM}}
-"""Kinds that a tool reads and tells nothing of: whether the asker is the member of the team who owns the RFP."""
+"""Kinds that a tool reads without showing them: whether the asker is the member of the team who
+owns the RFP.
+"""
 
 
 def stores_of(tool: Tool) -> set[type[Store]]:
-    """The stores that the functions of a tool name, themselves or by functions of this product that they call."""
+    """Return the stores that a tool's functions name, themselves or through functions of this
+    product that they call.
+    """
     functions: list[Any] = [tool.function, tool.assess, tool.look_up, *tool.side_effects]
     found = set[type[Store]]()
     seen = set[int]()
     while functions:
         each = functions.pop()
-        if not isinstance(each, FunctionType) or id(each) in seen or not each.__module__.startswith("threadline."):
+        if (
+            not isinstance(each, FunctionType)
+            or id(each) in seen
+            or not each.__module__.startswith("threadline.")
+        ):
             continue
         seen.add(id(each))
         for name in names_in(each.__code__):
@@ -71,10 +81,18 @@ def names_in(code: CodeType) -> Iterator[str]:
 
 
 def test_table_has_each_tool_with_the_kinds_that_it_declares() -> None:
-    """A new tool gets its line here, so that somebody decides who may see what it shows."""
-    declared = {each.name: {"records": sorted(each.records), "partial": sorted(each.partial_records)} for each in TOOLS}
+    """A new tool needs its line here, so that its author decides which roles may see its
+    results.
+    """
+    declared = {
+        each.name: {"records": sorted(each.records), "partial": sorted(each.partial_records)}
+        for each in TOOLS
+    }
     told = {
-        name: {"records": sorted(line.get("records", [])), "partial": sorted(line.get("partial", []))}
+        name: {
+            "records": sorted(line.get("records", [])),
+            "partial": sorted(line.get("partial", [])),
+        }
         for name, line in TABLE.items()
     }
     assert told == declared
@@ -84,16 +102,24 @@ def test_table_has_each_tool_with_the_kinds_that_it_declares() -> None:
 def test_tool_declares_the_records_of_the_stores_that_it_uses(tool: Tool) -> None:
     touched = set[RecordKind]().union(*(STORES[each] for each in stores_of(tool)))
     touched -= NOT_SHOWN.get(tool.name, set())
-    assert touched <= tool.all_records, f"{tool.name} touches {', '.join(sorted(touched - tool.all_records))}"
+    assert touched <= tool.all_records, (
+        f"{tool.name} also touches {', '.join(sorted(touched - tool.all_records))}"
+    )
 
 
 def test_stores_of_tools_are_found() -> None:
-    """By helpers of other modules too, in what assesses a call, and in what looks it up."""
+    """Stores are found in helpers of other modules, in the assessment of a call, and in its
+    look-up.
+    """
     by_name = {each.name: stores_of(each) for each in TOOLS}
     assert by_name["schedule.job"] == {JobStore, RfpStore}
     assert by_name["email.send"] >= {LeadStore, TeamMemberStore, EmailDraftStore}
     assert by_name["estimates.listRoles"] == {EstimateStore, ThreadBindingStore}
-    assert all(found for name, found in by_name.items() if name.split(".")[0] in ("crm", "estimates", "opportunity"))
+    assert all(
+        found
+        for name, found in by_name.items()
+        if name.split(".")[0] in ("crm", "estimates", "opportunity")
+    )
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

@@ -1,4 +1,4 @@
-"""Tools are found by either of their names, and what cannot be offered is refused at the start."""
+"""Tools are found by either of their names, and an invalid tool is refused at the start."""
 
 import json
 import re
@@ -93,7 +93,11 @@ def test_wire_names_stay_as_transcripts_have_them() -> None:
 
 def test_definitions_have_the_strict_form() -> None:
     (made,) = ToolRegistry([create_items]).definitions()
-    assert (made["type"], made["name"], made["strict"]) == ("function", "estimates_createWbsItems", True)
+    assert (made["type"], made["name"], made["strict"]) == (
+        "function",
+        "estimates_createWbsItems",
+        True,
+    )
     item = {"$ref": "#/$defs/Item"}
     assert made["parameters"] == {
         "type": "object",
@@ -116,10 +120,16 @@ def test_definitions_have_the_strict_form() -> None:
                 "properties": {
                     "title": {"type": "string"},
                     "days": {
-                        "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}, {"type": "null"}],
+                        "anyOf": [
+                            {"type": "number", "minimum": 0},
+                            {"type": "string"},
+                            {"type": "null"},
+                        ],
                         "description": "How long it takes. (null: 1)",
                     },
-                    "kind": {"anyOf": [{"type": "string", "enum": ["build", "test"]}, {"type": "null"}]},
+                    "kind": {
+                        "anyOf": [{"type": "string", "enum": ["build", "test"]}, {"type": "null"}]
+                    },
                 },
                 "required": ["title", "days", "kind"],
                 "additionalProperties": False,
@@ -129,11 +139,14 @@ def test_definitions_have_the_strict_form() -> None:
 
 
 def test_definitions_do_not_depend_on_the_order_of_tools() -> None:
-    one, other = ToolRegistry([search, create_items]), ToolRegistry([create_items, search])
+    one = ToolRegistry([search, create_items])
+    other = ToolRegistry([create_items, search])
     before = json.dumps(one.definitions())
     one.definitions()[0]["parameters"].clear()
     assert json.dumps(one.definitions()) == json.dumps(other.definitions()) == before
-    assert [each["name"] for each in one.definitions(["cases.search", "unheard.of"])] == ["cases_search"]
+    assert [each["name"] for each in one.definitions(["cases.search", "unheard.of"])] == [
+        "cases_search"
+    ]
 
 
 async def test_parameters_arrive_by_keyword() -> None:
@@ -158,7 +171,8 @@ def _sync(context: ToolContext) -> None: ...
 
 
 @pytest.mark.parametrize(
-    "function", [_plain, _free, _pair, _open, _positional, _many, _other, _untyped, _underscored, _sync]
+    "function",
+    [_plain, _free, _pair, _open, _positional, _many, _other, _untyped, _underscored, _sync],
 )
 def test_function_that_no_model_can_call_is_refused(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidTool, match=r"x\.y"):

@@ -1,4 +1,6 @@
-"""Roles: who may see and who may change which records, and the files that say so."""
+"""Roles: the groups that may see and change each kind of record, and the files that declare
+them.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +17,14 @@ from threadline.tools.roles import Group, RecordKind, RoleDirectory, Roles
 from threadline.wiring.toolsets import TOOLS
 
 ROLES = Roles(
-    {"sales": Group(user_groups=frozenset({"S1"})), "finance": Group(frozenset({"U9"}), channels=frozenset({"CFIN"}))},
-    see={RecordKind.RATES: frozenset({"finance"}), RecordKind.CUSTOMERS: frozenset({"sales", "finance"})},
+    {
+        "sales": Group(user_groups=frozenset({"S1"})),
+        "finance": Group(frozenset({"U9"}), channels=frozenset({"CFIN"})),
+    },
+    see={
+        RecordKind.RATES: frozenset({"finance"}),
+        RecordKind.CUSTOMERS: frozenset({"sales", "finance"}),
+    },
     change={RecordKind.QUOTES: frozenset({"finance"})},
 )
 
@@ -25,17 +33,39 @@ ROLES = Roles(
     ("kinds", "to_change", "held", "refusal"),
     [
         ([RecordKind.RFPS], False, set(), ""),
-        ([RecordKind.RFPS], True, set(), "Only people of the group finance or sales may change rfps."),
+        (
+            [RecordKind.RFPS],
+            True,
+            set(),
+            "Only people of the group finance or sales may change rfps.",
+        ),
         ([RecordKind.RFPS], True, {"sales"}, ""),
-        ([RecordKind.QUOTES], True, {"sales"}, "Only people of the group finance may change quotes."),
-        ([RecordKind.QUOTES, RecordKind.RATES], False, {"sales"}, "Only people of the group finance may see rates."),
-        ([RecordKind.CUSTOMERS], False, set(), "Only people of the group finance or sales may see customers."),
+        (
+            [RecordKind.QUOTES],
+            True,
+            {"sales"},
+            "Only people of the group finance may change quotes.",
+        ),
+        (
+            [RecordKind.QUOTES, RecordKind.RATES],
+            False,
+            {"sales"},
+            "Only people of the group finance may see rates.",
+        ),
+        (
+            [RecordKind.CUSTOMERS],
+            False,
+            set(),
+            "Only people of the group finance or sales may see customers.",
+        ),
         ([RecordKind.CUSTOMERS], True, {"sales"}, ""),
         ([RecordKind.RATES], True, {"sales"}, "Only people of the group finance may see rates."),
         ([RecordKind.TICKETS], True, set(), ""),
     ],
 )
-def test_refusal_names_who_may(kinds: list[RecordKind], to_change: bool, held: set[str], refusal: str) -> None:
+def test_refusal_names_the_permitted_groups(
+    kinds: list[RecordKind], to_change: bool, held: set[str], refusal: str
+) -> None:
     assert ROLES.refusal(kinds, held, to_change=to_change).startswith(refusal)
     assert bool(ROLES.refusal(kinds, held, to_change=to_change)) == bool(refusal)
 
@@ -47,15 +77,17 @@ def test_changes_of_money_and_state_need_a_group_once_there_is_one(kind: str) ->
     assert not roles.refusal([RecordKind(kind)], ["sales"], to_change=True)
 
 
-def test_without_groups_everybody_may_do_everything() -> None:
+def test_everybody_may_do_everything_without_groups() -> None:
     assert all(not Roles().refusal([kind], (), to_change=True) for kind in RecordKind)
 
 
 class Slack:
-    """User groups that may be away."""
+    """User groups that Slack may fail to return."""
 
     def __init__(self, groups: Mapping[str, frozenset[str]]) -> None:
-        self.groups, self.asked, self.now = dict(groups), 0, 0.0
+        self.groups = dict(groups)
+        self.asked = 0
+        self.now = 0.0
         self.fault: Exception | None = None
         self.user_groups = UserGroups(self._fetch, lambda: self.now)
 
@@ -66,7 +98,7 @@ class Slack:
         return self.groups[group]
 
 
-async def test_everybody_who_asks_needs_the_role() -> None:
+async def test_every_requester_needs_the_role() -> None:
     directory = RoleDirectory(ROLES, Slack({"S1": frozenset({"U1", "U2"})}).user_groups)
     assert await directory.held_by(["U1"], "C1", ["sales", "finance"]) == {"sales"}
     assert await directory.held_by(["U1", "U9"], "C1", ["sales", "finance"]) == frozenset()
@@ -79,7 +111,8 @@ async def test_slack_is_asked_once_in_five_minutes_and_its_last_answer_lasts_an_
     slack = Slack({"S1": frozenset({"U1"})})
     assert [await slack.user_groups.members("S1") for _ in range(3)] == [frozenset({"U1"})] * 3
     assert slack.asked == 1
-    slack.now, slack.fault = CACHE_SECONDS + 1, Transient("Slack is away.")
+    slack.now = CACHE_SECONDS + 1
+    slack.fault = Transient("Slack is away.")
     assert await slack.user_groups.members("S1") == frozenset({"U1"})
     slack.now = STALE_SECONDS + 1
     with pytest.raises(Transient):
@@ -90,8 +123,9 @@ async def test_slack_is_asked_once_in_five_minutes_and_its_last_answer_lasts_an_
     }
 
 
-async def test_group_that_cannot_be_read_is_told_to_the_admin_until_it_can() -> None:
-    slack, told = Slack({"S1": frozenset({"U1"})}), list[str]()
+async def test_unreadable_group_is_a_fault_until_it_can_be_read() -> None:
+    slack = Slack({"S1": frozenset({"U1"})})
+    told = list[str]()
 
     class Faults:
         async def report(self, kind: str, subject: str, text: str) -> None:
@@ -106,7 +140,10 @@ async def test_group_that_cannot_be_read_is_told_to_the_admin_until_it_can() -> 
         await groups.members("S1")
     slack.fault = None
     assert await groups.members("S1") == frozenset({"U1"})
-    assert told == ["user group S1: Nobody counts as one of S1 now. The scope is missing.", "S1 is over"]
+    assert told == [
+        "user group S1: Until this is solved, the group S1 counts as empty. The scope is missing.",
+        "S1 is over",
+    ]
 
 
 FILE = """
@@ -148,7 +185,9 @@ def test_roles_are_read_from_a_file(tmp_path: Path) -> None:
         ("[roles]", "roles"),
     ],
 )
-def test_wrong_file_of_roles_is_told_in_a_sentence(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_roles_file_is_refused_with_a_sentence(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(Permanent, match="THREADLINE_ROLES") as told:
         load_roles(written(tmp_path, "roles.toml", text))
     assert words in str(told.value)
@@ -193,19 +232,21 @@ def test_rules_of_a_file_come_before_the_built_in_ones(tmp_path: Path) -> None:
         ('[[rule]]\nthen = "make"\nrisks = ["huge"]', "rule.1.risks.1"),
     ],
 )
-def test_wrong_policy_is_told_in_a_sentence(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_policy_is_refused_with_a_sentence(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(Permanent, match="THREADLINE_POLICY") as told:
         load_rules(written(tmp_path, "policy.toml", text), Roles(), [each.name for each in TOOLS])
     assert words in str(told.value)
 
 
-def test_missing_file_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Permanent, match=r"THREADLINE_ROLES names roles\.toml, which cannot be read"):
+def test_missing_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        Permanent, match=r"THREADLINE_ROLES names roles\.toml, which cannot be read"
+    ):
         load_roles(tmp_path / "roles.toml")
 
 
 def test_every_tool_declares_records() -> None:
-    """A new tool whose records nobody has named would be for everybody."""
+    """A new tool without declared records would be open to everybody."""
     without = {each.name for each in TOOLS if not each.all_records}
     assert without == {
         "slack.ask.clarifying.question",
@@ -214,10 +255,17 @@ def test_every_tool_declares_records() -> None:
     }
 
 
-def test_table_shows_what_becomes_of_each_call(tmp_path: Path) -> None:
+def test_table_shows_the_verdict_of_each_tool(tmp_path: Path) -> None:
     roles = load_roles(written(tmp_path, "roles.toml", FILE))
     rows = {row[0]: row[1:] for row in policy_rows(TOOLS, load_rules(None, roles, []), roles)}
-    assert rows["opportunity.patch"] == ("by its record", "made", "made", "proposed", "members", "finance or sales")
+    assert rows["opportunity.patch"] == (
+        "by its record",
+        "made",
+        "made",
+        "proposed",
+        "members",
+        "finance or sales",
+    )
     assert rows["crm.update"][4:] == ("members", "members; customers as the tool decides")
     assert rows["email.send"][1:4] == ("made", "proposed", "proposed")
     assert "opportunity.load" not in rows

@@ -13,7 +13,7 @@ from threadline.tools.runner import ToolRunner
 
 
 class Caller:
-    """`where`: fields of every call's context."""
+    """Makes calls whose contexts have the fields `where`."""
 
     def __init__(
         self,
@@ -24,8 +24,11 @@ class Caller:
         most: int = 100,
     ) -> None:
         self.clock = Clock()
-        self.services, self._registry = unheld(services), registry
-        self._allowed = allowed_tools(registry, services, read_only=read_only, reason="the shelf is locked")
+        self.services = unheld(services)
+        self._registry = registry
+        self._allowed = allowed_tools(
+            registry, services, read_only=read_only, reason="the shelf is locked"
+        )
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.use(MemoryLedger(most))
 
@@ -34,11 +37,20 @@ class Caller:
         self.run = ToolRunner(self._registry, self._allowed, ledger).run
 
     async def call(
-        self, name: str, /, call_id: str = "", retries_left: int = 0, at: dict[str, Any] | None = None, **given: Any
+        self,
+        name: str,
+        /,
+        call_id: str = "",
+        retries_left: int = 0,
+        at: dict[str, Any] | None = None,
+        **given: Any,
     ) -> ToolResult:
-        """`at`: other fields of the call's context."""
+        """`at`: further fields of the call's context."""
         id_ = call_id or next(self._ids)
-        where = {"services": self.services, "clock": self.clock, "call_id": id_, "retries_left": retries_left} | (
-            at or {}
-        )
+        where = {
+            "services": self.services,
+            "clock": self.clock,
+            "call_id": id_,
+            "retries_left": retries_left,
+        } | (at or {})
         return await self.run(ToolCall(id_, name, json.dumps(given)), context(**where))

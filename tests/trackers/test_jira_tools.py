@@ -24,11 +24,18 @@ from threadline_devstack.server import bound, serving
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.jira import JiraIssue
 
-NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
+NEW: dict[str, Any] = {
+    "project": "SHOP",
+    "type": "Bug",
+    "summary": "Carts forget their codes",
+    "labels": ["checkout"],
+}
 COMMENT: dict[str, Any] = {"key": "SHOP-2", "text": "Seen again today."}
 MOVE: dict[str, Any] = {"key": "SHOP-1", "status": "In Review"}
 CHANGES = [("jira.create", NEW), ("jira.comment", COMMENT), ("jira.transition", MOVE)]
-of_each_change = pytest.mark.parametrize(("name", "given"), CHANGES, ids=[name for name, _ in CHANGES])
+of_each_change = pytest.mark.parametrize(
+    ("name", "given"), CHANGES, ids=[name for name, _ in CHANGES]
+)
 
 
 @pytest.fixture
@@ -42,7 +49,9 @@ def keys(result: ToolResult) -> list[str]:
 
 
 def made(office: Office) -> list[JiraIssue]:
-    return [each for each in office.sandbox.jira.site.issues.values() if each.summary == NEW["summary"]]
+    return [
+        each for each in office.sandbox.jira.site.issues.values() if each.summary == NEW["summary"]
+    ]
 
 
 def times_done(office: Office, name: str) -> int:
@@ -97,7 +106,19 @@ async def test_created_ticket_names_the_requester_and_hides_its_mark(office: Off
     assert "Rina (U1)" in issue.description
     assert issue.labels == ["checkout"]
     assert list(issue.properties) == [PROPERTY]
-    assert "T1" not in str(issue.properties), "the mark does not tell the thread"
+    assert "T1" not in str(issue.properties), "the mark does not reveal the thread"
+
+
+async def test_field_that_the_project_requires_is_named(office: Office) -> None:
+    office.sandbox.jira.site.required = {
+        "components": "Component/s",
+        "customfield_10011": "Epic Name",
+    }
+    result = await office.call("jira.create", **NEW)
+    assert code_of(result) is ErrorCode.REFUSED
+    assert "Component/s is required." in result.user_text
+    assert "Epic Name is required." in result.user_text
+    assert not made(office)
 
 
 async def test_comment_names_all_requesters(office: Office) -> None:
@@ -122,12 +143,16 @@ async def test_change_with_lost_answer_or_record_is_made_once(
 
 
 @of_each_change
-async def test_rate_limited_change_is_made_by_the_next_try(office: Office, name: str, given: dict[str, Any]) -> None:
-    office.sandbox.order("jira", EndpointFaultKind.REFUSE, method="POST", status=429, retry_after=7)
+async def test_rate_limited_change_is_made_by_the_next_try(
+    office: Office, name: str, given: dict[str, Any]
+) -> None:
+    office.sandbox.order(
+        "jira", EndpointFaultKind.REFUSE, method="POST", status=429, retry_after=7
+    )
     began = office.clock()
     assert (await office.persist(name, **given)).status is ToolStatus.OK
     assert times_done(office, name) == 1
-    assert (office.clock() - began).total_seconds() == 7, "nobody waits for an effect that cannot be"
+    assert (office.clock() - began).total_seconds() == 7, "an impossible effect needs no wait"
 
 
 async def test_failed_change_is_made_by_a_later_try(office: Office) -> None:
@@ -138,7 +163,7 @@ async def test_failed_change_is_made_by_a_later_try(office: Office) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 async def test_interrupted_move_of_a_ticket_is_not_repeated(office: Office, lost: bool) -> None:
-    """It may have been moved, and put back by a person."""
+    """The ticket may have been moved, and moved back by a person."""
     ticket = office.sandbox.jira.site.issues[MOVE["key"]]
     before = ticket.status
     if lost:
@@ -161,11 +186,13 @@ async def test_move_that_failed_before_its_request_is_retried_at_once(office: Of
     office.sandbox.order("jira", method="GET", status=500)
     began = office.clock()
     assert (await office.persist("jira.transition", call_id="c2", **MOVE)).status is ToolStatus.OK
-    assert (office.clock() - began).total_seconds() == 1, "nobody waits for an effect that cannot be"
+    assert (office.clock() - began).total_seconds() == 1, "an impossible effect needs no wait"
 
 
 async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) -> None:
-    """It may be there and the search behind: more hidden ones before it than are looked through."""
+    """The ticket may exist although the search does not show it: too many hidden ones precede
+    it.
+    """
     site = office.sandbox.jira.site
     site.search_delayed = True
     for number in range(5, 15):
@@ -190,7 +217,7 @@ async def test_missing_comment_is_waited_for(office: Office) -> None:
     assert early.value.retry_after == 40
 
 
-async def test_created_ticket_is_found_behind_a_lagging_search(office: Office) -> None:
+async def test_created_ticket_is_found_despite_a_lagging_search(office: Office) -> None:
     office.sandbox.jira.site.search_delayed = True
     for number in range(3):  # others create tickets in the same moment
         office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
@@ -216,13 +243,19 @@ async def test_ticket_in_the_wanted_status_is_not_moved(office: Office) -> None:
     [
         ("jira.get", {"key": "SHOP-99"}, "SHOP-99 is not in Jira"),
         ("jira.comment", COMMENT | {"key": "SHOP-99"}, "SHOP-99 is not in Jira"),
-        ("jira.transition", {"key": "SHOP-1", "status": "Done"}, "can be moved to: In Review, To Do."),
+        (
+            "jira.transition",
+            {"key": "SHOP-1", "status": "Done"},
+            "can be moved to: In Review, To Do.",
+        ),
         ("jira.create", NEW | {"project": "NONE"}, "project: valid project is required"),
         ("jira.create", NEW | {"type": "Wish"}, "issuetype: Specify a valid issue type"),
         ("jira.search", {"project": "NONE"}, "does not exist for the field"),
     ],
 )
-async def test_refusal_says_what_to_change(office: Office, name: str, given: dict[str, Any], said: str) -> None:
+async def test_refusal_names_the_wrong_field_or_value(
+    office: Office, name: str, given: dict[str, Any], said: str
+) -> None:
     result = await office.call(name, **given)
     assert code_of(result) is ErrorCode.REFUSED
     assert said in result.user_text
@@ -244,10 +277,26 @@ async def test_malformed_key_is_not_sent_to_jira(office: Office, key: str) -> No
         ({"status": 409}, Transient, "HTTP 409"),
         ({"status": 429}, Transient, "rate limit is reached"),
         ({"status": 401}, Permanent, "THREADLINE_JIRA_TOKEN"),
-        ({"status": 403, "words": "You may not browse SHOP."}, Permanent, "You may not browse SHOP."),
-        ({"status": 400, "words": "Component/s is required."}, Permanent, "refused it: Component/s is required.$"),
-        ({"status": 400, "words": "Team is required. See https://a.example/x."}, Permanent, "Team is required. …$"),
-        ({"status": 403, "words": "See https://acme.example/x"}, Permanent, "ask for the permission"),
+        (
+            {"status": 403, "words": "You may not browse SHOP."},
+            Permanent,
+            "You may not browse SHOP.",
+        ),
+        (
+            {"status": 400, "words": "Component/s is required."},
+            Permanent,
+            "refused it: Component/s is required.$",
+        ),
+        (
+            {"status": 400, "words": "Team is required. See https://a.example/x."},
+            Permanent,
+            "Team is required. …$",
+        ),
+        (
+            {"status": 403, "words": "See https://acme.example/x"},
+            Permanent,
+            "ask for the permission",
+        ),
         ({"status": 404}, Permanent, "is not in Jira"),
         ({"status": 405}, Permanent, "HTTP 405"),
     ],
@@ -258,10 +307,14 @@ async def test_fault_of_jira_is_transient_or_permanent(
     office.sandbox.order("jira", **fault)
     with pytest.raises(side, match=said):
         await office.jira.ticket("SHOP-1")
-    assert (await office.jira.ticket("SHOP-1")).ticket.key == "SHOP-1", "the next call is as if nothing had been"
+    assert (await office.jira.ticket("SHOP-1")).ticket.key == "SHOP-1", (
+        "the next call is not affected"
+    )
 
 
-async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreadable_answer_is_not_logged(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
     for kind in (EndpointFaultKind.GARBLE, EndpointFaultKind.PAGE):
         office.sandbox.order("jira", kind)
         await office.call("jira.get", key="SHOP-1")
@@ -284,9 +337,12 @@ async def no_request_hangs(office: Office) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given"), [("jira.search", {}), ("jira.get", {"key": "SHOP-1"}), ("jira.transition", MOVE)]
+    ("name", "given"),
+    [("jira.search", {}), ("jira.get", {"key": "SHOP-1"}), ("jira.transition", MOVE)],
 )
-async def test_call_that_is_given_up_leaves_no_request_behind(name: str, given: dict[str, Any]) -> None:
+async def test_call_that_is_given_up_leaves_no_open_request(
+    name: str, given: dict[str, Any]
+) -> None:
     async with opened(patience=60) as office:
         office.limit_calls(0.5)
         office.sandbox.order("jira", EndpointFaultKind.HANG)
@@ -309,24 +365,33 @@ async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
         assert office.sandbox.jira.requests[-1] == "GET /issue/SHOP-6"
 
 
-async def test_answer_without_end_is_not_read(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_without_end_is_not_read(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.trackers.jira._MAX_ANSWER", 100)
     with pytest.raises(Transient, match="could not be read"):
         await office.jira.ticket("SHOP-1")
 
 
 async def test_change_that_a_redirect_turned_into_a_read_is_refused() -> None:
-    """Reading the comments succeeds, and is no comment."""
+    """Reading the comments succeeds, and adds no comment."""
 
     async def elsewhere(request: Request) -> Response:
         if request.method == "POST":
             return RedirectResponse(request.url, 301)
         return JSONResponse({"comments": [], "total": 0})
 
-    app = Starlette(routes=[Route("/rest/api/2/issue/SHOP-1/comment", elsewhere, methods=["GET", "POST"])])
+    app = Starlette(
+        routes=[Route("/rest/api/2/issue/SHOP-1/comment", elsewhere, methods=["GET", "POST"])]
+    )
     with bound(0) as listener:
         async with serving(app, listener), aiohttp.ClientSession() as session:
-            client = JiraClient(session, f"http://{HOST}:{listener.getsockname()[1]}", "a@b.example", SecretStr("x"))
+            client = JiraClient(
+                session,
+                f"http://{HOST}:{listener.getsockname()[1]}",
+                "a@b.example",
+                SecretStr("x"),
+            )
             with pytest.raises(Permanent, match="THREADLINE_JIRA_URL"):
                 await client.comment("SHOP-1", "Hello", "a mark")
 
@@ -338,9 +403,11 @@ async def test_unreachable_jira_is_transient() -> None:
             await nowhere.search(TicketQuery(limit=1))
 
 
-async def test_wrong_token_is_told(office: Office) -> None:
+async def test_wrong_token_is_reported(office: Office) -> None:
     async with aiohttp.ClientSession() as session:
-        stranger = JiraClient(session, f"{office.sandbox.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
+        stranger = JiraClient(
+            session, f"{office.sandbox.url}/jira", jira_api.EMAIL, SecretStr("wrong")
+        )
         with pytest.raises(Permanent, match="THREADLINE_JIRA_EMAIL"):
             await stranger.account()
 

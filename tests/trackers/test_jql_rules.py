@@ -1,4 +1,4 @@
-"""JQL of a search: whatever people write stays inside its quotes."""
+"""JQL of a search: any text of people stays inside its quotes."""
 
 import re
 
@@ -9,7 +9,8 @@ from threadline.trackers.jira import TicketQuery, quote, search_jql
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 CLAUSE = (
-    r"(?:(?:project|status|issuetype|assignee) = \?|text ~ \?|assignee is EMPTY|statusCategory != Done|"
+    r"(?:(?:project|status|issuetype|assignee) = \?|text ~ \?|assignee is EMPTY|statusCategory "
+    r"!= Done|"
     r"updated >= -\d+d)"
 )
 QUERIES = st.builds(
@@ -27,7 +28,8 @@ QUERIES = st.builds(
 def test_query_has_a_clause_for_each_condition() -> None:
     query = TicketQuery(words="cart AND code*", project="SHOP", assignee="nobody", open_only=True)
     assert search_jql(query) == (
-        'project = "SHOP" AND text ~ "cart and code" AND assignee is EMPTY AND statusCategory != Done'
+        'project = "SHOP" AND text ~ "cart and code" AND assignee is EMPTY AND statusCategory != '
+        "Done"
         " ORDER BY updated DESC"
     )
 

@@ -1,4 +1,4 @@
-"""Which secrets the agents' worker refuses, and which it hides."""
+"""Secrets that the agents' worker refuses, and those that it hides."""
 
 import os
 
@@ -13,7 +13,12 @@ NOT_THEIRS = {
     *("OPENAI_API_KEY", "THREADLINE_SMTP_URL", "THREADLINE_CODEC_TOKEN"),
 }
 OWN = {
-    *("ANTHROPIC_API_KEY", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_QUERY_DATABASES", "THREADLINE_REPO"),
+    *(
+        "ANTHROPIC_API_KEY",
+        "THREADLINE_AGENT_DATABASE_URL",
+        "THREADLINE_QUERY_DATABASES",
+        "THREADLINE_REPO",
+    ),
     *("THREADLINE_PAYLOAD_KEYS", "TEMPORAL_API_KEY"),
 }
 
@@ -24,8 +29,10 @@ def test_secrets_of_other_processes_are_refused_and_its_own_are_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "threadline_codec_token"])
-def test_refusal_names_the_variable_however_it_is_spelled(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Settings are read whatever their case."""
+def test_refusal_names_the_variable_however_it_is_spelled(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Settings are read in any case of letters."""
     monkeypatch.setattr(os, "environ", {name: "hunter2"})
     with pytest.raises(Permanent, match=f"{name} must not be set") as refused:
         refuse_secrets()

@@ -8,7 +8,8 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.role_fakes import with_roles
 from threadline.conversations.contract import StoreRequest
 from threadline.tools.context import Services
-from threadline.wiring.workers import ConversationFeatureSettings, open_conversations
+from threadline.wiring.conversations import open_conversations
+from threadline.wiring.core_settings import ConversationFeatureSettings
 
 __all__ = ["make_talk", "talk"]
 
@@ -23,7 +24,12 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     temporal = await Client.connect("localhost:1", lazy=True)
     deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
-    async with open_conversations(ConversationFeatureSettings(), deps, with_roles(Services())) as (conversing, _):
-        limits = (await talk.run(conversing.store_messages, StoreRequest(talk.thread, [], first=True))).limits
+    async with open_conversations(ConversationFeatureSettings(), deps, with_roles(Services())) as (
+        conversing,
+        _,
+    ):
+        limits = (
+            await talk.run(conversing.store_messages, StoreRequest(talk.thread, [], first=True))
+        ).limits
         assert limits
     assert (limits.max_steps, limits.idle_timeout, limits.model_patience) == (7, 7200, 600)

@@ -1,4 +1,4 @@
-"""What doctor reports of the services and people that the settings name, on the sandboxes."""
+"""Doctor's checks of the services and people in the settings, on the sandboxes."""
 
 import os
 from pathlib import Path
@@ -41,9 +41,11 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-async def test_every_check_is_told_though_nothing_is_set(unused_tcp_port: int) -> None:
+async def test_every_check_is_reported_without_any_setting(unused_tcp_port: int) -> None:
     machine = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    with mock.patch.dict(os.environ, machine | {"TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}, clear=True):
+    with mock.patch.dict(
+        os.environ, machine | {"TEMPORAL_ADDRESS": f"127.0.0.1:{unused_tcp_port}"}, clear=True
+    ):
         checks = await doctor.run_checks()
     assert [check.name for check in checks if check.ok] == ["tools", "programs"]
     assert {check.found for check in checks if not check.ok} == {"needs attention"}
@@ -59,7 +61,9 @@ async def test_agents_worker_with_all_slots_in_use_serves_its_queue(
 ) -> None:
     poller = PollerInfo()
 
-    async def pollers(_: object, queue: str, __: object) -> tuple[DescribeTaskQueueResponse, list[PollerInfo]]:
+    async def pollers(
+        _: object, queue: str, __: object
+    ) -> tuple[DescribeTaskQueueResponse, list[PollerInfo]]:
         return DescribeTaskQueueResponse(), [poller] if queue == CORE_QUEUE else []
 
     async def turn_runs() -> bool:
@@ -83,7 +87,9 @@ async def test_services_without_settings_are_off_and_their_variables_named() -> 
     assert (off.count("is off"), setup_hint(JiraClient) in off) == (2, True)
 
 
-async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytest.MonkeyPatch) -> None:
+async def test_services_with_settings_are_on_when_they_answer(
+    nothing_set: pytest.MonkeyPatch,
+) -> None:
     async with FaultyTrackers.running() as sandbox:
         for name, value in sandbox.settings.items():
             nothing_set.setenv(name, value)
@@ -95,13 +101,19 @@ async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytes
             await toolsets.check_integrations()
 
 
-async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set: pytest.MonkeyPatch) -> None:
+async def test_jira_is_reached_through_the_proxy_of_the_environment(
+    nothing_set: pytest.MonkeyPatch,
+) -> None:
     async def proxy(request: Request) -> Response:
         return JSONResponse({"displayName": f"Bot of {request.url.hostname}"})
 
     with bound(0) as listener:
-        async with sandbox_serving(Starlette(routes=[Route("/rest/api/2/myself", proxy)]), listener):
-            for name, value in zip(JIRA_NAMES, ("http://jira.invalid", "bot@acme.example", "token"), strict=True):
+        async with sandbox_serving(
+            Starlette(routes=[Route("/rest/api/2/myself", proxy)]), listener
+        ):
+            for name, value in zip(
+                JIRA_NAMES, ("http://jira.invalid", "bot@acme.example", "token"), strict=True
+            ):
                 nothing_set.setenv(name, value)
             nothing_set.setenv("http_proxy", f"http://{HOST}:{listener.getsockname()[1]}")
             nothing_set.delenv("no_proxy", raising=False)
@@ -113,7 +125,9 @@ async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set:
                     await services[JiraClient].account()
 
 
-async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_jira_account_of_a_netrc_file_is_not_used(
+    nothing_set: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("default login another password word\n")
     nothing_set.setenv("NETRC", str(netrc))
@@ -129,8 +143,10 @@ async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.Monk
         nothing_set.setenv("GITHUB_TOKEN", sandbox.settings["THREADLINE_GITHUB_TOKEN"])
         nothing_set.setenv("GITHUB_API_URL", sandbox.settings["THREADLINE_GITHUB_API_URL"])
         async with toolsets.open_integrations() as services:
-            assert Actions not in services, "without a repository there is nothing to show"
-        nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", sandbox.settings["THREADLINE_GITHUB_REPOSITORY"])
+            assert Actions not in services, "builds need a repository"
+        nothing_set.setenv(
+            "THREADLINE_GITHUB_REPOSITORY", sandbox.settings["THREADLINE_GITHUB_REPOSITORY"]
+        )
         assert (await toolsets.check_integrations()).startswith("on: ci; jira is off")
 
 

@@ -1,4 +1,4 @@
-"""How doctor judges the machine."""
+"""Doctor's judgement on the machine."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,9 @@ def test_clock_that_is_far_off_is_reported() -> None:
         doctor.check_clocks({"Slack's": 0.0, "Postgres'": 61.0})
 
 
-@pytest.mark.parametrize("told", ["git version 2.38.0", "git version 2.39.5 (Apple Git-154)", "git version 3.0.1"])
+@pytest.mark.parametrize(
+    "told", ["git version 2.38.0", "git version 2.39.5 (Apple Git-154)", "git version 3.0.1"]
+)
 def test_git_from_2_38_is_accepted(told: str) -> None:
     assert doctor.check_git_version(told) == told
 
@@ -42,14 +44,18 @@ def test_workspace_folder_need_not_exist_but_needs_room(tmp_path: Path) -> None:
         doctor.check_folder(tmp_path, least=1 << 60)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere but in a file system that is read-only")
+@pytest.mark.skipif(
+    os.geteuid() == 0, reason="root writes anywhere but in a file system that is read-only"
+)
 def test_folder_without_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(Permanent, match="cannot be written to"):
         doctor.check_folder(tmp_path / "workspaces")
 
 
-@pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="a place where nobody writes, also not as root")
+@pytest.mark.skipif(
+    not Path("/proc/sys").is_dir(), reason="a place where nobody writes, also not as root"
+)
 def test_read_only_folder_is_refused() -> None:
     with pytest.raises(Permanent, match="cannot be written to"):
         doctor.check_folder(Path("/proc/sys/workspaces"))

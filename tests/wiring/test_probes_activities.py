@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz` of a worker that runs as a process, and the form of what it logs."""
+"""`/healthz` and `/readyz` of a worker that runs as a process, and the format of its logs."""
 
 import asyncio
 import json
@@ -89,7 +89,7 @@ class RunningWorker:
             return answer.status, await answer.json()
 
     async def until_ready(self, parts: Json) -> None:
-        """Wait until `/readyz` tells this."""
+        """Wait until `/readyz` returns these checks."""
 
         async def tells() -> bool:
             try:
@@ -120,7 +120,16 @@ async def running(
         "TEMPORAL_NAMESPACE": namespace,
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "threadline", "worker", "--queue", "agents", "--health", f"127.0.0.1:{port}"),
+        *(
+            sys.executable,
+            "-m",
+            "threadline",
+            "worker",
+            "--queue",
+            "agents",
+            "--health",
+            f"127.0.0.1:{port}",
+        ),
         env=environment.pick(os.environ, environment.MACHINE) | given,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -139,13 +148,16 @@ def allow_connections(postgres: Postgres, url: str, *, allowed: bool) -> None:
     with psycopg.connect(postgres.url_of("postgres"), autocommit=True) as owner:
         owner.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {allowed}'.encode())
         if not allowed:
-            owner.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            owner.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                (name,),
+            )
 
 
 READY = {"agents_database": True, "agents_polls": True, "taking_work": True}
 
 
-async def test_worker_tells_what_it_lacks_and_logs_json_alone(
+async def test_worker_reports_missing_connections_and_logs_only_json(
     postgres: Postgres, agent_url: str, tmp_path: Path, unused_tcp_port: int
 ) -> None:
     client = await connect()
@@ -203,7 +215,9 @@ async def test_worker_that_stops_is_alive_and_not_ready(unused_tcp_port: int) ->
             assert answer.status == 200
 
 
-async def test_probe_that_hangs_or_fails_counts_as_no(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_probe_that_hangs_or_fails_counts_as_no(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("threadline.http_server.PROBE_TIMEOUT", 0.1)
 
     async def hangs() -> bool:
@@ -219,7 +233,10 @@ async def test_probe_that_hangs_or_fails_counts_as_no(unused_tcp_port: int, monk
         ClientSession() as http,
         http.get(f"http://127.0.0.1:{unused_tcp_port}/readyz") as answer,
     ):
-        assert (answer.status, await answer.json()) == (503, {"hangs": False, "fails": False, "taking_work": True})
+        assert (answer.status, await answer.json()) == (
+            503,
+            {"hangs": False, "fails": False, "taking_work": True},
+        )
 
 
 async def test_health_address_that_is_taken_is_named(unused_tcp_port: int) -> None:
@@ -238,9 +255,12 @@ class HoldsASlot:
 
 async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadline.wiring.temporal.POLLER_TIMEOUT", 1.0)
-    client, queue = await connect(), "busy-agents"
-    began, free = asyncio.Event(), asyncio.Event()
-    slots, kind = ActivitySlots(1), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    client = await connect()
+    queue = "busy-agents"
+    began = asyncio.Event()
+    free = asyncio.Event()
+    slots = ActivitySlots(1)
+    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
     @activity.defn(name="hold")
     async def hold() -> None:
@@ -252,7 +272,13 @@ async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.Mo
 
     async with (
         Worker(client, task_queue=queue, workflows=[HoldsASlot]),
-        Worker(client, task_queue=queue, activities=[hold], max_concurrent_activities=1, interceptors=[slots]),
+        Worker(
+            client,
+            task_queue=queue,
+            activities=[hold],
+            max_concurrent_activities=1,
+            interceptors=[slots],
+        ),
     ):
         ready = polls(client, queue, kind, slots)
         holding = await client.start_workflow("HoldsASlot", id="holds-a-slot", task_queue=queue)
@@ -260,7 +286,9 @@ async def test_worker_whose_slots_are_all_in_use_is_ready(monkeypatch: pytest.Mo
         await until(no_poll_is_seen, "Temporal lists no poller", seconds=60)
         assert slots.are_full()
         assert await ready()
-        assert not await polls(client, queue, kind)(), "a worker with a free slot would not be ready"
+        assert not await polls(client, queue, kind)(), (
+            "a worker with a free slot would not be ready"
+        )
         free.set()
         await holding.result()
         assert not slots.are_full()

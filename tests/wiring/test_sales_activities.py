@@ -1,4 +1,6 @@
-"""What a customer asks for, with the activities that the core worker builds; only the model's words are scripted."""
+"""A customer's requests, with the activities that the core worker builds; only the model's words
+are scripted.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,7 +20,8 @@ from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.conversations.contract import DecideRequest
 from threadline.tools.context import Services
-from threadline.wiring.workers import ConversationFeatureSettings, open_conversations
+from threadline.wiring.conversations import open_conversations
+from threadline.wiring.core_settings import ConversationFeatureSettings
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
@@ -35,7 +38,7 @@ class SalesScene:
     turn: int = 0
 
     async def asked(self, words: str, *calls: tuple[str, dict[str, str]]) -> str:
-        """The bot's answer to a message, for which its model makes these calls."""
+        """Return the bot's answer to a message, for which its model makes these calls."""
 
         async def script(turn: ScriptTurn) -> None:
             told = [(await turn.call(name, **given)).text for name, given in calls]
@@ -49,7 +52,9 @@ class SalesScene:
 
 
 @pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene) -> AsyncIterator[SalesScene]:
+async def scene(
+    monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
+) -> AsyncIterator[SalesScene]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{talk.model.url}/v1")
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
@@ -58,13 +63,17 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with open_conversations(ConversationFeatureSettings(), deps, with_roles(Services())) as (conversing, _):
+        async with open_conversations(
+            ConversationFeatureSettings(), deps, with_roles(Services())
+        ) as (conversing, _):
             whole = replace(talk, activities=conversing)
             yield SalesScene(whole, server)
 
 
-async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> None:
-    said = await scene.asked("Update my company name to Acme Corp.", ("crm_update", {"company": "Acme Corp"}))
+async def test_next_decision_knows_the_words_of_a_customer(scene: SalesScene) -> None:
+    said = await scene.asked(
+        "Update my company name to Acme Corp.", ("crm_update", {"company": "Acme Corp"})
+    )
     assert "Acme Corp" in said
     told: list[str] = []
 
@@ -85,7 +94,8 @@ async def test_meeting_comes_with_a_calendar_file(scene: SalesScene) -> None:
         await AppointmentStore(tx).save_resource(TEAM, resource)
     at = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=2)
     said = await scene.asked(
-        "Book a meeting with me.", ("calendar_book", {"starts_at": at.isoformat(), "title": "First call"})
+        "Book a meeting with me.",
+        ("calendar_book", {"starts_at": at.isoformat(), "title": "First call"}),
     )
     assert "APT-1" in said
     [file] = [file for each in scene.talk.posted(GENERAL) for file in each.files]
@@ -94,10 +104,12 @@ async def test_meeting_comes_with_a_calendar_file(scene: SalesScene) -> None:
     assert event["ATTENDEE"] == f"mailto:{OWN}"
 
 
-async def test_email_is_drafted_and_then_sent_to_who_asks(scene: SalesScene) -> None:
+async def test_email_is_drafted_and_then_sent_to_the_requester(scene: SalesScene) -> None:
     letter = {"to": OWN, "subject": "Our call", "body": "Hello, here is what we said."}
     assert "MAIL-1" in await scene.asked("Send me a follow-up email.", ("email_draft", letter))
     assert scene.server.received == []
-    await scene.asked("Yes, send it.", ("email_send", {"draft_id": "MAIL-1", "reason": "They said so."}))
+    await scene.asked(
+        "Yes, send it.", ("email_send", {"draft_id": "MAIL-1", "reason": "They said so."})
+    )
     [received] = scene.server.received
     assert (received["To"], received["Subject"]) == (OWN, "Our call")

@@ -1,4 +1,4 @@
-"""What settings mean to the wiring, and which of them are refused."""
+"""The effect of settings on the wiring, and the refused ones."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,17 +7,20 @@ from typing import Any
 import pytest
 from temporalio.converter import WorkflowSerializationContext
 
-from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
+from threadline.cases.model import DEFAULT_TARGETS, CaseLimits, Severity, SlaTarget
 from threadline.conversations.call_input import LONGEST_SUMMARY
 from threadline.conversations.contract import THINK
+from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.operator_context import LONGEST_CONTEXT
 from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent
 from threadline.settings import (
     LONGEST_ANSWER,
+    CaseSettings,
     ChannelSettings,
     CiSettings,
+    ConversationSettings,
     DecisionSettings,
     JiraSettings,
     MailSettings,
@@ -28,9 +31,9 @@ from threadline.settings import (
 )
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.registry import Tool, ToolRegistry
+from threadline.wiring.core_settings import ConversationFeatureSettings
 from threadline.wiring.temporal import data_converter
 from threadline.wiring.toolsets import TOOLS, configured_embedder
-from threadline.wiring.workers import ConversationFeatureSettings
 
 DAY = 24 * 3600.0
 CASES = {"THREADLINE_REPORTS_CHANNEL": "C0REPORTS", "THREADLINE_SUMMARIES_CHANNEL": "C0SUMMARIES"}
@@ -43,14 +46,19 @@ HOUSE = Thresholds(0.8, 0.4)
 UNSET = (
     *("THREADLINE_ESCALATION_CHANNEL", "THREADLINE_CONVERSATION_CHANNELS"),
     *("THREADLINE_EMBEDDINGS", "THREADLINE_EMBEDDINGS_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
-    *("THREADLINE_JIRA_URL", "THREADLINE_JIRA_EMAIL", "THREADLINE_JIRA_TOKEN", "THREADLINE_GITHUB_REPOSITORY"),
+    *(
+        "THREADLINE_JIRA_URL",
+        "THREADLINE_JIRA_EMAIL",
+        "THREADLINE_JIRA_TOKEN",
+        "THREADLINE_GITHUB_REPOSITORY",
+    ),
 )
 Set = Callable[[dict[str, str]], None]
 
 
 @pytest.fixture
 def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
-    """Sets variables; the others have their defaults."""
+    """Set variables; the others have their defaults."""
     for name in UNSET:
         monkeypatch.delenv(name, raising=False)
 
@@ -63,19 +71,68 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 
 @pytest.mark.parametrize(
+    ("made", "name", "figure"),
+    [
+        (CaseLimits, "reporter_timeout", 2 * 3600),
+        (CaseLimits, "developer_timeout", 48 * 3600),
+        (CaseSettings.load, "reporter_timeout", 2 * 3600),
+        (CaseSettings.load, "developer_timeout", 48 * 3600),
+        (ConversationLimits, "max_steps", 5),
+        (ConversationLimits, "idle_timeout", 24 * 3600),
+        (ConversationSettings.load, "conversation_max_steps", 5),
+        (ConversationSettings.load, "conversation_idle_timeout", 24 * 3600),
+        (ConversationSettings.load, "conversation_retention_days", 90),
+        (DecisionSettings.load, "decision_high", 0.75),
+        (DecisionSettings.load, "decision_low", 0.5),
+    ],
+    ids=[
+        *(
+            "a question's time",
+            "a finding's time",
+            "a question's time as set",
+            "a finding's time as set",
+        ),
+        *("steps", "silence", "steps as set", "silence as set", "memory"),
+        *("high", "low"),
+    ],
+)
+def test_default_is_the_figure_of_the_design(
+    set_to: Set, made: Callable[[], object], name: str, figure: float
+) -> None:
+    """A conversation is kept for 90 days instead of 24 hours; after these its workflow ends."""
+    set_to({})
+    assert getattr(made(), name) == figure
+
+
+@pytest.mark.parametrize(
     ("section", "name", "value", "reason"),
     [
         (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_STEPS", "0", ""),
         (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_STEPS", "many", ""),
         (ConversationFeatureSettings, "THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10", ""),
-        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY), ""),
+        (
+            ConversationFeatureSettings,
+            "THREADLINE_CONVERSATION_RETENTION_DAYS",
+            str(LOOK_BACK / DAY),
+            "",
+        ),
         (ConversationFeatureSettings, "THREADLINE_MUTATIONS_PER_MINUTE", "0", ""),
         (ConversationFeatureSettings, "THREADLINE_MEMORY_DAYS", "0", ""),
         (ConversationFeatureSettings, "THREADLINE_OPERATOR_CONTEXT_TOKENS", "999", ""),
         (ConversationFeatureSettings, "THREADLINE_OPENAI_TIMEOUT", "151s", ""),
         (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "general", ""),
-        (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "C0SUMMARIES", "a channel of cases"),
-        (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "C0GENERAL,C0REPORTS", "a channel of cases"),
+        (
+            ChannelSettings.load,
+            "THREADLINE_CONVERSATION_CHANNELS",
+            "C0SUMMARIES",
+            "a channel of cases",
+        ),
+        (
+            ChannelSettings.load,
+            "THREADLINE_CONVERSATION_CHANNELS",
+            "C0GENERAL,C0REPORTS",
+            "a channel of cases",
+        ),
         (MailSettings.load, "THREADLINE_SMTP_URL", "mail.acme.example:hunter2", ""),
         (MailSettings.load, "THREADLINE_SMTP_URL", "", ""),
         (MailSettings.load, "THREADLINE_SMTP_FROM", "Acme Sales", ""),
@@ -90,7 +147,12 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
             "THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set",
         ),
         (WorkerSettings.load, "THREADLINE_DEPLOYMENT", "shop.eu", "write it without a dot"),
-        (CiSettings.load, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
+        (
+            CiSettings.load,
+            "THREADLINE_GITHUB_REPOSITORY",
+            "https://github.com/acme/shop",
+            "owner/name",
+        ),
     ],
 )
 def test_invalid_setting_is_named_without_a_secret(
@@ -163,18 +225,40 @@ async def test_unusable_model_of_embeddings_is_refused(
             pass
 
 
+def test_language_of_documents_is_one_that_has_a_stemmer(set_to: Set) -> None:
+    set_to({})
+    assert ModelSettings.load().knowledge_language == "en"
+    set_to({"THREADLINE_KNOWLEDGE_LANGUAGE": "pt-BR"})
+    assert ModelSettings.load().knowledge_language == "pt-BR"
+    set_to({"THREADLINE_KNOWLEDGE_LANGUAGE": "tlh"})
+    with pytest.raises(Permanent, match="'tlh' has no stemmer: write one of ar, "):
+        ModelSettings.load()
+
+
 def read_variants(set_to: Set, value: str) -> tuple[Variant, ...]:
-    set_to({"THREADLINE_DECISION_HIGH": "0.8", "THREADLINE_DECISION_LOW": "0.4", "THREADLINE_DECISION_VARIANTS": value})
+    set_to(
+        {
+            "THREADLINE_DECISION_HIGH": "0.8",
+            "THREADLINE_DECISION_LOW": "0.4",
+            "THREADLINE_DECISION_VARIANTS": value,
+        }
+    )
     settings = DecisionSettings.load()
-    return load_variants(settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low))
+    return load_variants(
+        settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low)
+    )
 
 
-def test_variant_has_what_it_names_and_else_the_default_thresholds(set_to: Set, tmp_path: Path) -> None:
+def test_variant_has_its_own_thresholds_or_the_default_ones(set_to: Set, tmp_path: Path) -> None:
     assert read_variants(set_to, "") == read_variants(set_to, "[]") == (Variant(thresholds=HOUSE),)
     prompt = tmp_path / "bold.md"
     prompt.write_text("Be bold.\n", encoding="utf-8")
-    value = f'[{{"name": "calm"}}, {{"name": "bold", "share": 0.25, "high": 0.7, "prompt": "{prompt}"}}]'
-    calm, bold = Variant("calm", 1.0, HOUSE), Variant("bold", 0.25, Thresholds(0.7, 0.4), "Be bold.")
+    value = (
+        '[{"name": "calm"}, {"name": "bold", "share": 0.25, "high": 0.7, "prompt": '
+        f'"{prompt}"}}]'
+    )
+    calm = Variant("calm", 1.0, HOUSE)
+    bold = Variant("bold", 0.25, Thresholds(0.7, 0.4), "Be bold.")
     assert read_variants(set_to, value) == (calm, bold)
 
 
@@ -185,14 +269,23 @@ def test_variant_has_what_it_names_and_else_the_default_thresholds(set_to: Set, 
         ('{"name": "calm"}', "write it as a JSON list"),
         ("[" * 100_000, "write it as a JSON list"),
         ('["calm"]', "THREADLINE_DECISION_VARIANTS is 'calm'"),
-        ('[{"name": "a", "share": true}]', "THREADLINE_DECISION_VARIANTS is True: .*greater than 0"),
-        ('[{"name": "a", "high": "0.9"}]', "THREADLINE_DECISION_VARIANTS is '0.9': a variant's high"),
+        (
+            '[{"name": "a", "share": true}]',
+            "THREADLINE_DECISION_VARIANTS is True: .*greater than 0",
+        ),
+        (
+            '[{"name": "a", "high": "0.9"}]',
+            "THREADLINE_DECISION_VARIANTS is '0.9': a variant's high",
+        ),
         ('[{"name": "a", "prompt": "\\\\u0000"}]', "the prompt of a cannot be read"),
         ('[{"share": 1}]', "THREADLINE_DECISION_VARIANTS"),
         ('[{"name": "a b"}]', "THREADLINE_DECISION_VARIANTS is 'a b'"),
         ('[{"name": "a", "share": 0}]', "THREADLINE_DECISION_VARIANTS is 0: .*greater than 0"),
         ('[{"name": "a", "share": NaN}]', "THREADLINE_DECISION_VARIANTS is nan"),
-        ('[{"name": "a", "high": 1.5}]', "THREADLINE_DECISION_VARIANTS is 1.5: .*less than or equal to 1"),
+        (
+            '[{"name": "a", "high": 1.5}]',
+            "THREADLINE_DECISION_VARIANTS is 1.5: .*less than or equal to 1",
+        ),
         ('[{"name": "a", "hihg": 0.5}]', "THREADLINE_DECISION_VARIANTS"),
         ('[{"name": "a b"}]', "is 'a b': a variant's name has 1 to 40 letters"),
         ('[{"name": "a"}, {"name": "a"}]', "each variant needs its own name"),
@@ -205,8 +298,12 @@ def test_invalid_variants_are_refused(set_to: Set, value: str, reason: str) -> N
         read_variants(set_to, value)
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b" \n", "is empty"), (b"\xff\xfe\x00", "cannot be read")])
-def test_empty_or_unreadable_prompt_is_refused(set_to: Set, tmp_path: Path, content: bytes, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b" \n", "is empty"), (b"\xff\xfe\x00", "cannot be read")]
+)
+def test_empty_or_unreadable_prompt_is_refused(
+    set_to: Set, tmp_path: Path, content: bytes, reason: str
+) -> None:
     prompt = tmp_path / "prompt.md"
     prompt.write_bytes(content)
     with pytest.raises(Permanent, match=reason):
@@ -214,7 +311,8 @@ def test_empty_or_unreadable_prompt_is_refused(set_to: Set, tmp_path: Path, cont
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("5d", 432000), ("1h30m", 5400), ("1.5h", 5400)]
+    ("text", "seconds"),
+    [("30s", 30), ("15m", 900), ("2h", 7200), ("5d", 432000), ("1h30m", 5400), ("1.5h", 5400)],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
@@ -238,8 +336,11 @@ def test_invalid_target_is_refused(text: str) -> None:
         parse_targets(text)
 
 
-def test_no_converter_looks_at_the_context_that_the_workers_leave_out() -> None:
-    """What the workers encode without one, clients would read with one."""
+def test_payload_converters_ignore_the_context() -> None:
+    """The workers encode without a context, and clients would decode with one."""
     converter = data_converter(None)
-    assert converter.with_context(WorkflowSerializationContext("default", "conversation:T1")) is converter
+    assert (
+        converter.with_context(WorkflowSerializationContext("default", "conversation:T1"))
+        is converter
+    )
     assert converter.external_storage is None

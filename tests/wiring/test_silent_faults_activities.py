@@ -1,4 +1,4 @@
-"""What doctor finds although nothing fails loudly, on a real Temporal and a real Postgres."""
+"""Doctor finds faults without a visible failure, on a real Temporal and a real Postgres."""
 
 import asyncio
 import base64
@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from tests.support.patience import patient
 from tests.support.temporal import connect
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -21,8 +22,13 @@ from threadline.wiring.temporal import data_converter
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SOON = ("--dynamic-config-value", "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1")
-"""The server reports a workflow whose task fails for the first time; by default it waits for the fifth."""
+SOON = (
+    "--dynamic-config-value",
+    "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
+)
+"""The server reports a workflow after the first failure of its task; by default it waits for the
+fifth.
+"""
 
 
 @workflow.defn(name="patient", sandboxed=False)
@@ -34,12 +40,16 @@ class Patient:
 
 
 def ring(*names: str) -> KeyRing:
-    return parse_keys(",".join(f"{name}:{base64.b64encode(name[:1].encode() * 32).decode()}" for name in names))
+    return parse_keys(
+        ",".join(f"{name}:{base64.b64encode(name[:1].encode() * 32).decode()}" for name in names)
+    )
 
 
 async def with_keys(client: Client, keys: KeyRing) -> Client:
     address = client.service_client.config.target_host
-    return await Client.connect(address, namespace=client.namespace, data_converter=data_converter(keys))
+    return await Client.connect(
+        address, namespace=client.namespace, data_converter=data_converter(keys)
+    )
 
 
 async def advice(check: Callable[[], Awaitable[str]]) -> str:
@@ -49,7 +59,7 @@ async def advice(check: Callable[[], Awaitable[str]]) -> str:
 
 
 async def until_advised(check: Callable[[], Awaitable[str]]) -> str:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patient(60)):
         while True:
             try:
                 await check()
@@ -69,11 +79,13 @@ async def test_key_that_was_dropped_too_early_is_named_before_anything_fails() -
     told = await until_advised(check)
     assert "lacks keys that open workflows need: 'old' (case-1)" in told
     assert "Add them after the others" in told
-    assert (await silent_faults.check_payload_keys(client, ring("new", "old"))).startswith("the 1 oldest")
+    assert (await silent_faults.check_payload_keys(client, ring("new", "old"))).startswith(
+        "the 1 oldest"
+    )
     assert "'old' (case-1)" in await advice(lambda: silent_faults.check_payload_keys(client, None))
 
 
-async def test_workflow_whose_tasks_fail_is_named_with_what_to_do() -> None:
+async def test_workflow_whose_tasks_fail_is_named_with_advice() -> None:
     server = await connect(*SOON)
     client = await with_keys(server, ring("old"))
     assert await silent_faults.check_reported_problems(client) == "none are reported"
@@ -90,32 +102,51 @@ async def test_workflow_whose_tasks_fail_is_named_with_what_to_do() -> None:
     [
         (
             ["category=WorkflowTaskFailed", "cause=WorkflowTaskFailedCauseNonDeterministicError"],
-            "NonDeterministicError (the code decides differently from what is recorded: see `threadline replay`)",
+            (
+                "NonDeterministicError (the code decides differently from what is recorded: see "
+                "`threadline replay`)"
+            ),
         ),
-        (["category=WorkflowTaskTimedOut", "cause=Started"], "Started (the workers' log has the reason)"),
+        (
+            ["category=WorkflowTaskTimedOut", "cause=Started"],
+            "Started (the workers' log has the reason)",
+        ),
         ([], " (the workers' log has the reason)"),
     ],
 )
-async def test_problem_is_told_in_temporals_words_with_what_to_do(problems: list[str], told: str) -> None:
+async def test_problem_is_reported_in_temporals_words_with_advice(
+    problems: list[str], told: str
+) -> None:
     assert silent_faults.advice_for(problems) == told
 
 
 ADD_POST = text("INSERT INTO posts (key, channel, claimed_at, ts) VALUES (:key, 'C1', :at, :ts)")
 ADD_TURNS = text("""
 WITH thread AS (
-    INSERT INTO conversations (team, channel, thread_ts, stored) VALUES ('T1', 'C2', '100.000001', 1) RETURNING id
+    INSERT INTO conversations (team, channel, thread_ts, stored)
+    VALUES ('T1', 'C2', '100.000001', 1) RETURNING id
 )
-INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
-SELECT id, t.turn, 'answered', t.answer, 'U1', now() - make_interval(secs => t.age), t.posted_at
-FROM thread, (VALUES (1, 'Yes.', 400, NULL::timestamptz), (2, 'No.', 400, now()), (3, '', 400, NULL),
-                     (4, 'Soon.', 60, NULL), (5, 'Long ago.', 2600000, NULL)) AS t (turn, answer, age, posted_at)
+INSERT INTO conversation_turns (
+    conversation_id, turn, kind, answer, user_id, settled_at, posted_at
+)
+SELECT id, t.turn, 'answered', t.answer, 'U1', now() - make_interval(secs => t.age),
+       t.posted_at
+FROM thread, (
+    VALUES (1, 'Yes.', 400, NULL::timestamptz), (2, 'No.', 400, now()), (3, '', 400, NULL),
+           (4, 'Soon.', 60, NULL), (5, 'Long ago.', 2600000, NULL)
+) AS t (turn, answer, age, posted_at)
 """)
 
 
 async def test_posts_that_are_late_are_named(database: Database) -> None:
     assert (await silent_faults.check_unposted(database)).startswith("nothing has been due")
     now = time.time()
-    claims = (("late", 400, None), ("sent", 400, "1.2"), ("fresh", 60, None), ("old", 2_600_000, None))
+    claims = (
+        ("late", 400, None),
+        ("sent", 400, "1.2"),
+        ("fresh", 60, None),
+        ("old", 2_600_000, None),
+    )
     async with database.begin() as tx:
         for key, age, ts in claims:
             await tx.execute(ADD_POST, {"key": key, "at": now - age, "ts": ts})
@@ -128,10 +159,10 @@ async def test_answers_that_are_late_are_named(database: Database) -> None:
         await tx.execute(ADD_TURNS)
     told = await advice(lambda: silent_faults.check_unposted(database))
     assert told.startswith("Not in Slack yet: the answer of turn 1 in C2/100.000001. ")
-    assert "posted by the next sweep" in told
+    assert "the next sweep then posts the answers" in told
 
 
-async def test_open_faults_are_told_until_they_are_over(database: Database) -> None:
+async def test_open_faults_are_reported_until_they_are_over(database: Database) -> None:
     assert await silent_faults.check_faults(database) == "none are open"
     async with database.begin() as tx:
         await FaultStore(tx).report("disk_full", "", "The disk is full: make room.", time.time())

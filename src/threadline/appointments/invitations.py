@@ -1,4 +1,6 @@
-"""Invitations: appointments as calendars read them (RFC 5545 and 5546), shown as a file in the thread."""
+"""Invitations: appointments in the calendars' format (RFC 5545 and 5546), shared as a file in the
+thread.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,12 +20,16 @@ from threadline.threads.outbox import Outbox
 
 FILE_NAME = "invite.ics"
 FindContact = Callable[[Transaction, str, str], Awaitable[tuple[str, str]]]
-"""Of a team and a Slack id: the name and the address on record as a customer; both may be empty."""
+"""Returns the name and the address on record for a customer, given the team and a Slack id; both
+may be empty.
+"""
 
 
 @dataclass(frozen=True)
 class Invitation:
-    """`organizer`: an address, perhaps with a name. Both addresses may be empty."""
+    """An appointment with its addresses. `organizer`: an address, perhaps with a name. Both
+    addresses may be empty.
+    """
 
     team: str
     appointment: Appointment
@@ -33,17 +39,28 @@ class Invitation:
 
     @property
     def method(self) -> str:
-        """A request needs both sides; without them the appointment is only published (RFC 5546, 3.2)."""
+        """The calendar method: a request needs both sides; without them the appointment is only
+        published (RFC 5546, 3.2).
+        """
         if not (self.organizer and self.attendee):
             return "PUBLISH"
         return "CANCEL" if self.appointment.cancelled else "REQUEST"
 
 
 class SlackInvitationSender(InvitationSender):
-    """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
+    """Shares invitations as files in Slack.
+
+    Args:
+        organizer: the address for replies, with or without a name; empty for none.
+    """
 
     def __init__(
-        self, database: Database, users: UserDirectory, outbox: Outbox, find_contact: FindContact, organizer: str
+        self,
+        database: Database,
+        users: UserDirectory,
+        outbox: Outbox,
+        find_contact: FindContact,
+        organizer: str,
     ) -> None:
         self._database = database
         self._users = users
@@ -59,7 +76,8 @@ class SlackInvitationSender(InvitationSender):
             name, address = await self._find_contact(tx, thread.team, made.attendee)
         if user := await self._users.get_known(made.attendee):
             email = user.email.strip().lower()
-            name, address = user.name or name, email if is_address(email) else address
+            name = user.name or name
+            address = email if is_address(email) else address
         invitation = Invitation(thread.team, made, self._organizer, address, name)
         update = f", update {made.revision}" if made.revision else ""
         state = "is cancelled" if made.cancelled else f"is at {made.local} ({zone})"
@@ -70,18 +88,22 @@ class SlackInvitationSender(InvitationSender):
                 thread_ts=thread.ts,
                 name=FILE_NAME,
                 title=f"{made.appointment_id}{update}",
-                comment=f"{made.appointment_id} {state}. Open this file to add it to your calendar.",
+                comment=(
+                    f"{made.appointment_id} {state}. Open this file to add it to your calendar."
+                ),
                 content=render_invitation(invitation, now),
             )
         )
 
 
 def render_invitation(invitation: Invitation, now: datetime) -> bytes:
-    """The file. Its UID is that of the appointment in all revisions, and its SEQUENCE is the revision. `now` has its
-    zone.
+    """Return the contents of the file. Its UID is the same for all revisions, and its SEQUENCE is
+    the revision.
 
-    Times are in UTC, which every calendar shows in its owner's zone. A single event needs no zone of its own, and
-    clients differ in which descriptions of zones they read (RFC 5545, 3.3.5).
+    Times are in UTC, which every calendar shows in its owner's zone. A single event needs no zone
+    of its own, and clients differ in which descriptions of zones they read (RFC 5545, 3.3.5).
+
+    `now`: an aware time.
     """
     made = invitation.appointment
     event = Event()

@@ -1,4 +1,4 @@
-"""Appointments: what can be booked, when, and why not."""
+"""Appointments: bookable resources, free slots, booked times, and the errors of booking."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,9 @@ WORKDAYS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Resource:
-    """A person or a thing that is booked, from `opens` to `closes` by the clocks of its `time_zone` (such as
-    `Europe/Berlin`); `weekdays` count from Monday, 1."""
+    """A person or a thing that people book, from `opens` to `closes` by the clocks of its
+    `time_zone` (such as `Europe/Berlin`); `weekdays` count from Monday, 1.
+    """
 
     name: str
     time_zone: str
@@ -25,7 +26,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Slot:
-    """`local`: the start by the clocks of the resource, as `2026-03-02 10:00`."""
+    """A free time. `local`: the start by the clocks of the resource, as `2026-03-02 10:00`."""
 
     starts_at: datetime
     ends_at: datetime
@@ -34,8 +35,9 @@ class Slot:
 
 @dataclass(frozen=True)
 class Appointment:
-    """`local`: as in `Slot`; `attendee`: the Slack id of whom it is booked for; `revision`: how often it was moved or
-    cancelled."""
+    """A booked time. `local`: as in `Slot`. `attendee`: the Slack id of the person it is for.
+    `revision`: the number of its moves and cancellations.
+    """
 
     appointment_id: str
     resource: str
@@ -53,26 +55,34 @@ class Appointment:
 
 
 class InvitationSender(ABC):
-    """Shows invitations in a thread, as files that calendars read."""
+    """Shares invitations in a thread, as calendar files."""
 
     @abstractmethod
     async def send(self, thread: Thread, appointment_id: str, now: datetime) -> None:
-        """Show the invitation to an appointment as it is now, once for each of its revisions. Raises `Permanent`,
-        `Transient`: it is not shown, or nobody knows; the appointment stands all the same."""
+        """Share the invitation to an appointment as it is now, once for each of its revisions.
+
+        Raises:
+            Permanent, Transient: the invitation is not shared, or the outcome is unknown; the
+                appointment stays valid.
+        """
 
 
 class SlotTaken(Permanent):
-    """Somebody else has the time, or a part of it."""
+    """The time, or a part of it, is booked already."""
 
 
 def find_resource(resources: Iterable[Resource], name: str) -> Resource | None:
-    """The resource of exactly this name or, without one, of the same letters in another case."""
+    """Return the resource of exactly this name or, without one, the resource whose name differs
+    only in case.
+    """
     wanted = name.strip()
     found = [each for each in resources if each.name.casefold() == wanted.casefold()]
     return next((each for each in found if each.name == wanted), found[0] if found else None)
 
 
 def local_offset(slot: Slot | Appointment) -> timezone:
-    """The offset of the place's clocks at the start, computed from the moment and the local time."""
+    """Return the UTC offset of the place's clocks at the start, computed from the moment and the
+    local time.
+    """
     starts_at = slot.starts_at.astimezone(UTC).replace(second=0, microsecond=0, tzinfo=None)
     return timezone(datetime.fromisoformat(slot.local) - starts_at)

@@ -18,7 +18,12 @@ appointments = Table(
     "appointments",
     metadata,
     identity(),
-    Column("appointment_id", TEXT, Computed("('APT-'::text || (id)::text)", persisted=True), nullable=False),
+    Column(
+        "appointment_id",
+        TEXT,
+        Computed("('APT-'::text || (id)::text)", persisted=True),
+        nullable=False,
+    ),
     *(required(name, TEXT) for name in ("team", "resource")),
     required("during", TSTZRANGE()),
     *(required(name, TEXT) for name in ("title", "attendee")),

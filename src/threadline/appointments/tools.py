@@ -1,6 +1,9 @@
-"""What can be booked and when it is free; appointments that are booked, listed, moved and cancelled. A time is written
-in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and every answer names
-their time zone."""
+"""Tools of appointments: list the resources and their free times; book, list, move and cancel
+appointments.
+
+Times are written in ISO 8601. A time with an offset is that moment; a time without one is by the
+clocks of the resource, and every answer names their time zone.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -37,14 +40,16 @@ from threadline.tools.registry import Cache, tool
 from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 50
-"""Appointments of one answer; further ones are found by their resource or person."""
+"""Appointments of one answer; the model finds further ones by their resource or person."""
 _MAX_SLOTS = 40
-"""Free times of one answer; later ones are found by their day."""
+"""Free times of one answer; the model finds later ones by their day."""
 _MAX_NAMES = 20
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
 _YEARS = range(2000, 2200)
-_ONLY_OWN = "people from outside the workspace can see and change only what is booked for themselves"
+_ONLY_OWN = (
+    "people from outside the workspace can see and change only what is booked for themselves"
+)
 
 
 def _parse_time(value: object) -> datetime:
@@ -65,14 +70,19 @@ def _parse_attendee(text: str) -> str:
 
 
 LocalTime = Annotated[
-    datetime, BeforeValidator(_parse_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
+    datetime,
+    BeforeValidator(_parse_time, json_schema_input_type=str),
+    Field(description=f"Such as {_EXAMPLES}."),
 ]
 ResourceName = Annotated[
     str | None,
     Field(
         min_length=1,
         max_length=200,
-        description="With whom or what, by its name. Null: the only one that can be booked, or the asker's own.",
+        description=(
+            "With whom or what, by its name. Null: the only one that can be booked, or the "
+            "asker's own."
+        ),
     ),
 ]
 Minutes = Annotated[int, Field(ge=1, le=24 * 60, description="How long, in minutes.")]
@@ -85,7 +95,7 @@ AppointmentId = Annotated[
 
 
 async def attach_invitation(context: ToolContext, _given: Any, result: ToolResult) -> str | None:
-    """Show the invitation in the thread once something is booked, moved or cancelled."""
+    """Share the invitation in the thread after a booking, a move or a cancellation."""
     sender = context.services.get(InvitationSender)
     if sender is None:
         return None
@@ -113,7 +123,7 @@ async def list_resources(context: ToolContext) -> ToolResult:
     ]
     return ToolResult(
         data={"resources": found},
-        display_text="" if found else "Nothing is set up to be booked yet.",
+        display_text="" if found else "Nothing can be booked yet.",
         structured=record_group("resources", found),
     )
 
@@ -128,14 +138,18 @@ async def list_upcoming(
     context: ToolContext,
     *,
     resource: Annotated[str | None, Field(max_length=200, description="Only of this one.")] = None,
-    attendee_id: Annotated[Attendee | None, Field(description="Slack id of whom they are for.")] = None,
+    attendee_id: Annotated[
+        Attendee | None, Field(description="Slack id of whom they are for.")
+    ] = None,
 ) -> ToolResult:
     attendee = _only_attendee(context, attendee_id or "") or attendee_id or ""
     store = AppointmentStore(context.tx)
     known = await store.resources(context.team)
     named = find_resource(known, resource or "")
     name = named.name if named else resource or ""
-    found = await store.upcoming(context.team, context.clock(), resource=name, attendee=attendee, limit=MAX_LISTED + 1)
+    found = await store.upcoming(
+        context.team, context.clock(), resource=name, attendee=attendee, limit=MAX_LISTED + 1
+    )
     zones = {each.name: each.time_zone for each in known}
     listed = [_appointment_record(each, zones[each.resource]) for each in found[:MAX_LISTED]]
     return ToolResult(
@@ -154,11 +168,14 @@ async def free(
     context: ToolContext,
     *,
     resource: ResourceName = None,
-    after: Annotated[LocalTime | None, Field(description="The earliest. Null: from now on.")] = None,
+    after: Annotated[
+        LocalTime | None, Field(description="The earliest. Null: from now on.")
+    ] = None,
     minutes: Minutes = 30,
     days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
 ) -> ToolResult:
-    store, now = AppointmentStore(context.tx), context.clock()
+    store = AppointmentStore(context.tx)
+    now = context.clock()
     found = await _resolve_resource(context, resource)
     if isinstance(found, ToolResult):
         return found
@@ -175,7 +192,9 @@ async def free(
 
 
 def _booking_risk(context: ToolContext, attendee: str) -> Risk:
-    """The risk of booking for a person, or of changing what is booked for them: high unless they ask themselves."""
+    """Return the risk of booking for a person, or of changing their appointment: high unless they
+    ask themselves.
+    """
     return Risk.MEDIUM if context.only_asker(attendee) else Risk.HIGH
 
 
@@ -187,11 +206,15 @@ async def _assess_moving(context: ToolContext, given: Any) -> Assessment:
     held, resource = await _held_appointment(context, given.appointment_id)
     start = await AppointmentStore(context.tx).resolve_time(resource, given.starts_at)
     zone = ZoneInfo(resource.time_zone)
-    times = [each.astimezone(zone).isoformat(timespec="minutes") for each in (held.starts_at, start)]
+    times = [
+        each.astimezone(zone).isoformat(timespec="minutes") for each in (held.starts_at, start)
+    ]
     changes = [FieldChange("starts_at", *times)]
     if given.minutes not in (None, held.minutes):
         changes.append(FieldChange("minutes", held.minutes, given.minutes))
-    return Assessment(_booking_risk(context, held.attendee), tuple(changes), _shown_appointment(held))
+    return Assessment(
+        _booking_risk(context, held.attendee), tuple(changes), _shown_appointment(held)
+    )
 
 
 async def _assess_cancelling(context: ToolContext, given: Any) -> Assessment:
@@ -202,13 +225,17 @@ async def _assess_cancelling(context: ToolContext, given: Any) -> Assessment:
 
 def _shown_appointment(held: Appointment) -> dict[str, Any]:
     attendee = f"<@{held.attendee}>" if held.attendee else ""
-    return {"appointment": f"{held.appointment_id} ({held.title})", "with": held.resource, "for": attendee}
+    return {
+        "appointment": f"{held.appointment_id} ({held.title})",
+        "with": held.resource,
+        "for": attendee,
+    }
 
 
 @tool(
     "calendar.book",
-    "Book a meeting, or whatever else can be booked, and attach an invitation to the thread. Where somebody else has "
-    "the time, the answer names the nearest free ones.",
+    "Book a meeting, or whatever else can be booked, and attach an invitation to the thread. "
+    "Where somebody else has the time, the answer names the nearest free ones.",
     kind=ToolKind.CHANGE,
     assess=_assess_booking,
     critical=True,
@@ -222,7 +249,9 @@ async def book(
     resource: ResourceName = None,
     starts_at: LocalTime,
     minutes: Minutes = 30,
-    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")] = "Meeting",
+    title: Annotated[
+        str, Field(min_length=1, max_length=300, description="What it is about.")
+    ] = "Meeting",
     attendee_id: Annotated[
         Attendee | None, Field(description="Slack id of whom it is for. Null: whoever asks.")
     ] = None,
@@ -235,7 +264,8 @@ async def book(
     attendee = attendee_id or context.user_id
     _only_attendee(context, attendee)
     await context.count_change(f"resource:{found.name}")
-    store, now = AppointmentStore(context.tx), context.clock()
+    store = AppointmentStore(context.tx)
+    now = context.clock()
     start = await store.resolve_time(found, starts_at)
     try:
         booked = await store.book(context.team, found, start, minutes, title, attendee, now)
@@ -264,7 +294,9 @@ async def move(
     held, resource = await _find_appointment(context, appointment_id)
     start = await store.resolve_time(resource, starts_at)
     try:
-        moved = await store.move(context.team, held.appointment_id, start, minutes, context.clock())
+        moved = await store.move(
+            context.team, held.appointment_id, start, minutes, context.clock()
+        )
     except SlotTaken as taken:
         return await _suggest_slots(context, taken, resource, start, minutes or held.minutes)
     return _appointment_result(moved, resource, "Moved")
@@ -281,7 +313,9 @@ async def move(
 )
 async def cancel(context: ToolContext, *, appointment_id: AppointmentId) -> ToolResult:
     held, resource = await _find_appointment(context, appointment_id)
-    cancelled = await AppointmentStore(context.tx).cancel(context.team, held.appointment_id, context.clock())
+    cancelled = await AppointmentStore(context.tx).cancel(
+        context.team, held.appointment_id, context.clock()
+    )
     return _appointment_result(cancelled, resource, "Cancelled")
 
 
@@ -289,19 +323,30 @@ TOOLS = [list_resources, list_upcoming, free, book, move, cancel]
 
 
 def _only_attendee(context: ToolContext, attendee: str = "") -> str:
-    """Whose appointments alone the askers may see and change; empty for members of the workspace, who may all. Raises
-    `Permanent` when they may not, or `attendee` is somebody else."""
+    """Return the only user whose appointments the askers may see and change; empty for members of
+    the workspace, who may access all.
+
+    Raises:
+        Permanent: the askers may access none, or `attendee` is another user.
+    """
     if context.requester.are_members:
         return ""
     if context.co_requesters:
-        raise Permanent(f"{_ONLY_OWN}, and several people have written here: one of them has to ask alone")
+        raise Permanent(
+            f"{_ONLY_OWN}, and several people have written here: one of them must ask alone"
+        )
     if attendee not in ("", context.user_id):
         raise Permanent(f"{_ONLY_OWN}: leave attendee_id out")
     return context.user_id
 
 
 async def _resolve_resource(context: ToolContext, name: str | None) -> Resource | ToolResult:
-    """What is to be booked, or which names there are to choose from. Raises `Permanent`."""
+    """Return the named or only possible resource, or an error result with the names to choose
+    from.
+
+    Raises:
+        Permanent: the name is unknown.
+    """
     store = AppointmentStore(context.tx)
     if name:
         return await store.resource(context.team, name)
@@ -310,23 +355,35 @@ async def _resolve_resource(context: ToolContext, name: str | None) -> Resource 
     if len(known) == 1 or len(own) == 1:
         return own[0] if own else known[0]
     if not known:
-        message = "Nothing is set up to be booked yet: `threadline records load` does it."
+        message = (
+            "Nothing can be booked yet: the admin adds resources with `threadline records load`."
+        )
         return error_result(ErrorCode.REFUSED, message, "Say so.")
     names = ", ".join(each.name for each in known[:_MAX_NAMES])
     message = f"There are several: {names}. Give one of these names in resource."
-    return error_result(ErrorCode.INVALID_ARGUMENTS, message, "Ask which is meant, unless it was said.")
+    return error_result(
+        ErrorCode.INVALID_ARGUMENTS, message, "Ask which is meant, unless it was said."
+    )
 
 
-async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
-    """An appointment that the askers may change, and its resource; a change of it is counted. Raises `Permanent`,
-    `RateExceeded`: nothing may be changed."""
+async def _find_appointment(
+    context: ToolContext, appointment_id: str
+) -> tuple[Appointment, Resource]:
+    """Return an appointment that the askers may change, and its resource, and count the change.
+
+    Raises:
+        Permanent: there is no such appointment, or the askers may not change it.
+        RateExceeded: it was changed too often.
+    """
     found, resource = await _held_appointment(context, appointment_id)
     await context.count_change(f"appointment:{found.appointment_id}")
     return found, resource
 
 
-async def _held_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
-    """As `_find_appointment`, without counting a change."""
+async def _held_appointment(
+    context: ToolContext, appointment_id: str
+) -> tuple[Appointment, Resource]:
+    """Return the same as `_find_appointment`, without counting a change."""
     store = AppointmentStore(context.tx)
     found = await store.get(context.team, appointment_id, _only_attendee(context))
     return found, await store.resource(context.team, found.resource)
@@ -335,11 +392,19 @@ async def _held_appointment(context: ToolContext, appointment_id: str) -> tuple[
 async def _suggest_slots(
     context: ToolContext, taken: SlotTaken, resource: Resource, wanted: datetime, minutes: int
 ) -> ToolResult:
-    """A refusal that names the free times around the wanted one."""
-    slots = await AppointmentStore(context.tx).nearest_slots(context.team, resource, wanted, minutes, context.clock())
+    """Return a refusal that names the free times around the wanted one."""
+    slots = await AppointmentStore(context.tx).nearest_slots(
+        context.team, resource, wanted, minutes, context.clock()
+    )
     zone = resource.time_zone
-    nearby = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
-    error = ToolError(ErrorCode.REFUSED, f"{taken}; {nearby}.", "Offer these times, or look for others.")
+    nearby = (
+        f"free nearby: {', '.join(each.local for each in slots)} ({zone})"
+        if slots
+        else "nothing nearby is free"
+    )
+    error = ToolError(
+        ErrorCode.REFUSED, f"{taken}; {nearby}.", "Offer these times, or look for others."
+    )
     records = [{**_times(each), "local": each.local, "time_zone": zone} for each in slots]
     return ToolResult(status=ToolStatus.ERROR, error=error, data={"slots": records})
 
@@ -360,8 +425,9 @@ def _appointment_record(made: Appointment, zone: str) -> dict[str, Any]:
 
 
 def _times(slot: Slot | Appointment) -> dict[str, str]:
-    """Start and end in ISO 8601, with the offset that the clocks of the place have."""
+    """Return start and end in ISO 8601, with the offset of the place's clocks."""
     offset = local_offset(slot)
     return {
-        name: getattr(slot, name).astimezone(offset).isoformat(timespec="minutes") for name in ("starts_at", "ends_at")
+        name: getattr(slot, name).astimezone(offset).isoformat(timespec="minutes")
+        for name in ("starts_at", "ends_at")
     }

@@ -1,7 +1,8 @@
-"""LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome.
+"""LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, and
+post the outcome.
 
-PostgresProposals records an action. The conversation starts the workflow that waits for its decision once the turn has
-ended, and the sweep `open_approvals` starts it where it is missing.
+PostgresProposals records an action. After the turn has ended, the conversation starts the workflow
+that waits for the decision; the sweep `open_approvals` starts it where it is missing.
 """
 
 import time
@@ -54,8 +55,11 @@ from threadline.tools.store import ToolExecutionStore, ToolLedger
 _NOT_FOUND = "This action is no longer on record, so nothing was decided. Please ask for it again."
 _UNKNOWN = "It is not known whether it took effect. Please check before you ask for it again."
 
-FindPart = Callable[[Transaction, Thread, int, Callable[[Rendered], bool]], Awaitable[tuple[str, Rendered] | None]]
-"""Finds the message of a turn's answer for which a predicate holds: its `ts` and its content, None if there is none.
+FindPart = Callable[
+    [Transaction, Thread, int, Callable[[Rendered], bool]], Awaitable[tuple[str, Rendered] | None]
+]
+"""Finds the message of a turn's answer that matches a predicate: its `ts` and its content, None if
+there is none.
 
 Raises `Transient` while the turn has not ended or the message is not in Slack.
 """
@@ -70,11 +74,13 @@ class PostgresProposals(Proposals):
     rules: ApprovalRules
 
     async def propose(self, tx: Transaction, change: Change, call: HeldCall) -> ToolResult:
-        assessed, store = call.assessed, ApprovalStore(tx)
+        assessed = call.assessed
+        store = ApprovalStore(tx)
         changes = [asdict(each) for each in assessed.changes]
         if not fits_on_card(call.arguments if assessed.shown is None else assessed.shown, changes):
             raise Permanent(
-                "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
+                "The proposal is too long to show in full with its buttons: propose less at "
+                "once. Nothing was proposed."
             )
         action: dict[str, Any] = {"tool": call.tool, "arguments": dict(call.arguments)}
         if changes:
@@ -91,8 +97,13 @@ class PostgresProposals(Proposals):
 
 @dataclass(eq=False)
 class LiveApprovalActivities(ApprovalActivities):
-    """An approved call may use every tool of `registry` that is set up, under the `policy` for its RFP (or "").
-    `find_part`, `render`: how conversations post answers. `rules`: of now. `clock`: seconds since 1970."""
+    """Activities on the live services. An approved call may use every tool of `registry` that is
+    set up, under the `policy` for its RFP (or "").
+
+    - `find_part`, `render`: the lookup and rendering of conversations' answers;
+    - `rules`: the current settings;
+    - `clock`: seconds since 1970.
+    """
 
     database: Database
     slack: SlackClient
@@ -115,7 +126,9 @@ class LiveApprovalActivities(ApprovalActivities):
             return await _state(tx, action, self.clock())
 
     async def decide_action(self, request: DecideAction) -> ApprovalState:
-        ref, press, now = request.ref, request.press, self.clock()
+        ref = request.ref
+        press = request.press
+        now = self.clock()
         at = min(press.at or now, now)
         async with self.database.begin() as tx:
             store = ApprovalStore(tx)
@@ -129,13 +142,23 @@ class LiveApprovalActivities(ApprovalActivities):
                 return replace(state, reply=f"{refused}. Your click changed nothing.")
             state = await _state(tx, action, self.clock())
         decided_now = is_decided_by(action, press)
-        _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
-        already = f"{action.action_id} was already decided, so your click changes nothing. {verdict_text(action)}"
+        _log.info(
+            "decision_recorded",
+            action=action.action_id,
+            decision=action.decision,
+            decided_now=decided_now,
+        )
+        already = (
+            f"{action.action_id} was already decided, so your click changes nothing. "
+            f"{verdict_text(action)}"
+        )
         return state if decided_now else replace(state, reply=already)
 
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         async with self.database.begin() as tx:
-            action = await ApprovalStore(tx).expire(request.ref.team, request.ref.action_id, request.now)
+            action = await ApprovalStore(tx).expire(
+                request.ref.team, request.ref.action_id, request.now
+            )
             return await _state(tx, action, self.clock())
 
     async def show_decision(self, ref: ApprovalRef) -> None:
@@ -143,7 +166,9 @@ class LiveApprovalActivities(ApprovalActivities):
             return ref.action_id in blocks.action_ids(part)
 
         shown = None
-        while True:  # until nothing was decided during the update: of two updates, Slack may get the older one last
+        # until no action was decided during the update: of two concurrent updates, Slack may apply
+        # the older one last
+        while True:
             async with self.database.begin() as tx:
                 store = ApprovalStore(tx)
                 action = await store.get(ref.team, ref.action_id)
@@ -158,7 +183,9 @@ class LiveApprovalActivities(ApprovalActivities):
             if rendered == shown:
                 return
             found = await self.slack.update(action.channel, ts, rendered.text, rendered.blocks)
-            _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
+            _log.info(
+                "decision_posted" if found else "approval_message_missing", action=action.action_id
+            )
             shown = rendered
 
     async def execute_action(self, ref: ApprovalRef) -> None:
@@ -167,7 +194,7 @@ class LiveApprovalActivities(ApprovalActivities):
         if action.decision is not ApprovalStage.APPROVED:
             raise Permanent("This action was not approved, so it is not carried out.")
         operation = _operation_of(action)
-        context = ToolContext(  # of the people who asked, as in the turn that proposed the action
+        context = ToolContext(  # for the people who asked, as in the turn that proposed the action
             team=action.team,
             channel=action.channel,
             thread_ts=action.thread_ts,
@@ -190,16 +217,23 @@ class LiveApprovalActivities(ApprovalActivities):
         runner = ToolRunner(self.registry, allowed, self.ledger, self.policy(action.rfp_id))
         result = await runner.run(action.call(context.call_id), context)
         correlation = action.correlation_id
-        _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
+        _log.info(
+            "action_executed",
+            action=action.action_id,
+            status=result.status,
+            correlation_id=correlation,
+        )
 
     async def post_outcome(self, ref: ApprovalRef) -> None:
         async with self.database.begin() as tx:
             store = ApprovalStore(tx)
             action = await store.get(ref.team, ref.action_id)
             record = await ToolExecutionStore(tx).get(_operation_of(action))
-            await store.record_execution(action, (record and record.status) or "unknown", self.clock())
+            await store.record_execution(
+                action, (record and record.status) or "unknown", self.clock()
+            )
         result = (record and record.tool_result) or ToolResult()
-        if record is None:  # an intent is written down before anything is done
+        if record is None:  # an intent is recorded before any execution
             said = "but could not be started. Nothing was done. Please ask for it again."
         elif record.status is None:
             said = f"and started. {_UNKNOWN}"
@@ -209,16 +243,23 @@ class LiveApprovalActivities(ApprovalActivities):
             said = f"and carried out: {public_sentence(result.display_text, 'Done.')}"
         groups = [(each.kind, each.records) for each in result.structured]
         rendered = self.render(f"{action.action_id} was approved {said}", groups)
-        await self.outbox.publish(Post(outcome_key(action), action.channel, action.thread_ts, rendered))
+        await self.outbox.publish(
+            Post(outcome_key(action), action.channel, action.thread_ts, rendered)
+        )
 
 
 def _operation_of(action: ProposedAction) -> Operation:
-    """What an approved action is executed under, once. It belongs to no turn: its outcome is a post of its own."""
+    """Return the operation of an approved action, which makes the execution happen at most once.
+    It belongs to no turn: its outcome is a separate post.
+    """
     return Operation(action.thread, 0, 0, f"approved:{action.action_id}")
 
 
 async def _state(tx: Transaction, action: ProposedAction, now: float) -> ApprovalState:
-    overdue = action.decided_at is not None and action.decided_at.timestamp() < now - OUTCOME_DUE.total_seconds()
+    overdue = (
+        action.decided_at is not None
+        and action.decided_at.timestamp() < now - OUTCOME_DUE.total_seconds()
+    )
     posted = overdue or await PostStore(tx).ts_of(outcome_key(action))
     stage = action.decision or ApprovalStage.OPEN
     return ApprovalState(stage, action.expires_at.timestamp(), action.correlation_id, bool(posted))

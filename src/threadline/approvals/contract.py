@@ -1,4 +1,6 @@
-"""Activities of an approval's workflow, and how that workflow is started. Every activity is safe to repeat."""
+"""Activities of an approval's workflow, and the start of that workflow. Every activity is safe to
+repeat.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -17,10 +19,13 @@ from threadline.threads.workflow_client import WorkflowStart
 APPROVAL_WORKFLOW = "ApprovalWorkflow"
 
 EXECUTE = ActivityOptions(start_to_close=90, retry=retry_policy(1, 60), heartbeat=20)
-"""Longer than any tool's own limit. Tried again without an end, since nobody asks again: a call that was begun is on
-record and is not made twice."""
+"""Longer than any tool's own limit. Retried without end, since there is no other caller to retry:
+a call that was begun is recorded and is not made twice.
+"""
 EXECUTE_ATTEMPTS = 60
-"""How often a service that is away is called, for about an hour; a database that is away is waited for without end."""
+"""Calls to an unavailable service, over about an hour; an unavailable database is retried without
+end.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,15 @@ class ApprovalRef:
 
 @dataclass(frozen=True)
 class ApprovalState:
-    """How far a proposed action is. `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it.
-    `finished`: the outcome of an approved action is in the thread, or too old to be executed now, so nothing is left to
-    do. `reply`: what the person who pressed is told privately; empty where the card itself says it."""
+    """The progress of a proposed action.
+
+    - `expires_at`: seconds since 1970;
+    - `correlation_id`: that of the turn that proposed it;
+    - `finished`: no work is left: the outcome of an approved action is in the thread, or the
+      approval is too old for an execution now;
+    - `reply`: private text for the person who pressed; empty where the card itself shows the
+      result.
+    """
 
     stage: ApprovalStage
     expires_at: float = 0.0
@@ -61,47 +72,56 @@ class ExpireAction:
 
 
 class ApprovalActivities(ABC):
-    """A proposed action in the database, its card in Slack, and its execution. Run in the core worker."""
+    """A proposed action in the database, its card in Slack, and its execution. Run in the core
+    worker.
+    """
 
     @activity_options(STORE)
     @abstractmethod
     async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
-        """Read how far the action is."""
+        """Read the action's progress."""
 
     @activity_options(STORE)
     @abstractmethod
     async def decide_action(self, request: DecideAction) -> ApprovalState:
-        """Let a press decide, if it may by the settings of now. The first valid press counts."""
+        """Apply a press, if the current settings allow it. The first valid press decides."""
 
     @activity_options(STORE)
     @abstractmethod
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
-        """Close an action that nobody has decided in time."""
+        """Close an action whose time for a decision is over."""
 
     @activity_options(replace(POST_UNTIL_MENDED, start_to_close=60))
     @abstractmethod
     async def show_decision(self, ref: ApprovalRef) -> None:
-        """Replace the card's buttons by the decision. Does nothing if the message is gone."""
+        """Replace the card's buttons with the decision. Does nothing if the message was
+        deleted.
+        """
 
     @activity_options(EXECUTE)
     @abstractmethod
     async def execute_action(self, ref: ApprovalRef) -> None:
-        """Make the approved call, once. Its outcome is on record afterwards."""
+        """Make the approved call at most once, and record its outcome."""
 
     @activity_options(replace(POST_UNTIL_MENDED, start_to_close=120))
     @abstractmethod
     async def post_outcome(self, ref: ApprovalRef) -> None:
-        """Post in the thread what came of an approved action, once."""
+        """Post the outcome of an approved action in the thread, once."""
 
 
 def approval_start(team: str, action_id: str, *presses: ButtonPress) -> WorkflowStart:
-    """Return the start of a proposed action's workflow, with a press of one of its buttons if there was one."""
-    identity, signal = approval_workflow_id(team, action_id), BUTTON_PRESSED if presses else ""
-    return WorkflowStart(APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, presses)
+    """Return the start of a proposed action's workflow, with a press of one of its buttons if
+    there was one.
+    """
+    identity = approval_workflow_id(team, action_id)
+    signal = BUTTON_PRESSED if presses else ""
+    return WorkflowStart(
+        APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, presses
+    )
 
 
 def approval_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
-    """Return the workflow that a press is for, None if the button is no approval's."""
+    """Return the workflow of a press; None if the button belongs to no approval."""
     made_for = parse_button(press.value)
     return approval_start(team, made_for[0], press) if made_for and team else None
 

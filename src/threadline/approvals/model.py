@@ -1,4 +1,4 @@
-"""Proposed actions: what is proposed, its risk, who may decide it, its buttons, and what was decided. Pure."""
+"""Proposed actions: their content, risk, approvers, buttons and decision. Pure."""
 
 import hashlib
 import json
@@ -15,14 +15,15 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress, ButtonState
 from threadline.tools.model import FieldChange, Risk, ToolResult, ToolStatus, record_group
 
-APPROVE, REJECT = "approval_approve", "approval_reject"
+APPROVE = "approval_approve"
+REJECT = "approval_reject"
 """`action_id` of the two buttons."""
 CARD_KIND = "approval"
-"""Kind of the record group that is shown as a card with buttons."""
+"""The kind of record group that is shown as a card with buttons."""
 MAX_ACTION_BYTES = 64_000
-"""Of an action as JSON; a larger one is refused."""
+"""Maximum bytes of an action as JSON; a larger one is refused."""
 MAX_REASON = 500
-"""Characters of the reason that the model gives."""
+"""Maximum characters of the model's reason."""
 _BUTTON_VALUE = re.compile(r"(ACT-[0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -37,7 +38,9 @@ class ApprovalStage(StrEnum):
 
 @dataclass(frozen=True)
 class ApprovalRules:
-    """The settings of now: `approvers` are Slack user ids; an action expires after `expiry` seconds."""
+    """The current settings: `approvers` are Slack user ids; an action expires after `expiry`
+    seconds.
+    """
 
     approvers: tuple[str, ...] = ()
     expiry: float = 24 * 3600.0
@@ -45,10 +48,14 @@ class ApprovalRules:
 
 @dataclass(frozen=True)
 class NewAction:
-    """What is proposed. `action`: the tool's name and its arguments, with `changes` (field, old, new) and `shown` (the
-    fields of the card) where the tool knows them from its record. `rfp_id`: the RFP that it is about, or empty.
-    `actor`: the name of the person who asked last; `co_requesters`: everybody else who wrote in the turn, id to
-    label."""
+    """The content of a proposal.
+
+    - `action`: the tool's name and its arguments, with `changes` (field, old, new) and `shown`
+      (the fields of the card) where the tool knows them from its record;
+    - `rfp_id`: the RFP that it is about, or empty;
+    - `actor`: the name of the last requester;
+    - `co_requesters`: all other people who wrote in the turn, id to label.
+    """
 
     action: Mapping[str, Any]
     risk: Risk
@@ -61,10 +68,11 @@ class NewAction:
 class ProposedAction:
     """A row of `proposed_actions`, with the names of its columns.
 
-    `decision` is None while the action is open. `decided_by` is empty if no person decided; `decision_key` says what
-    did: the press or the expiry. `requested_by`, `actor` and `co_requesters` are the people who asked:
-    an approved action runs for the same people. `approvers` may decide, unless they are approvers no more. Its outcome
-    is in the RFP's events and in the record of its tool call.
+    `decision` is None while the action is open. `decided_by` is empty if no person decided;
+    `decision_key` names the cause: the press or the expiry. `requested_by`, `actor` and
+    `co_requesters` are the people who asked: an approved action runs for the same people.
+    `approvers` may decide as long as the settings still list them. Its outcome is in the RFP's
+    events and in the record of its tool call.
     """
 
     id: int
@@ -98,7 +106,7 @@ class ProposedAction:
 
     @property
     def changes(self) -> tuple[FieldChange, ...]:
-        """The changes that its card shows."""
+        """The changes that the action's card shows."""
         return tuple(FieldChange(**each) for each in self.action.get("changes", ()))
 
     @property
@@ -106,8 +114,10 @@ class ProposedAction:
         return effect_of(self.action)
 
     def call(self, call_id: str) -> ToolCall:
-        """Return the proposed call, under an id of its own."""
-        return ToolCall(call_id, self.tool, json.dumps(self.action.get("arguments", {}), ensure_ascii=False))
+        """Return the proposed call, under the given id."""
+        return ToolCall(
+            call_id, self.tool, json.dumps(self.action.get("arguments", {}), ensure_ascii=False)
+        )
 
 
 @dataclass
@@ -123,16 +133,22 @@ class ActionNotFound(Permanent):
 
 
 class DecisionRefused(Permanent):
-    """Whoever pressed may not decide this, or the button was made for another action. Nothing was decided."""
+    """The user may not decide this, or the button was made for another action. The action stays
+    undecided.
+    """
 
 
 def action_hash(action: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of an action as hex digits, whatever the order of its fields."""
-    return hashlib.sha256(json.dumps(action, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+    """Return the SHA-256 of an action as hex digits, independent of the order of its fields."""
+    return hashlib.sha256(
+        json.dumps(action, sort_keys=True, separators=(",", ":")).encode("ascii")
+    ).hexdigest()
 
 
 def effect_of(action: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what an action does, however its call is worded: equal for calls of the same effect."""
+    """Return an action's effect, independent of the wording of its call: equal for calls of the
+    same effect.
+    """
     known = {name: action[name] for name in ("changes", "shown") if name in action}
     return str(action.get("tool", "")), action_hash(known or action.get("arguments", {}))
 
@@ -142,45 +158,62 @@ def button_value(action_id: str, action_hash: str) -> str:
 
 
 def parse_button(value: str) -> tuple[str, str] | None:
-    """Return the action's id and hash; None if it is no button of an approval."""
+    """Return the action's id and hash; None if the button belongs to no approval."""
     found = _BUTTON_VALUE.fullmatch(value)
     return (found[1], found[2]) if found else None
 
 
-def eligible_approvers(new: NewAction, user_id: str, approvers: Collection[str]) -> tuple[str, ...]:
-    """Return who may decide what a user proposes: of a high risk nobody who asked. Raises `Permanent`: nobody may
-    decide it."""
+def eligible_approvers(
+    new: NewAction, user_id: str, approvers: Collection[str]
+) -> tuple[str, ...]:
+    """Return the users who may decide a user's proposal; for a high risk, all requesters are
+    excluded.
+
+    Raises:
+        Permanent: there is no eligible approver.
+    """
     if not approvers:
         raise Permanent(
-            f"This has {new.risk} risk, and no approvers are set: the admin must set THREADLINE_APPROVERS. "
-            "Nothing was proposed."
+            f"This is {new.risk} risk, and no approvers are set: the admin must set "
+            "THREADLINE_APPROVERS. Nothing was proposed."
         )
     requesters = {user_id, *new.co_requesters} if new.risk is Risk.HIGH else set[str]()
     if found := tuple(each for each in dict.fromkeys(approvers) if each not in requesters):
         return found
     raise Permanent(
-        f"This has {new.risk} risk. The person who asks may not approve it, and there is no other approver: "
-        "somebody else must ask for it. Nothing was proposed."
+        f"This is {new.risk} risk. The requester may not approve it, and there is no other "
+        "approver: somebody else must ask for it. Nothing was proposed."
     )
 
 
-def check_press(action: ProposedAction, press: ButtonPress, approvers_now: Collection[str]) -> None:
-    """Check that a press may decide: by an approver of when the action was proposed and of now, on its own button.
-    Raises `DecisionRefused`."""
+def check_press(
+    action: ProposedAction, press: ButtonPress, approvers_now: Collection[str]
+) -> None:
+    """Check that a press may decide: it is on the action's own button, and its user was an
+    approver at the proposal and is one now. Raises `DecisionRefused`.
+    """
     made_for = parse_button(press.value) if press.action_id in (APPROVE, REJECT) else None
     if made_for != (action.action_id, action.action_hash):
-        raise DecisionRefused(f"This button is not for what {action.action_id} proposes: nothing was decided")
+        raise DecisionRefused(
+            f"This button does not belong to {action.action_id}, so nothing was decided"
+        )
     if press.user_id in action.approvers:
         if press.user_id in approvers_now:
             return
-        raise DecisionRefused(f"You are no approver any more: somebody else has to decide {action.action_id}")
+        raise DecisionRefused(
+            f"You are no longer an approver: somebody else has to decide {action.action_id}"
+        )
     if press.user_id in {action.requested_by, *action.co_requesters} and action.risk is Risk.HIGH:
-        raise DecisionRefused(f"{action.action_id} is of high risk: somebody other than who asked has to decide it")
+        raise DecisionRefused(
+            f"{action.action_id} is high risk: somebody other than the requester has to decide it"
+        )
     raise DecisionRefused(f"You are not among those who may decide {action.action_id}")
 
 
 def pending_result(does: str, action: ProposedAction, reason: str) -> ToolResult:
-    """Return the result of a call that waits for a decision, with its card. `does`: what the call does."""
+    """Return the result of a call that waits for a decision, with its card. `does`: the effect of
+    the call, for the card.
+    """
     card = {
         "action_id": action.action_id,
         "action_hash": action.action_hash,
@@ -193,13 +226,23 @@ def pending_result(does: str, action: ProposedAction, reason: str) -> ToolResult
         "approvers": list(action.approvers),
         "expires_at": action.expires_at.timestamp(),
     }
-    text = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
-    return ToolResult(ToolStatus.PENDING, _pending_data(action), text, record_group(CARD_KIND, [card]))
+    text = (
+        f"I propose this and will do it once it is approved. It is {action.risk} risk "
+        f"({action.action_id})."
+    )
+    return ToolResult(
+        ToolStatus.PENDING, _pending_data(action), text, record_group(CARD_KIND, [card])
+    )
 
 
 def still_pending_result(action: ProposedAction) -> ToolResult:
-    """Return the result of a call of the same effect as an open action, whose card is in the thread already."""
-    text = f"This waits for approval already ({action.action_id}). Nothing is changed until it is approved."
+    """Return the result of a call with the same effect as an open action, whose card is in the
+    thread already.
+    """
+    text = (
+        f"This is already waiting for approval ({action.action_id}). Nothing changes until it is "
+        "approved."
+    )
     return ToolResult(ToolStatus.PENDING, _pending_data(action), text)
 
 
@@ -211,7 +254,7 @@ def _pending_data(action: ProposedAction) -> dict[str, Any]:
         "until": action.expires_at.isoformat(),
         "done": False,
         "next": (
-            f"Nothing was done. Tell the person that {action.action_id} waits for an approval. Do not call this again, "
-            "and do not make the change in another way."
+            f"Nothing was done. Tell the person that {action.action_id} waits for an approval. "
+            "Do not call this again, and do not make the change in another way."
         ),
     }

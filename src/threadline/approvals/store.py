@@ -1,4 +1,4 @@
-"""ApprovalStore: proposed actions, each decided once, and their events in the log of the RFP that they are about."""
+"""ApprovalStore: proposed actions, each decided once, and their events in the log of their RFP."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -31,15 +31,22 @@ from threadline.threads.tables import posts
 from threadline.tools.model import Author, CallIdReused, Change, Operation
 
 OUTCOME_DUE = timedelta(days=1)
-"""How long after its approval an action is executed. Records of tool calls are kept for longer, so an action
-that may have been executed is not executed again."""
+"""Time after its approval in which an action may be executed. Records of tool calls are kept for
+longer, so an action that may have been executed is not executed again.
+"""
 _ACTION = TypeAdapter(ProposedAction)
 
 
 class ApprovalStore(Store):
-    async def propose(self, change: Change, new: NewAction, rules: ApprovalRules) -> ProposedAction:
-        """Store an action, once for each operation. Raises `Permanent`: it is too large, it expires at once, or nobody
-        may decide it; `CallIdReused`: the operation has proposed another action."""
+    async def propose(
+        self, change: Change, new: NewAction, rules: ApprovalRules
+    ) -> ProposedAction:
+        """Store an action, once for each operation.
+
+        Raises:
+            Permanent: it is too large, it expires at once, or it has no eligible approver.
+            CallIdReused: the operation has proposed another action.
+        """
         if problem := json_problem(new.action, MAX_ACTION_BYTES):
             raise Permanent(f"an action {problem}")
         if rules.expiry <= 0:
@@ -57,23 +64,31 @@ class ApprovalStore(Store):
             "expires_at": _moment(change.now + rules.expiry),
         }
         await self._tx.execute(insert(proposed_actions).values(row).on_conflict_do_nothing())
-        query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
+        query = select(proposed_actions).where(
+            *operation_filter(proposed_actions, change.operation)
+        )
         recorded = _action((await self._tx.execute(query)).mappings().one())
         if recorded.action_hash != row["action_hash"]:
             raise CallIdReused(f"{change.operation.key} has proposed another action")
         data = {"risk": recorded.risk.value, "tool": recorded.tool}
-        await self._append_event(recorded, "action_proposed", data, recorded.requested_by, recorded.created_at)
+        await self._append_event(
+            recorded, "action_proposed", data, recorded.requested_by, recorded.created_at
+        )
         return recorded
 
     async def open_in(self, thread: Thread, now: float) -> list[ProposedAction]:
-        """Return the actions of a thread that wait for a decision, in order. `now`: seconds since 1970."""
+        """Return the undecided actions of a thread, in order. `now`: seconds since 1970."""
         row = proposed_actions.c
         here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
-        query = select(proposed_actions).where(*here, row.decision.is_(None), row.expires_at > _moment(now))
-        return [_action(each) for each in (await self._tx.execute(query.order_by(row.id))).mappings()]
+        query = select(proposed_actions).where(
+            *here, row.decision.is_(None), row.expires_at > _moment(now)
+        )
+        return [
+            _action(each) for each in (await self._tx.execute(query.order_by(row.id))).mappings()
+        ]
 
     async def get(self, team: str, action_id: str) -> ProposedAction:
-        """Raises `ActionNotFound`."""
+        """Return an action. Raises `ActionNotFound`."""
         row = proposed_actions.c
         query = select(proposed_actions).where(row.team == team, row.action_id == action_id)
         found = (await self._tx.execute(query)).mappings().one_or_none()
@@ -84,18 +99,23 @@ class ApprovalStore(Store):
     async def undecided_about(self, team: str, rfp_id: str) -> list[str]:
         """Return the ids of the open actions about an RFP, in order."""
         row = proposed_actions.c
-        query = select(row.action_id).where(row.team == team, row.rfp_id == rfp_id, row.decision.is_(None))
+        query = select(row.action_id).where(
+            row.team == team, row.rfp_id == rfp_id, row.decision.is_(None)
+        )
         return list((await self._tx.execute(query.order_by(row.id))).scalars())
 
     async def unfinished_after(self, after: int, limit: int) -> list[ProposedAction]:
-        """Return a page of the actions of all teams that are open, or that were approved within `OUTCOME_DUE` and whose
-        outcome is not posted, in order."""
+        """Return a page of the unfinished actions of all teams, in order: those that are open, and
+        those that were approved within `OUTCOME_DUE` and whose outcome is not posted.
+        """
         row = proposed_actions.c
         thread = row.team + ":" + row.channel + ":" + row.thread_ts
         due = and_(
             row.decision == ApprovalStage.APPROVED,
             row.decided_at > func.now() - OUTCOME_DUE,
-            ~exists().where(posts.c.key == _outcome_key(thread, row.action_id), posts.c.ts.is_not(None)),
+            ~exists().where(
+                posts.c.key == _outcome_key(thread, row.action_id), posts.c.ts.is_not(None)
+            ),
         )
         query = select(proposed_actions).where(or_(row.decision.is_(None), due), row.id > after)
         page = await self._tx.execute(query.order_by(row.id).limit(limit))
@@ -104,41 +124,61 @@ class ApprovalStore(Store):
     async def decide(
         self, team: str, action_id: str, press: ButtonPress, rules: ApprovalRules, now: float
     ) -> ProposedAction:
-        """Return the action as it is decided: by this press, an earlier one, or its expiry. `now`: when it was pressed,
-        in seconds since 1970. Raises `ActionNotFound`, `DecisionRefused`: the press decided nothing; the message says
-        why."""
+        """Return the action with its decision: by this press, an earlier one, or its expiry.
+
+        Args:
+            now: the time of the press, in seconds since 1970.
+
+        Raises:
+            ActionNotFound: the team has no such action.
+            DecisionRefused: the press decided nothing; the message gives the reason.
+        """
         action = await self.get(team, action_id)
         if action.decision is None:
             check_press(action, press, rules.approvers)
             action = await self.expire(team, action_id, now)
         if action.decision is None:
-            decision = ApprovalStage.APPROVED if press.action_id == APPROVE else ApprovalStage.REJECTED
+            decision = (
+                ApprovalStage.APPROVED if press.action_id == APPROVE else ApprovalStage.REJECTED
+            )
             action = await self._decide(action, decision, now, press.user_id, _press_key(press))
         return action
 
     async def expire(self, team: str, action_id: str, now: float) -> ProposedAction:
-        """Close the action if its time is up and nobody has decided it; returns it. Raises `ActionNotFound`."""
+        """Close the action if its time is up and it is undecided, and return it. Raises
+        `ActionNotFound`.
+        """
         action = await self.get(team, action_id)
         if action.decision or now < action.expires_at.timestamp():
             return action
         return await self._decide(action, ApprovalStage.EXPIRED, now, "", "expiry")
 
     async def prune(self, before: float, limit: int = 1_000) -> int:
-        """Delete what was decided before a moment (seconds since 1970), at most `limit`; returns how many."""
+        """Delete at most `limit` actions that were decided before a moment (seconds since 1970),
+        and return their number.
+        """
         row = proposed_actions.c
         old = select(row.id).where(row.decided_at < _moment(before)).limit(limit)
         return (await self._tx.execute(delete(proposed_actions).where(row.id.in_(old)))).rowcount
 
     async def record_execution(self, action: ProposedAction, status: str, now: float) -> None:
-        """Write the event `action_executed`, once. `now`: seconds since 1970. `status`: that of the tool call;
-        `unknown` where nobody knows whether it took effect."""
+        """Write the event `action_executed`, once.
+
+        Args:
+            status: that of the tool call; `unknown` if it may or may not have taken effect.
+            now: seconds since 1970.
+        """
         data = {"status": status, "tool": action.tool}
-        await self._append_event(action, "action_executed", data, action.requested_by, _moment(now))
+        await self._append_event(
+            action, "action_executed", data, action.requested_by, _moment(now)
+        )
 
     async def _append_event(
         self, action: ProposedAction, kind: str, data: dict[str, Any], user_id: str, at: datetime
     ) -> None:
-        """Append once for each kind. An event that the RFP's log refuses is logged, and stops nothing."""
+        """Append an event, once for each kind. An event that the RFP's log refuses is only
+        logged.
+        """
         if not action.rfp_id:
             return
         operation = Operation(action.thread, 0, 0, f"{action.action_id}:{kind}")
@@ -148,7 +188,7 @@ class ApprovalStore(Store):
                 change = Change(operation, Author(user_id, action.correlation_id), at.timestamp())
                 await RfpStore(self._tx).append_event(change, action.rfp_id, kind, payload)
         except Permanent as refused:
-            import structlog  # a command that only reads does without
+            import structlog  # a command that only reads does without it
 
             details = {"action": action.action_id, "kind": kind, "reason": str(refused)}
             structlog.get_logger(__name__).warning("action_event_refused", **details)
@@ -156,11 +196,17 @@ class ApprovalStore(Store):
     async def _decide(
         self, action: ProposedAction, decision: ApprovalStage, now: float, user_id: str, key: str
     ) -> ProposedAction:
-        """One statement decides, and its event is written with it. Whoever comes later reads that decision."""
+        """Decide in one statement and write the event with it. First write wins: a later caller
+        gets the stored decision.
+        """
         row = proposed_actions.c
         still_open = update(proposed_actions).where(row.id == action.id, row.decision.is_(None))
-        first = still_open.values(decision=decision, decided_at=_moment(now), decided_by=user_id, decision_key=key)
-        decided = (await self._tx.execute(first.returning(proposed_actions))).mappings().one_or_none()
+        first = still_open.values(
+            decision=decision, decided_at=_moment(now), decided_by=user_id, decision_key=key
+        )
+        decided = (
+            (await self._tx.execute(first.returning(proposed_actions))).mappings().one_or_none()
+        )
         if decided is None:
             return await self.get(action.team, action.action_id)
         await self._append_event(action, f"action_{decision}", {}, user_id, _moment(now))
@@ -168,17 +214,17 @@ class ApprovalStore(Store):
 
 
 def is_decided_by(action: ProposedAction, press: ButtonPress) -> bool:
-    """Return whether this press has decided: the same for each of its deliveries."""
+    """Return whether this press made the decision; the same for each of its deliveries."""
     return (action.decision_key, action.decided_by) == (_press_key(press), press.user_id)
 
 
 def outcome_key(action: ProposedAction) -> str:
-    """Return the key of the post that tells the outcome of an action."""
+    """Return the key of the post with an action's outcome."""
     return str(_outcome_key(action.thread.key, action.action_id))
 
 
 def _outcome_key(thread: Any, action_id: Any) -> Any:
-    """The key, of strings or of columns."""
+    """Return the key, from strings or from columns."""
     return "conversation:" + thread + ":approval:" + action_id
 
 

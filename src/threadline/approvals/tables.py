@@ -8,7 +8,9 @@ proposed_actions = Table(
     "proposed_actions",
     metadata,
     identity(),
-    Column("action_id", TEXT, Computed("('ACT-'::text || (id)::text)", persisted=True), nullable=False),
+    Column(
+        "action_id", TEXT, Computed("('ACT-'::text || (id)::text)", persisted=True), nullable=False
+    ),
     *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "rfp_id")),
     required("action", JSON),
     *(required(name, TEXT) for name in ("action_hash", "risk", "requested_by", "actor")),

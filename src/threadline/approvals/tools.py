@@ -1,4 +1,6 @@
-"""The tool `propose.action`: a call that the model wants approved, though the policy might make it at once."""
+"""The tool `propose.action`: a call for which the model requests approval, although the policy
+might allow it at once.
+"""
 
 import json
 from dataclasses import replace
@@ -21,33 +23,46 @@ from threadline.tools.runner import ToolRunner
 
 class Proposal(BaseModel):
     tool: Annotated[
-        str, Field(min_length=1, max_length=100, description="Name of the tool to call, such as opportunity_patch.")
+        str,
+        Field(
+            min_length=1,
+            max_length=100,
+            description="Name of the tool to call, such as opportunity_patch.",
+        ),
     ]
-    arguments: Annotated[str, Field(description="The arguments of that call, as the text of one JSON object.")]
+    arguments: Annotated[
+        str, Field(description="The arguments of that call, as the text of one JSON object.")
+    ]
     reason: Annotated[
-        str, Field(min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who decides.")
+        str,
+        Field(
+            min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who decides."
+        ),
     ]
-    rfp_id: Annotated[str, Field(max_length=60, description="The RFP that it is about; empty when about none.")] = ""
+    rfp_id: Annotated[
+        str, Field(max_length=60, description="The RFP that it is about; empty when about none.")
+    ] = ""
     risk: Annotated[
-        Risk | None, Field(description="Only to have it treated as riskier than its tool is by itself.")
+        Risk | None,
+        Field(description="Only to have it treated as riskier than its tool is by itself."),
     ] = None
 
     @field_validator("arguments", mode="before")
     @classmethod
     def _as_text(cls, given: object) -> object:
-        """Some models write the object itself."""
+        """Accept the object itself, which some models write, as its JSON text."""
         return json.dumps(given) if isinstance(given, dict) else given
 
 
 async def _repeatable(context: ToolContext, given: Proposal) -> None:
-    """Look nothing up: the proposed call is on record under an id of its own."""
+    """Look nothing up: the proposed call is recorded under its own id."""
 
 
 @tool(
     "propose.action",
-    "Propose one call of another tool that changes something, instead of making it: for what somebody else should "
-    "decide. What is of low risk is done at once; everything else waits for an approval by buttons in the thread. "
-    "It ends the turn.",
+    "Propose one call of another tool that changes something, instead of making it: for what "
+    "somebody else should decide. What is of low risk is done at once; everything else waits "
+    "for an approval by buttons in the thread. It ends the turn.",
     kind=ToolKind.PROPOSE,
     needs=(Proposals,),
     look_up=_repeatable,
@@ -56,7 +71,7 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     partial_records=(RecordKind.RFPS,),
 )
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
-    if given.rfp_id:  # the log of the RFP tells of the proposal
+    if given.rfp_id:  # the proposal is an event in the RFP's log
         context.access.check(RecordKind.RFPS)
     runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
@@ -67,12 +82,14 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     checked = await runner.check(call, call_context)
     if isinstance(checked, ToolResult):
         error = checked.error or ToolError(ErrorCode.REFUSED)
-        return error_result(error.code, f"The proposed call would fail: {error.message}", error.suggestion)
+        return error_result(
+            error.code, f"The proposed call would fail: {error.message}", error.suggestion
+        )
     rfp_id = named_rfp(checked.arguments)
     if given.rfp_id and rfp_id and given.rfp_id != rfp_id:
         return error_result(
             ErrorCode.REFUSED,
-            "The proposed call names another RFP than the proposal does.",
+            "The proposed call and the proposal name different RFPs.",
             "Name the same one in rfp_id and in arguments.",
         )
     result = await runner.run(call, call_context)
@@ -87,9 +104,11 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
 
 def _refuse_proposal(tool: Tool) -> ToolResult | None:
     if tool.kind in (ToolKind.SPEAK, ToolKind.PROPOSE):
-        text, suggestion = f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something."
+        text = f"{tool.wire_name} cannot be proposed."
+        suggestion = "Propose a call that changes something."
     elif not tool.mutating:
-        text, suggestion = f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself."
+        text = f"{tool.wire_name} only reads, so it needs no approval."
+        suggestion = "Call it yourself."
     else:
         return None
     return error_result(ErrorCode.REFUSED, text, suggestion)

@@ -1,4 +1,6 @@
-"""ApprovalWorkflow: waits until a proposed action is decided or expires, then executes it and posts the outcome."""
+"""ApprovalWorkflow: waits until a proposed action is decided or expires, then executes it and
+posts the outcome.
+"""
 
 import asyncio
 from typing import Any
@@ -21,8 +23,9 @@ from threadline.threads.model import ButtonPress, format_utc
 
 @workflow.defn(name=APPROVAL_WORKFLOW)
 class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
-    """One run for each proposed action. It ends when the decision is shown and an approved action's outcome is posted.
-    A later press starts another run, which answers it from the record."""
+    """One run for each proposed action. It ends after the decision is shown and an approved
+    action's outcome is posted. A later press starts another run, which answers it from the record.
+    """
 
     @workflow.init
     def __init__(self, given: ApprovalRun) -> None:
@@ -33,9 +36,15 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
 
     @workflow.run
     async def run(self, given: ApprovalRun) -> str:
-        """Wait until the action is decided and what follows is done; returns the decision."""
-        self._enter(await call_until_done(ApprovalActivities.load_approval, self._ref, summary="load the action"))
-        workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": given.action_id})
+        """Wait until the action is decided and the follow-up is done, and return the decision."""
+        self._enter(
+            await call_until_done(
+                ApprovalActivities.load_approval, self._ref, summary="load the action"
+            )
+        )
+        workflow.upsert_memo(
+            {"correlation_id": self._state.correlation_id, "action": given.action_id}
+        )
         await self.serve()
         return self._state.stage.value
 
@@ -56,13 +65,15 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
         return state.reply
 
     async def on_timer(self) -> None:
-        """Expire the action. Presses that came in time are answered before."""
+        """Expire the action, after any presses that arrived in time."""
         if self._state.stage is ApprovalStage.OPEN:
             request = ExpireAction(self._ref, workflow.now().timestamp())
-            self._enter(await call_until_done(ApprovalActivities.expire_action, request, summary="expire"))
+            self._enter(
+                await call_until_done(ApprovalActivities.expire_action, request, summary="expire")
+            )
 
     def follow_up(self) -> None:
-        """Start the wait for the expiry, or what follows from the decision."""
+        """Start the timer of the expiry, or the follow-up of the decision."""
         if self._state.stage is ApprovalStage.OPEN and not self.timer.is_set:
             until = self._state.expires_at
             self.timer.set(until, f"expires at {format_utc(until)}")
@@ -77,10 +88,14 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
         return self._state.stage is not ApprovalStage.OPEN
 
     async def _act_on_decision(self) -> None:
-        """Show the decision and execute an approved action. A part that was done before is not done again."""
-        showing = asyncio.create_task(attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision"))
+        """Show the decision and execute an approved action. Completed parts are not repeated."""
+        showing = asyncio.create_task(
+            attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision")
+        )
         if self._state.stage is ApprovalStage.APPROVED and not self._state.finished:
-            await attempt(ApprovalActivities.execute_action, self._ref, summary="carry out the action")
+            await attempt(
+                ApprovalActivities.execute_action, self._ref, summary="carry out the action"
+            )
             await attempt(ApprovalActivities.post_outcome, self._ref, summary="post the outcome")
         await showing
 
@@ -89,7 +104,9 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
         details = {
             ApprovalStage.UNKNOWN: "This action is not on record.",
             ApprovalStage.OPEN: f"Waiting for a decision until {format_utc(state.expires_at)}.",
-            ApprovalStage.APPROVED: "Approved. The action is carried out and its outcome is posted.",
+            ApprovalStage.APPROVED: (
+                "Approved. The action is carried out and its outcome is posted."
+            ),
             ApprovalStage.REJECTED: "Rejected. Nothing is done.",
             ApprovalStage.EXPIRED: "Expired. Nothing is done.",
         }[state.stage]

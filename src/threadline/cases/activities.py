@@ -1,4 +1,6 @@
-"""LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
+"""LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code
+host.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -8,39 +10,59 @@ from temporalio import activity
 
 from threadline.cases import contract
 from threadline.cases.contract import CaseActivities, TurnRef
-from threadline.cases.model import Action, CaseLimits, CaseRecord, CaseSnapshot, CaseStatus, Reason, Settled
+from threadline.cases.effects import as_answer, belongs_to_case, is_spoken
+from threadline.cases.model import (
+    CaseLimits,
+    CaseRecord,
+    CaseSnapshot,
+    CaseStatus,
+    Reason,
+    Settled,
+)
 from threadline.cases.posts import LiveCasePostActivities
-from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.case import CaseStore, TurnRecord
 from threadline.cases.store.lists import CaseLists
-from threadline.cases.store.messages import CaseMessageStore, Flushed, as_answer
+from threadline.cases.store.messages import CaseMessageStore, Flushed
 from threadline.db.engine import Database
 from threadline.errors import INVESTIGATION, IllegalTransition, Mendable, Permanent, Transient
-from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
+from threadline.forge.pull_requests import FixRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack.client import SlackClient
 from threadline.slack.errors import translated
 from threadline.slack.files import download_readable
 from threadline.slack.formatting import redact_files
-from threadline.slack.model import ACCESS_FAULT, AuthorRefusal, Thread, clean_text, is_app_id
+from threadline.slack.model import ACCESS_FAULT, AuthorRefusal, Thread, clean_text
 from threadline.threads.activity import ReportFault, log_fault
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import log_quarantined, redact_message, seconds
-from threadline.threads.model import AGENTS_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
+from threadline.threads.model import (
+    AGENTS_QUEUE,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    message_id,
+)
 from threadline.threads.queues import NO_WORKER
 from threadline.tools.public_text import public_sentence
 
-"""The kind of the fault that no worker serves a queue, which is the subject."""
 _START_WORKER = (
-    "No worker serves the agents' queue, so investigations wait: start `threadline worker --queue agents`. "
-    "They begin by themselves then."
+    "No worker serves the agents' queue, so investigations wait: start `threadline worker "
+    "--queue agents`. They then start by themselves."
 )
-_INTERNAL = "The investigation failed because of an internal error. The worker's log has the details."
+_INTERNAL = (
+    "The investigation failed because of an internal error. The worker's log has the details."
+)
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False)
 class LiveCaseActivities(CaseActivities):
-    """Args: `bot_user` is our own user's id, whose messages are no reports. `authors` says whose reports count."""
+    """The live activities of a case.
+
+    Args:
+        bot_user: The bot's own user id, whose messages are no reports.
+        authors: Decides whose reports count.
+    """
 
     database: Database
     slack: SlackClient
@@ -54,13 +76,16 @@ class LiveCaseActivities(CaseActivities):
     has_worker: Callable[[str], Awaitable[bool]] | None = None
 
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
-        thread, unposted = request.thread, False
+        thread = request.thread
+        unposted = False
         batch = self._without_lost_closes([redact_message(each) for each in request.messages])
         number = await self._number_before_restore(thread) if request.first and batch else 0
         async with self.database.begin() as tx:
             if batch:
                 store = CaseMessageStore(tx)
-                flushed = await store.flush(thread, batch, start_turn=request.start_turn, number=number)
+                flushed = await store.flush(
+                    thread, batch, start_turn=request.start_turn, number=number
+                )
             else:
                 flushed = Flushed(await CaseStore(tx).snapshot_of(thread))
             case = flushed.case
@@ -74,24 +99,35 @@ class LiveCaseActivities(CaseActivities):
         return contract.StoredCase(case, self.limits if request.first else None, unposted)
 
     def _without_lost_closes(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-        """A bare "cancel" of the time that a restored database has lost may have answered a question of that time. A
-        case that it closed has a closing post, which ends it again (`RestoredEnds`)."""
+        """Treat a bare "cancel" from the period that a restored database has lost as an answer.
+
+        It may have answered a question of that period. If it closed a case instead, the closing
+        post ends that case again (`RestoredEnds`).
+        """
         window = self.posts.outbox.lost.active_window
         if window is None:
             return list(batch)
-        return [as_answer(each) if window.holds(float(seconds(each.ts))) else each for each in batch]
+        return [
+            as_answer(each) if window.holds(float(seconds(each.ts))) else each for each in batch
+        ]
 
     async def _number_before_restore(self, thread: Thread) -> int:
-        """The number that the thread's case had, where a restored database does not know it."""
+        """Return the number that the thread's case had before a restore; 0 when none is known."""
         bug_id = await self.posts.outbox.lost.case_number(thread)
         return int(bug_id.removeprefix("BUG-")) if bug_id else 0
 
     async def update_status(self, change: contract.StatusChange) -> CaseSnapshot:
-        """A step that the status no longer allows is not taken: the snapshot says where the case is."""
+        """Take one step of the case's life.
+
+        A step that the status no longer allows is skipped: the snapshot shows the present status.
+        Its wait counts from the start of this attempt, since the database may have been away.
+        """
+        began = activity.info().started_time.timestamp()
+        wait_until = began + change.wait if change.wait else 0.0
         try:
             async with self.database.begin() as tx:
                 snapshot = await CaseStore(tx).transition(
-                    change.bug_id, change.to, change.reason, wait_until=change.wait_until
+                    change.bug_id, change.to, change.reason, wait_until=wait_until
                 )
         except IllegalTransition as error:
             _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
@@ -103,35 +139,20 @@ class LiveCaseActivities(CaseActivities):
     async def save_investigation_result(self, request: contract.SettleRequest) -> Settled:
         failure = request.failure and public_sentence(request.failure, _INTERNAL)
         if failure:
-            _log.warning("turn_failed", case=request.bug_id, turn=request.turn, reason=request.failure)
+            _log.warning(
+                "turn_failed", case=request.bug_id, turn=request.turn, reason=request.failure
+            )
         async with self.database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, failure)
         if request.fault:
-            await self.report_fault(request.fault.cause, request.fault.subject, request.fault.message)
+            await self.report_fault(
+                request.fault.cause, request.fault.subject, request.fault.message
+            )
         elif settled.action and not failure:
             await self.posts.outbox.recovery.works(INVESTIGATION)
             await self.posts.outbox.recovery.works(NO_WORKER, AGENTS_QUEUE)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
-        # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
-        dropped = settled.case.close_requested and activity.info().attempt == 1
-        if request.post_then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
-            return await self._post_settled(settled, TurnRef(request.bug_id, request.turn), request.post_then)
         return settled
-
-    async def _post_settled(self, settled: Settled, turn: TurnRef, then: contract.StatusChange) -> Settled:
-        """Post the findings in this activity, which saves one; while Slack does not take them, it is tried again."""
-        info = activity.info()
-        late = (info.started_time - info.scheduled_time).total_seconds()
-        if then.wait_until:  # a wait begins when there is something to answer: Slack may have been away for a day
-            then = replace(then, wait_until=then.wait_until + max(0.0, late))
-        try:
-            await self.posts.post_findings(turn)
-            return replace(settled, case=await self.update_status(then), posted=True)
-        except Transient:
-            raise
-        except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow posts in a step of its own
-            _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
-            return settled
 
     async def check_agents_worker(self, bug_id: str) -> bool:
         if await self._agents_worker_lives():
@@ -142,7 +163,11 @@ class LiveCaseActivities(CaseActivities):
         return False
 
     async def _agents_worker_lives(self) -> bool:
-        """A worker whose slots are all in use asks Temporal for no work, but renews the leases of its turns."""
+        """Return whether a worker serves the agents' queue.
+
+        A worker whose slots are all in use asks Temporal for no work, but renews the leases of its
+        turns.
+        """
         if self.has_worker is None or await self.has_worker(AGENTS_QUEUE):
             return True
         async with self.database.begin() as tx:
@@ -169,13 +194,17 @@ class LiveCaseActivities(CaseActivities):
             files=redact_files(root.files),
             forwarded=clean_text(redact(root.forwarded)),
         )
-        # A reply by a member says nothing of the root's author, whose own event may have been refused.
+        # An accepted reply does not vouch for the root's author, whose own event may have been
+        # refused.
         checked = await self.authors.check(thread.team, report, root.apps, root.app_team)
         return None if isinstance(checked, AuthorRefusal) else checked
 
     async def fetch_attachments(self, bug_id: str) -> None:
-        """A file that cannot be had is noted with the reason, which the agent reads instead of it. While Slack refuses
-        the bot as a whole, no file is given up."""
+        """Fetch the pending attachments.
+
+        A file that cannot be fetched is stored with the reason, which the agent reads instead of
+        it. While Slack refuses the bot as a whole, no file is given up.
+        """
         async with self.database.begin() as tx:
             pending = await CaseMessageStore(tx).pending_files(bug_id)
         for identity, file_id in pending:
@@ -186,7 +215,10 @@ class LiveCaseActivities(CaseActivities):
             raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
 
     async def _fetch(self, identity: int, file_id: str) -> None:
-        """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
+        """Fetch one file.
+
+        A temporary failure does not stop the other files; in the last attempt it is final.
+        """
         try:
             content = await download_readable(self.slack.client, file_id)
         except (Permanent, Transient) as error:
@@ -200,7 +232,7 @@ class LiveCaseActivities(CaseActivities):
             await CaseMessageStore(tx).store_file(identity, content)
 
     async def _check_bot_is_accepted(self) -> None:
-        """Raise `Mendable` where Slack refuses the bot as a whole, and not one file alone."""
+        """Raise `Mendable` if Slack refuses the bot as a whole, and not just one file."""
         async with translated("the bot"):
             await self.slack.client.auth_test()
 
@@ -211,14 +243,14 @@ class LiveCaseActivities(CaseActivities):
             if case.status is CaseStatus.RESOLVED:
                 return await CaseStore(tx).snapshot(turn.bug_id)
         opened = await self.pull_requests.open(_request(case, record))
-        known = PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit)
         async with self.database.begin() as tx:
-            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, known)
+            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, opened)
         try:
             await self.posts.post_pull_request(case, turn.turn, opened)
         except Mendable:
-            raise  # tried again: the pull request is on record, and is not opened twice
-        except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
+            raise  # retried: the pull request is stored, and is not opened twice
+        except Permanent as error:
+            # The pull request exists all the same, and is shown with the next findings.
             _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
         _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)
         return snapshot
@@ -229,11 +261,10 @@ class LiveCaseActivities(CaseActivities):
             snapshot = await CaseStore(tx).snapshot(bug_id)
         if known is None or known.state != "open":
             return snapshot
-        opened = OpenedPullRequest(known.repository, known.branch, known.url, known.number, known.commit)
-        state = await self.pull_requests.state(opened)
+        state = await self.pull_requests.state(known)
         if state == "open":
             return snapshot
-        settled = replace(known, state="merged" if state == "merged" else "closed")
+        settled = replace(known, state="closed" if state == "gone" else state)
         async with self.database.begin() as tx:
             snapshot = await CaseStore(tx).save_pull_request(bug_id, settled)
             if state == "merged" and snapshot.status is not CaseStatus.RESOLVED:
@@ -242,12 +273,17 @@ class LiveCaseActivities(CaseActivities):
 
 
 def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
-    """Raises `Permanent` when the fix is not in exactly one repository."""
+    """Build the request for a turn's fix.
+
+    Raises:
+        Permanent: The fix is not in exactly one repository.
+    """
     changed = {name: diff for name, diff in record.diffs.items() if diff}
     if len(changed) != 1:
         where = ", ".join(sorted(changed)) or "none"
         raise Permanent(
-            f"a fix may change one repository, and this one changes {where}: ask for one repository at a time"
+            f"a fix may change one repository, and this one changes {where}: ask for one "
+            "repository at a time"
         )
     [(repository, diff)] = changed.items()
     outcome = record.outcome
@@ -258,14 +294,16 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
         base=record.base.get(repository, ""),
         diff=diff,
         title=clean_text(redact(case.title)),
-        body=clean_text(redact("\n\n".join(filter(None, (outcome.summary, outcome.root_cause, review))))),
+        body=clean_text(
+            redact("\n\n".join(filter(None, (outcome.summary, outcome.root_cause, review))))
+        ),
         key=record.fix_requested_by,
     )
 
 
 def _is_acknowledged(case: CaseSnapshot, message: IncomingMessage) -> bool:
-    """Whether its author sees that it was received. A third party's reply is ignored silently."""
-    reporting = message.sender_id == case.reporter_id or is_app_id(case.reporter_id)
-    third_party = message.sender_type == SenderType.UNKNOWN and not reporting
-    written = message.kind in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
-    return bool(case.bug_id) and written and not third_party and message.sender_type != SenderType.ADMIN
+    """Return whether the message gets a reaction that confirms its receipt.
+
+    A third party's reply is ignored silently.
+    """
+    return bool(case.bug_id) and is_spoken(message) and belongs_to_case(message, case.reporter_id)

@@ -1,7 +1,9 @@
-"""Who may read what of a turn's result: the reporter what was written for them, developers everything.
+"""The audiences of a turn's result: the reporter reads the text written for them, developers read
+everything.
 
-A result is the JSON of an `Outcome`. What it says to the reporter stands in `for_reporter` and the question; every
-other field is internal. What the reporter said or attached is known to them already.
+A result is the JSON of an `Outcome`. Its text for the reporter is in `for_reporter` and the
+question; every other field is internal. The reporter's own messages and attachments are no secret
+from them.
 """
 
 import ipaddress
@@ -11,16 +13,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _RUN = 8
-"""Words in a row that are taken for a copy; of a shorter internal text, all of it."""
+"""Consecutive words that count as a copy; a shorter internal text counts as a whole."""
 _SHORTEST = 4
-"""Words: shorter internal texts ("Cart", "see above") are in everybody's mouth."""
+"""Words: shorter internal texts ("Cart", "see above") are common phrases."""
 
 _CODE = (
-    r"py|pyi|rb|go|java|kt|scala|groovy|php|js|jsx|mjs|ts|tsx|vue|svelte|cpp|hpp|cs|swift|ex|exs|erl|clj|hs|sql|gradle"
+    "py|pyi|rb|go|java|kt|scala|groovy|php|js|jsx|mjs|ts|tsx|vue|svelte|cpp|hpp|cs|swift"
+    "|ex|exs|erl|clj|hs|sql|gradle"
 )
-"""What ends the names of code; an export or a page that somebody looks at (`.csv`, `.html`) is everybody's."""
+"""Suffixes of code files; users' exports and pages (`.csv`, `.html`) are not internal."""
 _CODE_IN_A_FOLDER = rf"{_CODE}|c|h|cc|rs|sh|pl|tf|proto|ya?ml|toml|ini|cfg|conf|lock"
-"""Alone these would take `shop.rs`, which may be a site, for a file."""
+"""Suffixes that need a folder: alone they would take `shop.rs`, which may be a site, for a file.
+"""
 _BUILD = r"Makefile|Dockerfile|Jenkinsfile|Rakefile|Gemfile|Procfile"
 _PATH = re.compile(
     rf"(?<![\w/:.@-])(?:[a-z]:)?(?:\.{{0,2}}/)?(?:(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{_CODE})\b"
@@ -29,12 +33,12 @@ _PATH = re.compile(
     re.IGNORECASE,
 )
 _PRODUCT = re.compile(r"[A-Z][a-z]+\.js")
-"""`Node.js` and its like."""
+"""Products such as `Node.js`."""
 _LINE = re.compile(r"(?:[:#]L?\d+(?:[-:]L?\d+)*|,? lines? \d+.*)$", re.IGNORECASE)
 _FENCE = re.compile(r"```|~~~|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S")
 _TICKED = re.compile(r"`+([^`\n]+)`+")
 _NAMED = re.compile(r"[\d_./:\\-]|[a-z][A-Z]")
-"""What makes a component's name one that nobody says by chance: `tax-service`, not `cart`."""
+"""The mark of a component's name that is no everyday word: `tax-service`, not `cart`."""
 
 _ADDRESS = re.compile(
     r"\b(?:https?|ssh|git)://[^\s<>|)\]]+|\bgit@[^\s<>|)\]]+"
@@ -48,8 +52,15 @@ _INSIDE = (".internal", ".intranet", ".corp", ".lan", ".local", ".localhost")
 
 
 def reporter_text(result: Mapping[str, Any], said: str = "") -> str:
-    """What the reporter may read of a result; empty when there is none, or when it holds something internal: better to
-    say less than to let it cross. `said`: what the reporter has written, and the names of what they attached."""
+    """Return the text of a result that the reporter may read.
+
+    Empty when there is none, or when it contains something internal: a short answer is better than
+    a leak.
+
+    Args:
+        result: The JSON of an `Outcome`.
+        said: The reporter's messages, and the names of their attachments.
+    """
     words = result.get("for_reporter")
     if not isinstance(words, str) or find_internal_content(words, result, said):
         return ""
@@ -57,34 +68,51 @@ def reporter_text(result: Mapping[str, Any], said: str = "") -> str:
 
 
 def find_internal_content(words: str, result: Mapping[str, Any], said: str = "") -> list[str]:
-    """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is. What the
-    reporter has `said` themselves may be said to them."""
+    """Return the internal content of a result that `words` contains, as phrases for a sentence.
+
+    Content that the reporter has `said` themselves is allowed.
+    """
     known = said.replace("\\", "/").lower()
     found = ["a block of code"] if _FENCE.search(words) else []
-    named = [(kind, name) for kind, name in _names(words, result) if not _stands_in(name, known)]
+    named = [(kind, name) for kind, name in _names(words, result) if not _is_named_in(name, known)]
     paths = {name.lower() for kind, name in named if kind == "the path"}
-    found += [f"{kind} {name}" for kind, name in named if kind != "the file" or name.lower() not in paths]
-    plain, known = f" {_plain(words)} ", f" {_plain(said)} "
-    found += [f"“{copied}”" for text in _internal(result) if (copied := _copied(plain, text, known))]
+    found += [
+        f"{kind} {name}" for kind, name in named if kind != "the file" or name.lower() not in paths
+    ]
+    plain = f" {_plain(words)} "
+    known = f" {_plain(said)} "
+    found += [
+        f"“{copied}”" for text in _internal(result) if (copied := _copied(plain, text, known))
+    ]
     return list(dict.fromkeys(found))
 
 
 def _names(words: str, result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is named in `words` and looks internal, with what it is."""
+    """Yield the kind and the text of each name in `words` that looks internal."""
     for match in _ADDRESS.finditer(words):
         if _is_internal(match[0].rstrip(".,;:!?'\"")):
             yield "the address", match[0].rstrip(".,;:!?'\"")
     rest = _ADDRESS.sub(" ", words).replace("\\", "/")
-    yield from (("the code", match[1].strip()) for match in _TICKED.finditer(rest) if match[1].strip())
-    yield from (("the path", match[0]) for match in _PATH.finditer(rest) if not _PRODUCT.fullmatch(match[0]))
+    yield from (
+        ("the code", match[1].strip()) for match in _TICKED.finditer(rest) if match[1].strip()
+    )
+    yield from (
+        ("the path", match[0])
+        for match in _PATH.finditer(rest)
+        if not _PRODUCT.fullmatch(match[0])
+    )
     lowered = rest.lower()
-    yield from (("the file", name) for name in _files(result) if _stands_in(name, lowered))
+    yield from (("the file", name) for name in _files(result) if _is_named_in(name, lowered))
     components = [str(each) for each in _list(result.get("affected_components"))]
-    yield from (("the component", name) for name in components if _NAMED.search(name) and _stands_in(name, lowered))
+    yield from (
+        ("the component", name)
+        for name in components
+        if _NAMED.search(name) and _is_named_in(name, lowered)
+    )
 
 
 def _is_internal(address: str) -> bool:
-    """Whether an address is of the code, or leads nowhere from outside."""
+    """Return whether an address belongs to the code, or is unreachable from outside."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host = parts.hostname or ""
@@ -93,7 +121,9 @@ def _is_internal(address: str) -> bool:
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:
-        named = "." not in host or host.endswith(_INSIDE) or bool(_CODE_HOSTS & set(host.split(".")))
+        named = (
+            "." not in host or host.endswith(_INSIDE) or bool(_CODE_HOSTS & set(host.split(".")))
+        )
         return named or bool(_OF_CODE.search(parts.path))
 
 
@@ -106,13 +136,21 @@ def _internal(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _files(result: Mapping[str, Any]) -> Iterator[str]:
-    """The names under which the evidence's files could be told; what people attached is no secret of the house."""
+    """Yield the names by which a text could mention the evidence's files.
+
+    People's own attachments are not internal.
+    """
     for item in _list(result.get("evidence")):
         told = str(item.get("file") or "") if isinstance(item, Mapping) else ""
-        folder, _, name = _LINE.sub("", told.strip().replace("\\", "/")).strip().removeprefix("./").rpartition("/")
+        folder, _, name = (
+            _LINE.sub("", told.strip().replace("\\", "/"))
+            .strip()
+            .removeprefix("./")
+            .rpartition("/")
+        )
         if "attachments" in folder.split("/"):
             continue
-        if "." in name.strip("."):  # `Makefile` is a word of ours, too
+        if "." in name.strip("."):  # `Makefile` alone is an ordinary word
             yield name
         elif folder and name:
             yield f"{folder.rpartition('/')[2]}/{name}"
@@ -122,7 +160,7 @@ def _list(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def _stands_in(name: str, lowered: str) -> bool:
+def _is_named_in(name: str, lowered: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", lowered))
 
 

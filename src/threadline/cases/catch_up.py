@@ -1,4 +1,4 @@
-"""CaseThreads: what the catch-up compares of the threads of cases."""
+"""CaseThreads: the threads of cases that the catch-up compares with Slack."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,21 @@ from threadline.threads.basis import LostPost
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import MissedEvent, ThreadSource
 from threadline.threads.contract import LookScope
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType, ThreadOwner, message_id
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    ThreadOwner,
+    message_id,
+)
 
 CLOSED_BEFORE_RESTORE = "It was closed before the database was restored from a backup."
 
 
 class CaseThreads(ThreadSource):
-    """The report's thread, and those in which the developers are told; or a thread that may become a report's."""
+    """The report's thread and the developers' threads of a case, or a thread that may become a
+    report's.
+    """
 
     kind = "case"
     table = MESSAGES
@@ -27,15 +35,25 @@ class CaseThreads(ThreadSource):
     always_due = True
 
     def active_threads(self, team: str, since: float) -> Query:
-        """Open cases' threads with an older root: on that alone a channel shows that something was said."""
+        """Select open cases' threads whose root is older than `since`.
+
+        A channel's history shows a new reply only on the thread's root.
+        """
         return open_threads_query(team, since)
 
-    def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
-        """All messages. Under a deleted root that no case owns, nobody knows whose thread it is: none."""
+    def relevant(
+        self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]
+    ) -> list[RawMessage]:
+        """Return all messages; none under a deleted root that no case owns, whose author is
+        unknown.
+        """
         return list(shown) if author_id or thread.owner else []
 
     def lost_end(self, thread: Thread, post: LostPost) -> MissedEvent | None:
-        """The closing post in the report's thread ends the case again, as an admin would."""
+        """Return a close for the case whose closing post is in the report's thread.
+
+        It ends the case again, as an admin would. Any other post returns None.
+        """
         if (post.kind, post.subject) != (CLOSING, thread.key):
             return None
         close = IncomingMessage(

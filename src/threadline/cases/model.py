@@ -16,19 +16,23 @@ SLA_WORKFLOW = "SLATrackingWorkflow"
 
 _SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
-REPORT, SUMMARY, ESCALATION = "case:report", "case:summary", "case:escalation"
-"""What a case's threads are: where it was reported, the developers' thread, and where people were called."""
+REPORT = "case:report"
+SUMMARY = "case:summary"
+ESCALATION = "case:escalation"
+"""The kinds of a case's threads: the report's, the developers', and those in which people on call
+were called.
+"""
 CLOSING = "closing"
-"""The kind of the posts that tell how a case ended."""
+"""The kind of the posts that announce how a case ended."""
 
 
 def case_owner(report: Thread, kind: str) -> ThreadOwner:
-    """The case that was reported in `report`, as the owner of one of its threads."""
+    """Return the case that was reported in `report` as the owner of one of its threads."""
     return ThreadOwner(bug_workflow_id(report), kind)
 
 
 class WorkflowState(StrEnum):
-    """What the workflow of a case is doing; the values are shown in Temporal's UI and to the agent."""
+    """The phase of a case's workflow; Temporal's UI and the agent's prompt show the values."""
 
     INVESTIGATING = "investigating"
     AWAITING_REPORTER = "awaiting_reporter"
@@ -47,14 +51,19 @@ class CaseStatus(StrEnum):
 TRANSITIONS: dict[CaseStatus, frozenset[CaseStatus]] = {
     CaseStatus.NEW: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.INVESTIGATING: frozenset(
-        {CaseStatus.AWAITING_REPORTER, CaseStatus.PENDING_VERIFICATION, CaseStatus.ESCALATED, CaseStatus.RESOLVED}
+        {
+            CaseStatus.AWAITING_REPORTER,
+            CaseStatus.PENDING_VERIFICATION,
+            CaseStatus.ESCALATED,
+            CaseStatus.RESOLVED,
+        }
     ),
     CaseStatus.AWAITING_REPORTER: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.PENDING_VERIFICATION: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.ESCALATED: frozenset({CaseStatus.INVESTIGATING, CaseStatus.RESOLVED}),
     CaseStatus.RESOLVED: frozenset({CaseStatus.INVESTIGATING}),
 }
-"""The only steps a case's status may take; a trigger in the database refuses any other as well."""
+"""The only legal changes of a case's status; a trigger in the database refuses any other."""
 
 STATE_OF: dict[CaseStatus, WorkflowState] = {
     CaseStatus.NEW: WorkflowState.INVESTIGATING,
@@ -64,16 +73,16 @@ STATE_OF: dict[CaseStatus, WorkflowState] = {
     CaseStatus.ESCALATED: WorkflowState.AWAITING_DEV,
     CaseStatus.RESOLVED: WorkflowState.INVESTIGATING,
 }
-"""The status is the truth, and lies in the database; the workflow's state follows from it."""
+"""The workflow's state for each status. The status, in the database, is authoritative."""
 
 
 def shown_state(status: CaseStatus) -> str:
-    """The state as people see it: the workflow's, and `resolved` when there is nothing to do."""
+    """Return the state as people see it: the workflow's, or `resolved` for a resolved case."""
     return status.value if status is CaseStatus.RESOLVED else STATE_OF[status].value
 
 
 class Action(StrEnum):
-    """What the agent asks for at the end of a turn."""
+    """The agent's request at the end of a turn."""
 
     ASK_REPORTER = "ask_reporter"
     POST_FINDINGS = "post_findings"
@@ -89,7 +98,10 @@ class Severity(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a case's status changed; stored with each transition, and the source of the sentence people read."""
+    """The reason for a change of a case's status.
+
+    It is stored with each transition, and is the source of the sentence that people read.
+    """
 
     REPORTED = "reported"
     REOPENED = "reopened"
@@ -104,16 +116,20 @@ class Reason(StrEnum):
     AGENT_RESOLVED = "agent_resolved"
     REPORTER_CLOSED = "reporter_closed"
     NO_REPLY = "no_reply"
-    OPERATOR_CANCELLED = "operator_cancelled"
-    OPERATOR_RESOLVED = "operator_resolved"
+    ADMIN_CANCELLED = "admin_cancelled"
+    ADMIN_RESOLVED = "admin_resolved"
 
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 86400.0
 
 
 @dataclass(frozen=True)
 class SlaTarget:
-    """Seconds from the escalation until a human has answered (`acknowledge`), and until the case is resolved."""
+    """Seconds from the escalation to a human's first answer (`acknowledge`) and to the case's
+    resolution.
+    """
 
     acknowledge: float
     resolve: float
@@ -149,7 +165,10 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True)
 class CaseLimits:
-    """What bounds a case; it reaches the workflow with the case, never from the worker's environment. Seconds."""
+    """The limits of a case; times in seconds.
+
+    They reach the workflow with the case, never from the worker's environment.
+    """
 
     reporter_timeout: float = 2 * 3600
     developer_timeout: float = 48 * 3600
@@ -158,105 +177,122 @@ class CaseLimits:
     turn_budget_usd: float = 2.0
     case_budget_usd: float = 10.0
     pull_request_poll: float = 30 * 60
-    """How often an open fix is looked up at the code host while its case waits."""
+    """Seconds between two looks at an open fix on the code host while its case waits."""
     worker_patience: float = 180.0
-    """How long a turn may run or wait before it is asked whether a worker serves its queue."""
+    """Seconds that a turn may run or wait before the workflow checks that a worker serves its
+    queue.
+    """
     max_history_events: int = 0
     """Continue as new beyond this many events; 0: when Temporal suggests it."""
 
 
-@dataclass(frozen=True)
-class CaseSnapshot:
-    """What the database knows of a case, as of revision `rev`. Results of activities arrive in another order than their
-    commits: keep the one with the highest `rev`. The flags about messages are computed from those that no settled turn
-    has used, under the case row's lock, so that an answer lost on its way says the same when asked for again."""
+def wait_in(status: CaseStatus, limits: CaseLimits, *, escalated: bool) -> float:
+    """Return the seconds after which silence ends a status; 0 for a status without a limit.
 
-    rev: int = 0
+    Once people were called, only the question to the reporter has a limit.
+    """
+    if status is CaseStatus.AWAITING_REPORTER:
+        return limits.reporter_timeout
+    if status is CaseStatus.PENDING_VERIFICATION and not escalated:
+        return limits.developer_timeout
+    return 0.0
+
+
+@dataclass(frozen=True)
+class CaseFields:
+    """The fields of a case that its workflow and people see."""
+
     bug_id: str = ""
-    """`BUG-<n>`; empty as long as nothing has opened a case in this thread."""
-    title: str = ""
-    status: CaseStatus = CaseStatus.NEW
-    severity: Severity = Severity.S3
+    """`BUG-<n>`; empty until a message opens a case in this thread."""
     reporter_id: str = ""
-    message_count: int = 0
-    """How many messages of people are stored: the highest `seq`."""
+    title: str = ""
+    severity: Severity = Severity.S3
+    status: CaseStatus = CaseStatus.NEW
     turn: int = 0
-    """The last settled turn; the next one is `turn + 1`, also in a case that was reopened."""
+    """The last settled turn; the next one is `turn + 1`, also in a reopened case."""
     questions: int = 0
     escalations: int = 0
     closings: int = 0
-    escalated: bool = False
-    """Silence never resolves a case that humans were asked to take; reset when it is resolved."""
-    wait_until: float = 0.0
-    """When the present wait ends, in seconds since 1970; 0 when nothing is waited for with a limit."""
-    has_unread: bool = False
-    """Some message wants a turn: not a correction, nor thanks after the end."""
-    reporter_wrote: bool = False
-    """Some unused message or edit is by the reporter."""
-    developer_wrote: bool = False
-    close_requested: bool = False
-    """The reporter's last word is to close the case."""
-    attachments_pending: bool = False
-    """Something was attached that was not fetched yet."""
-    attempts: int = 0
-    """How often the next turn was claimed already: its next attempt has the number after this one."""
-    pull_request_open: bool = False
-    last_action: str = ""
-    question: str = ""
-    """The start of what was last asked, for the sentence that Temporal's UI shows."""
-    session_id: str = ""
-    cost_usd: float = 0.0
-    has_summary_thread: bool = False
-    """The case has its summary thread."""
-    unanswered: bool = False
-    """The last question timed out and the reporter has written nothing since: the next turn may not ask again."""
-
-    @property
-    def ended(self) -> bool:
-        """Nothing is open here; also where nothing has opened a case."""
-        return not self.bug_id or (self.status is CaseStatus.RESOLVED and not self.has_unread)
+    cost_usd: float | None = 0.0
+    """None when the price of a model is unknown."""
 
 
 @dataclass(frozen=True)
-class CaseRecord:
-    """A case as people are shown it. `summary`: its thread in the summaries channel."""
+class CaseSnapshot(CaseFields):
+    """The state of a case in the database, as of revision `rev`.
 
-    bug_id: str
+    Results of activities arrive in another order than their commits: keep the one with the highest
+    `rev`. The flags about messages are computed, under the case row's lock, from the messages that
+    no settled turn has used, so that a repeated request gets the same answer when the first one
+    was lost.
+    """
+
+    rev: int = 0
+    message_count: int = 0
+    """Number of stored messages by people: the highest `seq`."""
+    escalated: bool = False
+    """People were called, so silence never resolves the case; reset when it is resolved."""
+    wait_until: float = 0.0
+    """End of the present wait, in seconds since 1970; 0 when no wait has a limit."""
+    has_unread: bool = False
+    """An unused message wants a turn; corrections, and thanks after the end, want none."""
+    reporter_wrote: bool = False
+    """An unused message or edit is by the reporter."""
+    developer_wrote: bool = False
+    close_requested: bool = False
+    """The last message of the reporter or the admin asks to close the case."""
+    attachments_pending: bool = False
+    """An attachment was not fetched yet."""
+    attempts: int = 0
+    """Number of claims of the next turn so far; its next attempt has the number after this one."""
+    pull_request_open: bool = False
+    last_action: str = ""
+    question: str = ""
+    """Beginning of the last question, for the sentence in Temporal's UI."""
+    session_id: str = ""
+    has_summary_thread: bool = False
+    unanswered: bool = False
+    """The last question timed out and the reporter has written nothing since: the next turn may
+    not ask again.
+    """
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do; also true when the thread has no case."""
+        return not self.bug_id or (self.status is CaseStatus.RESOLVED and not self.has_unread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseRecord(CaseFields):
+    """A case as people see it; `summary` is its thread in the summaries channel."""
+
     thread: Thread
-    reporter_id: str
-    title: str
-    severity: Severity
-    components: list[str]
-    status: CaseStatus
     summary: Thread | None
-    turn: int
-    questions: int
-    escalations: int
-    closings: int
+    components: list[str]
     close_reason: str
-    cost_usd: float
     created_at: datetime
 
 
 @dataclass(frozen=True)
 class Settled:
-    """`action` is None when the turn had committed nothing: it may be tried again."""
+    """A settled turn; without an `action` it committed nothing, and may be tried again."""
 
     case: CaseSnapshot
     action: Action | None = None
     has_fix: bool = False
     may_resolve: bool = False
-    """The agent asks for the end, and no open fix of its own speaks against it."""
-    posted: bool = False
-    """The findings are posted, and the case has taken the step that follows them."""
+    """The agent asks to resolve the case, and no open fix of its own prevents that."""
 
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
+    """The result of an attempt.
+
+    The outcome itself is in the database, where `save_investigation_result` reads it.
+    """
 
     action: Action
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
 
 
 START_REASONS = {
@@ -265,23 +301,41 @@ START_REASONS = {
     CaseStatus.PENDING_VERIFICATION: Reason.NEW_MESSAGES,
     CaseStatus.ESCALATED: Reason.NEW_MESSAGES,
 }
-"""Why a turn starts, by what the case was. A reopening is told to people first, and the workflow takes that step."""
+"""The reason for a turn's start, by the case's status.
+
+A resolved case is missing: the workflow takes that step itself, and announces the reopening.
+"""
 
 
 def may_start_turn(snapshot: CaseSnapshot) -> bool:
-    """Whether storing a batch may start the turn at once: as the workflow decides it for a case that is at rest."""
-    due = snapshot.reporter_wrote if snapshot.status is CaseStatus.AWAITING_REPORTER else snapshot.has_unread
+    """Return whether storing a batch may start the turn at once.
+
+    The rule is the workflow's own for a case at rest.
+    """
+    due = (
+        snapshot.reporter_wrote
+        if snapshot.status is CaseStatus.AWAITING_REPORTER
+        else snapshot.has_unread
+    )
     return due and not snapshot.close_requested and snapshot.status in START_REASONS
 
 
 def describe_state(case: CaseSnapshot, trouble: str) -> str:
-    """What Temporal's UI shows of a case: a heading and a sentence. `trouble`: why the last attempt at the present turn
-    failed."""
+    """Return a heading and a sentence about a case, for Temporal's UI.
+
+    Args:
+        case: The case.
+        trouble: The reason why the last attempt at the present turn failed; may be empty.
+    """
     until = f", until {format_utc(case.wait_until)}" if case.wait_until else ""
     what = {
         CaseStatus.NEW: "Waiting for the investigation to start.",
-        CaseStatus.INVESTIGATING: f"The agent is investigating (turn {case.turn + 1}). {trouble}".rstrip(),
-        CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({case.reporter_id}){until}: {case.question}",
+        CaseStatus.INVESTIGATING: (
+            f"The agent is investigating (turn {case.turn + 1}). {trouble}".rstrip()
+        ),
+        CaseStatus.AWAITING_REPORTER: (
+            f"Waiting for the reporter ({case.reporter_id}){until}: {case.question}"
+        ),
         CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
         CaseStatus.ESCALATED: "Escalated to people; it stays open until somebody resolves it.",
         CaseStatus.RESOLVED: "Resolved; a message reopens it.",
@@ -291,7 +345,7 @@ def describe_state(case: CaseSnapshot, trouble: str) -> str:
 
 @dataclass(frozen=True)
 class UnpostedTurn:
-    """A settled turn whose action is still to be done, because Slack refused its posts."""
+    """A settled turn whose action is outstanding, because Slack refused its posts."""
 
     turn: int
     action: Action
@@ -299,7 +353,7 @@ class UnpostedTurn:
 
 @dataclass(frozen=True)
 class UnsaidNotice:
-    """The parts of a notice; see `Notice` in `cases/contract.py`."""
+    """A notice that Slack refused; its fields are as in `Notice` in `cases/contract.py`."""
 
     kind: NoticeKind
     ordinal: int
@@ -308,7 +362,10 @@ class UnsaidNotice:
 
 @dataclass
 class BugState:
-    """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""
+    """The state that survives continue-as-new.
+
+    A gateway starts a case's workflow with the thread alone.
+    """
 
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
@@ -316,27 +373,34 @@ class BugState:
     case: CaseSnapshot = field(default_factory=CaseSnapshot)
     limits: CaseLimits = field(default_factory=CaseLimits)
     acted_turn: int = 0
-    """The last turn whose action was done. The action of a later settled turn is still to be done."""
+    """The last turn whose action was done; the action of a later settled turn is outstanding."""
     sla_clock: int = 0
-    """The last escalation whose clock was started, by this run or one that it continues."""
+    """The last escalation whose clock was started, by this run or an earlier one."""
     acknowledged_escalation: int = 0
     """The last escalation that a developer has answered."""
     cancelled: bool = False
-    """Somebody cancelled the workflow in Temporal: it stores what it has, closes the case and ends."""
+    """An admin cancelled the workflow in Temporal: it stores its inbox, closes the case and ends.
+    """
     unposted: list[UnpostedTurn] = field(default_factory=list)
-    """Turns whose findings Slack refuses until the admin mends something, before the last turn, in order."""
+    """Turns before the last one whose findings Slack refuses until the admin mends something, in
+    order.
+    """
     unsaid: list[UnsaidNotice] = field(default_factory=list)
-    """Notices that are refused in the same way."""
+    """Notices that Slack refuses in the same way."""
     post_again_at: float = 0.0
-    """When the refused posts are tried again, in seconds since 1970; 0 while none was refused."""
+    """Time of the next try at the refused posts, in seconds since 1970; 0 when none was refused.
+    """
     refusals: int = 0
-    """How often they were refused one after the other."""
+    """Number of consecutive refusals."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One message as it reads now, with what its author forwards. `seq` numbers what people wrote; the bot's own posts
-    have 0. `read`: a settled turn has used it, or has at least read it through its tool."""
+    """One message in its present wording, with the text that its author forwarded.
+
+    `seq` numbers the messages of people; the bot's own posts have 0. `read`: a settled turn has
+    used the message, or has at least read it through its tool.
+    """
 
     seq: int
     sender_type: str
@@ -349,7 +413,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ConversationPage:
-    """`next_cursor` is None on the last page."""
+    """A page of a conversation; `next_cursor` is None on the last one."""
 
     entries: Sequence[Entry]
     next_cursor: str | None
@@ -357,8 +421,11 @@ class ConversationPage:
 
 @dataclass(frozen=True)
 class CaseReaders:
-    """Who reads where. `developers`: the channels that only developers read, such as the summaries'. `workspace`: the
-    address of the workspace, such as `https://example.slack.com/`, for links."""
+    """The readers of Slack's channels.
+
+    `developers`: the channels that only developers read, such as the summaries'. `workspace`: the
+    workspace's address, such as `https://example.slack.com/`, for links.
+    """
 
     setup_hint: ClassVar[str] = "Set THREADLINE_SUMMARIES_CHANNEL."
 
@@ -366,8 +433,13 @@ class CaseReaders:
     workspace: str
 
     def link(self, thread: Thread) -> str:
-        """See the example at https://docs.slack.dev/reference/methods/chat.getPermalink."""
-        return f"{self.workspace.rstrip('/')}/archives/{thread.channel}/p{thread.ts.replace('.', '')}"
+        """Return the permalink of a thread's root.
+
+        See the example at https://docs.slack.dev/reference/methods/chat.getPermalink.
+        """
+        return (
+            f"{self.workspace.rstrip('/')}/archives/{thread.channel}/p{thread.ts.replace('.', '')}"
+        )
 
 
 @dataclass(frozen=True)
@@ -380,7 +452,7 @@ class Service:
 
 
 def entry_of(row: Mapping[Any, Any]) -> Entry:
-    """An entry from a row of the view `agent_conversations`."""
+    """Build an entry from a row of the view `agent_conversations`."""
     return Entry(
         seq=row["seq"] or 0,
         sender_type=row["sender_type"],
@@ -393,15 +465,21 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
 
 
 def bug_workflow_id(thread: Thread) -> str:
-    """The workflow of the case that was reported in `thread` (the root message in the reports channel)."""
+    """Return the workflow id of the case that was reported in `thread`, its root message."""
     return f"bug:{thread.key}"
 
 
 def sla_workflow_id(bug_id: str, escalation: int) -> str:
-    """One SLA clock for each escalation, so that a second one is not taken for the first."""
+    """Return the id of an escalation's SLA clock.
+
+    Each escalation has its own, so that a second one is not taken for the first.
+    """
     return f"sla:{bug_id}:{escalation}"
 
 
 def session_id(bug_id: str, turn: int, attempt: int) -> str:
-    """The agent session of one attempt: known before it starts, and never shared with another attempt."""
+    """Return the id of an attempt's agent session.
+
+    It is known before the attempt starts, and never shared with another attempt.
+    """
     return str(uuid.uuid5(_SESSIONS, f"{bug_id}:{turn}:{attempt}"))

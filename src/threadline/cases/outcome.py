@@ -1,4 +1,4 @@
-"""The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
+"""The answer that ends a turn, written for two audiences, and its rules beyond the schema."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from threadline.cases.model import Action, CaseRecord, Severity
 from threadline.threads.basis import Basis
 
 _TOLD = (Action.ESCALATE, Action.RESOLVED)
-"""What changes the reporter's case is told to them with a reason."""
+"""Actions that change the reporter's case; each gives the reporter a reason."""
 _MOST_ITEMS = 20
-"""Entries of one list that are kept."""
+"""Number of entries kept of one list."""
 _LONGEST_WORD = 100
-"""Characters; a text without blanks for longer is cut within."""
+"""Characters; a longer run without blanks is cut within."""
 
 
 def _at_most(length: int) -> AfterValidator:
-    """Cut a text at a word, with a mark that tells how long it was."""
+    """Return a validator that cuts a text at a word and appends its full length."""
 
     def cut(text: str) -> str:
         if len(text) <= length:
@@ -44,7 +44,7 @@ def _at_most(length: int) -> AfterValidator:
 
 
 def _first(items: list[str]) -> list[str]:
-    """Keep `_MOST_ITEMS` of a list, the last of which tells how many more there were."""
+    """Keep `_MOST_ITEMS` of a list; the last one counts those that were cut."""
     if len(items) <= _MOST_ITEMS:
         return items
     kept = items[: _MOST_ITEMS - 1]
@@ -59,24 +59,28 @@ class Evidence(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """A place in the code or in an attachment; line 0 means the whole file."""
 
     file: Annotated[str, _at_most(500)]
-    line: Annotated[int, AfterValidator(lambda line: max(line, 0)), Field(description="0 for the whole file.")]
+    line: Annotated[
+        int, AfterValidator(lambda line: max(line, 0)), Field(description="0 for the whole file.")
+    ]
     note: Annotated[str, _at_most(2_000)]
 
 
 def _first_places(places: list[Evidence]) -> list[Evidence]:
     if len(places) <= _MOST_ITEMS:
         return places
-    kept, last = places[: _MOST_ITEMS - 1], places[_MOST_ITEMS - 1]
+    kept = places[: _MOST_ITEMS - 1]
+    last = places[_MOST_ITEMS - 1]
     told = f"{last.note} … (cut: {len(places) - _MOST_ITEMS} more places)"
     return [*kept, last.model_copy(update={"note": told})]
 
 
+# Flat, and every field required: models fill such schemas best. The lengths bound what one turn
+# can post. They are no part of the schema: the CLI would ask for a shorter text five times, then
+# give the findings up. A longer text is cut after it was received.
 class Outcome(BaseModel, extra="forbid", frozen=True, defer_build=True):
-    """What the agent hands over at the end of a turn. Flat, and every field required: models fill such schemas best.
-
-    `for_reporter` and `clarification_question` reach the reporter's channel; everything else is internal, and reaches
-    developers alone. The lengths bound what one turn can post. They are no part of the schema, by which the CLI asks
-    five times and gives the findings up: a longer text is cut after it was received."""
+    """The result of a turn. `for_reporter` and `clarification_question` are shown to the reporter;
+    only developers see the other fields.
+    """
 
     action: Action
     title: Annotated[str, _at_most(300)]
@@ -85,9 +89,14 @@ class Outcome(BaseModel, extra="forbid", frozen=True, defer_build=True):
     evidence: Annotated[list[Evidence], AfterValidator(_first_places)]
     severity: Severity
     confidence: Annotated[float, AfterValidator(_share), Field(description="From 0 to 1.")]
-    clarification_question: Annotated[str, _at_most(3_000), Field(description="Read by the reporter.")]
+    clarification_question: Annotated[
+        str, _at_most(3_000), Field(description="Read by the reporter.")
+    ]
     for_reporter: Annotated[str, _at_most(2_000)] = Field(
-        description="All that the reporter is told: plain words, no code, no file names, no names of internal systems.",
+        description=(
+            "All that the reporter is told: plain words, no code, no file names, no names of "
+            "internal systems."
+        ),
     )
     recommended_actions: Annotated[list[Annotated[str, _at_most(1_000)]], AfterValidator(_first)]
     affected_components: Annotated[list[Annotated[str, _at_most(200)]], AfterValidator(_first)]
@@ -101,9 +110,12 @@ class StoredEvidence(BaseModel, frozen=True, defer_build=True):
 
 
 class StoredOutcome(BaseModel, frozen=True, defer_build=True):
-    """An outcome as a turn's row has it, without the model's limits: redaction and `withhold_question` may have made a
-    text longer. The row of a turn that people took over has a summary alone. A newer agent worker may write other
-    fields or values: what cannot be read has its default, since a turn that cannot be read could never be settled."""
+    """An outcome as stored in a turn's row, without the model's limits.
+
+    Redaction and `withhold_question` may have made a text longer. The row of a turn that people
+    took over has only a summary. A newer agent worker may write other fields or values: an
+    unreadable one gets its default, since a turn that cannot be read could never be settled.
+    """
 
     title: str = ""
     summary: str = ""
@@ -117,7 +129,9 @@ class StoredOutcome(BaseModel, frozen=True, defer_build=True):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _default_if_invalid(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _default_if_invalid(
+        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
         try:
             return validate(value)
         except ValidationError:
@@ -126,7 +140,7 @@ class StoredOutcome(BaseModel, frozen=True, defer_build=True):
 
 @dataclass(frozen=True)
 class AnsweredTurn:
-    """What a turn was answered with; `result` is the JSON of its `Outcome`."""
+    """The answer of a turn; `result` is the JSON of its `Outcome`."""
 
     action: Action | None
     result: Mapping[str, Any]
@@ -138,14 +152,19 @@ class AnsweredTurn:
 
 @dataclass(frozen=True)
 class TurnPost(AnsweredTurn):
-    """What a turn's posts are made of. `fix_url`: of the case's pull request; `reporter_words`: all that the reporter
-    has written, with the names of what they attached; `used`: (channel, ts) of what the turn has read and is there;
-    `asked` and `read`: as in `Basis`, the `ts` of what the turn was about and of what was read until it ended."""
+    """The source of a turn's posts.
+
+    `fix_url`: the address of the case's pull request; `reporter_words`: everything the reporter
+    has written, with the names of their attachments; `used`: (channel, ts) of the messages that
+    the turn has read and that still exist; `asked` and `read`: as in `Basis`, the `ts` of the
+    messages that the turn answers, and of those read before it ended.
+    """
 
     case: CaseRecord
     turn: int
     failure: str
-    cost_usd: float
+    cost_usd: float | None
+    tokens: int
     fix_url: str | None
     reporter_words: str
     used: tuple[tuple[str, str], ...]
@@ -153,34 +172,49 @@ class TurnPost(AnsweredTurn):
     read: tuple[str, ...] = ()
 
     def basis(self, kind: str) -> Basis:
-        """What a post of the turn rests on."""
+        """Return the basis of one of the turn's posts."""
         return Basis(kind, self.case.thread.key, self.asked, self.read)
 
     @property
     def reporter_text(self) -> str:
-        """What the reporter may read of the turn; may be empty."""
+        """The text of the turn that the reporter may read; may be empty."""
         return audience.reporter_text(self.result, self.reporter_words)
 
 
 @cache
 def output_format() -> dict[str, Any]:
-    """The SDK's `output_format`: the model ends its turn by calling a tool with this schema."""
+    """Return the SDK's `output_format`: the model ends its turn by calling a tool with this
+    schema.
+    """
     return {"type": "json_schema", "schema": Outcome.model_json_schema()}
 
 
 def parse_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
-    """The outcome in a result's `structured_output`, or what is wrong with it, in words for the model."""
+    """Return the outcome in a result's `structured_output`, or its problems as sentences for the
+    model.
+    """
     if raw is None:
-        return None, ["You ended the turn with text alone. End it by calling StructuredOutput with every field."]
+        return None, [
+            (
+                "You ended the turn with text alone. End it by calling StructuredOutput with "
+                "every field."
+            )
+        ]
     try:
         return Outcome.model_validate(raw), []
     except ValidationError as invalid:
-        return None, [f"{'.'.join(map(str, error['loc']))}: {error['msg']}." for error in invalid.errors()]
+        return None, [
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}." for error in invalid.errors()
+        ]
 
 
 def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
-    """The rules that `outcome` breaks, each as a sentence that tells the model what to change. `may_ask`: whether the
-    case's limits allow another question to the reporter."""
+    """Return the rules that `outcome` breaks, each as a sentence that asks the model for a change.
+
+    Args:
+        outcome: The model's answer.
+        may_ask: Whether the case's limits allow another question to the reporter.
+    """
     violations: list[str] = []
     if not outcome.title.strip():
         violations.append("title is empty: name the bug in one line.")
@@ -195,32 +229,56 @@ def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
 
 
 def check_reporter_text(outcome: Outcome, said: str = "") -> list[str]:
-    """What is wrong with the words that the reporter would read, as sentences that tell the model what to change.
-    `said`: what the reporter is known to have written, and the names of what was attached.
+    """Return the problems with the words for the reporter, as sentences that ask the model for a
+    change.
 
-    It is asked to repair this once, and no turn is lost over it. Words that are missing, or that still hold something
-    internal, are not shown (`audience.reporter_text`): the reporter gets a sentence of the bot's own, and such a
-    question goes to the developers (`withhold_question`).
+    The model is asked once to repair them, and no turn is lost over them. Words that are missing,
+    or that still contain something internal, are not shown (`audience.reporter_text`): the
+    reporter gets a sentence of the bot's own, and such a question goes to the developers
+    (`withhold_question`).
+
+    Args:
+        outcome: The model's answer.
+        said: Everything the reporter is known to have written, and the names of the
+            attachments.
     """
     if outcome.action is Action.ASK_REPORTER:
-        # A summary of why something is asked says what is asked; neither it nor the title is posted then.
+        # A summary of the reasons for a question repeats the question; neither it nor the title is
+        # posted then.
         compared = outcome.model_dump(exclude={"title", "summary"})
-        return _internal_in("clarification_question", outcome.clarification_question, compared, said)
+        return _internal_in(
+            "clarification_question", outcome.clarification_question, compared, said
+        )
     if outcome.action in _TOLD and not outcome.for_reporter.strip():
-        return [f"{outcome.action.value} needs for_reporter: say in plain words what it means for them."]
+        return [
+            (
+                f"{outcome.action.value} needs for_reporter: say in plain words what it means "
+                "for them."
+            )
+        ]
     return _internal_in("for_reporter", outcome.for_reporter, outcome.model_dump(), said)
 
 
 def withhold_question(outcome: Outcome) -> Outcome:
-    """What becomes of an outcome whose words for the reporter hold something internal after all."""
+    """Turn a question that still contains something internal into findings for developers.
+
+    Any other outcome is returned unchanged.
+    """
     if outcome.action is not Action.ASK_REPORTER:
         return outcome
     why = "The reporter was not asked this, since it may hold something internal: "
     summary = f"{outcome.summary}\n\n{why}{outcome.clarification_question}".strip()
-    return outcome.model_copy(update={"action": Action.POST_FINDINGS, "summary": summary, "clarification_question": ""})
+    return outcome.model_copy(
+        update={"action": Action.POST_FINDINGS, "summary": summary, "clarification_question": ""}
+    )
 
 
 def _internal_in(field: str, words: str, result: Mapping[str, Any], said: str) -> list[str]:
     if not (found := audience.find_internal_content(words, result, said)):
         return []
-    return [f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain words without that."]
+    return [
+        (
+            f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain "
+            "words without that."
+        )
+    ]

@@ -1,7 +1,8 @@
-"""What is said in Slack. Every post has a business key, so that saying it again says nothing new.
+"""The case's posts in Slack. Every post has a business key, so that a repeated one posts nothing
+new.
 
-The reporter reads the thread of a report: of what an agent or a failure says, nothing gets there but what
-`cases/audience.py` lets through, and the question.
+The reporter reads the report's thread. Apart from the question, an agent's words and the text of a
+failure only get there through `cases/audience.py`.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from threadline.cases.store.lists import CaseLists, MissingAnswer
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Mendable, Permanent
-from threadline.forge.pull_requests import OpenedPullRequest
+from threadline.forge.model import PullRequest
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
@@ -44,11 +45,16 @@ from threadline.threads.store import PostStore
 from threadline.tools.public_text import public_sentence
 
 ANSWER_GRACE = 900.0
-"""Seconds that a finished turn has for its answer: Slack may be away, and the case's workflow waits for it."""
+"""Seconds that a finished turn has for its answer.
+
+Slack may be away, while the case's workflow waits for it.
+"""
 _USED = "white_check_mark"
-"""On each message that the agent has read."""
-_REPEATABLE = frozenset({NoticeKind.FORWARDED, NoticeKind.REOPENED, NoticeKind.QUESTION_UNANSWERED})
-"""Notices that a restored case comes to again."""
+"""The reaction on each message that the agent has read."""
+_REPEATABLE = frozenset(
+    {NoticeKind.FORWARDED, NoticeKind.REOPENED, NoticeKind.QUESTION_UNANSWERED}
+)
+"""Notices that a restored case would post again."""
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _INTERNAL = "an internal error occurred; the worker's log has the details."
@@ -65,8 +71,11 @@ def _escalation_key(bug_id: str, number: int) -> str:
 
 @dataclass(frozen=True)
 class CaseChannels:
-    """Where things are said, and who is called. `team` and `bot_user` are Slack's ids of the workspace and of the bot;
-    `tiers` holds user and group ids by tier of on-call, the first to be called first."""
+    """The channels of a case's posts, and the people on call.
+
+    `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and
+    group ids by tier of on-call, the first to be called first.
+    """
 
     team: str
     bot_user: str
@@ -78,13 +87,15 @@ class CaseChannels:
     def on_call(self, tier: int) -> Sequence[str]:
         return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
 
-    def escalation(self, bug_id: str, number: int, severity: Severity, started: float = 0.0) -> Escalation:
+    def escalation(
+        self, bug_id: str, number: int, severity: Severity, started: float = 0.0
+    ) -> Escalation:
         return Escalation(bug_id, number, self.targets[severity], len(self.tiers), started)
 
 
 @dataclass(frozen=True)
 class AskedIn:
-    """A thread in which people on call wrote. `is_alone`: developers wrote nothing elsewhere."""
+    """A thread in which people on call wrote; `is_alone`: developers wrote in no other."""
 
     thread: Thread
     is_alone: bool
@@ -92,8 +103,10 @@ class AskedIn:
 
 @dataclass(frozen=True)
 class ClosingPost:
-    """How a case ended, in one of its threads. `is_kept`: the agent reads it later; of what developers read in several
-    threads it reads one."""
+    """A post about a case's end, in one of its threads.
+
+    `is_kept`: the agent reads it later. It reads only one of the developers' copies.
+    """
 
     case: CaseRecord
     thread: Thread
@@ -111,8 +124,11 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
-        if notice.detail:  # nobody is shown it where there is no summary thread, or where that cannot be written to
-            _log.warning("case_problem_reported", case=notice.bug_id, kind=notice.kind, reason=notice.detail)
+        # The log is the only trace when there is no summary thread, or it cannot be written to.
+        if notice.detail:
+            _log.warning(
+                "case_problem_reported", case=notice.bug_id, kind=notice.kind, reason=notice.detail
+            )
             notice = replace(notice, detail=public_sentence(notice.detail, _INTERNAL))
         key = f"{notice.kind}:{notice.ordinal}"
         if notice.kind is NoticeKind.FORWARDED and (
@@ -125,16 +141,24 @@ class LiveCasePostActivities(CasePostActivities):
             await self._notify(case, case.summary, key, notice, notice.detail)
             return
         if notice.kind is NoticeKind.NOBODY_CALLED and case.summary:
-            with contextlib.suppress(Permanent):  # then the reporter is the only one who can be told
+            # After a refusal, the reporter is the only one left to notify.
+            with contextlib.suppress(Permanent):
                 await self._notify(case, case.summary, f"{key}:why", notice, notice.detail)
         await self._notify(case, case.thread, key, notice)
 
-    async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
+    async def _notify(
+        self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = ""
+    ) -> None:
         rendered = formatting.notice(blocks.notice_text(notice.kind, notice.bug_id, detail))
-        await self._post(case, where, key, rendered, await self._notice_basis(case, key, notice.kind))
+        await self._post(
+            case, where, key, rendered, await self._notice_basis(case, key, notice.kind)
+        )
 
     async def _notice_basis(self, case: CaseRecord, key: str, kind: NoticeKind) -> Basis | None:
-        """By what a notice is recognised after a restore. A notice that something failed is sent again."""
+        """Return the basis that identifies a notice after a restore.
+
+        Returns None for a notice of a failure, which is sent again.
+        """
         if kind is NoticeKind.INTAKE:
             return Basis.of_thread(key, case.thread)
         if kind not in _REPEATABLE:
@@ -144,58 +168,79 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
-        asked, key = told.outcome.clarification_question, f"turn:{turn.turn}:question"
+        asked = told.outcome.clarification_question
+        key = f"turn:{turn.turn}:question"
         rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
         basis = told.basis("question")
-        await self._post(told.case, told.case.thread, key, rendered, basis, kind="question", words=asked)
+        await self._post(
+            told.case, told.case.thread, key, rendered, basis, kind="question", words=asked
+        )
         if asked_in := await self._escalation_that_asked(told.case, turn.turn):
             notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
             beside = told.basis("asked")
-            await self._post_beside(told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice, beside)
+            await self._post_beside(
+                told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice, beside
+            )
         self.outbox.add_reactions(_USED, told.used)
 
     async def create_summary_thread(self, bug_id: str) -> None:
         await self._open_summary(await self._case(bug_id))
 
     async def post_investigation_results(self, turn: TurnRef) -> None:
-        await self.post_findings(turn, open_summary=False)
-
-    async def post_findings(self, turn: TurnRef, *, open_summary: bool = True) -> None:
-        """A turn's findings in the case's summary thread, which is opened for them when there is none."""
         told = await self._load(turn)
-        summary = await self._open_summary(told.case) if open_summary else told.case.summary
+        summary = told.case.summary
         if summary is None:
             raise Permanent(
-                f"{turn.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
+                f"{turn.bug_id} has no thread in the summaries channel yet: its first "
+                "message could not be posted."
             )
-        outcome, rendered = told.outcome, blocks.findings_message(told)
-        words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
-        key, basis = f"turn:{turn.turn}:findings", told.basis("findings")
+        outcome = told.outcome
+        rendered = blocks.findings_message(told)
+        words = (
+            f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
+        )
+        key = f"turn:{turn.turn}:findings"
+        basis = told.basis("findings")
         await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
         if asked_in := await self._escalation_that_asked(told.case, turn.turn):
             await self._post_beside(told.case, asked_in.thread, f"{key}:on-call", rendered, basis)
         self.outbox.add_reactions(_USED, told.used)
         text = told.reporter_text
-        if not text or told.action is not Action.POST_FINDINGS:  # an escalation and an end have posts of their own
+        # An escalation and an end have posts of their own.
+        if not text or told.action is not Action.POST_FINDINGS:
             return
-        rendered, key = formatting.notice(text), f"turn:{turn.turn}:told"
+        rendered = formatting.notice(text)
+        key = f"turn:{turn.turn}:told"
         try:
             basis = told.basis("told")
-            await self._post(told.case, told.case.thread, key, rendered, basis, kind="told", words=text)
+            await self._post(
+                told.case, told.case.thread, key, rendered, basis, kind="told", words=text
+            )
         except Mendable:
-            raise  # tried again: the reporter may be told later
-        except Permanent as error:  # the findings stand, also when the reporter's thread cannot be written to
-            _log.error("reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error))
+            raise  # retried: the reporter may be notified later
+        except Permanent as error:
+            # The findings stay posted, also when the reporter's thread cannot be written to.
+            _log.error(
+                "reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error)
+            )
 
-    async def _escalation_that_asked(self, case: CaseRecord, turn: int, *, unread: bool = False) -> AskedIn | None:
-        """The escalation's thread in which people on call wrote what a turn is to answer; None if they wrote nothing,
-        or if they wrote in the summary thread."""
+    async def _escalation_that_asked(
+        self, case: CaseRecord, turn: int, *, unread: bool = False
+    ) -> AskedIn | None:
+        """Return the escalation's thread with the messages of people on call that a turn answers.
+
+        Returns None if they wrote nothing, or if they wrote in the summary thread.
+        """
         if not case.escalations:
             return None
         async with self.database.begin() as tx:
             store = CaseStore(tx)
             asked = await store.asked_by_developers(case.bug_id, turn, unread=unread)
-            threads = await store.escalation_threads(case.bug_id) if self.channels.escalations in asked else []
+            threads = (
+                await store.escalation_threads(case.bug_id)
+                if self.channels.escalations in asked
+                else []
+            )
         if not threads:
             return None
         at = asked[self.channels.escalations]
@@ -205,7 +250,9 @@ class LiveCasePostActivities(CasePostActivities):
     async def _post_beside(
         self, case: CaseRecord, at: Thread, key: str, rendered: tuple[Rendered, ...], basis: Basis
     ) -> None:
-        """Post what stands elsewhere already: if Slack refuses it here, the turn goes on."""
+        """Post a copy of a text that is posted elsewhere already; a refusal does not stop the
+        turn.
+        """
         try:
             await self._post(case, at, key, rendered, basis)
         except Permanent as error:
@@ -215,13 +262,18 @@ class LiveCasePostActivities(CasePostActivities):
         if case.summary:
             return case.summary
         rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
-        opens, channel = case_owner(case.thread, SUMMARY), self.channels.summaries
+        opens = case_owner(case.thread, SUMMARY)
+        channel = self.channels.summaries
         basis = Basis.of_thread("summary", case.thread)
-        ts = await self.outbox.publish(Post(_summary_key(case.bug_id), channel, None, rendered, opens, basis=basis))
+        ts = await self.outbox.publish(
+            Post(_summary_key(case.bug_id), channel, None, rendered, opens, basis=basis)
+        )
         return Thread(case.thread.team, channel, ts)
 
-    async def post_pull_request(self, case: CaseRecord, turn: int, fix: OpenedPullRequest) -> None:
-        """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
+    async def post_pull_request(self, case: CaseRecord, turn: int, fix: PullRequest) -> None:
+        """Announce a fix's pull request in both threads, or only to developers if the case was
+        closed.
+        """
         async with self.database.begin() as tx:
             told = await CaseStore(tx).for_post(case.bug_id, turn)
         closed = told.case.status is CaseStatus.RESOLVED
@@ -235,27 +287,32 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
-        case, number = told.case, told.case.escalations
+        case = told.case
+        number = told.case.escalations
         target = self.channels.targets[case.severity]
         root = formatting.notice(
             blocks.escalation_text(told.outcome.summary or told.failure, target),
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        key, channel = _escalation_key(case.bug_id, number), self.channels.escalations
+        key = _escalation_key(case.bug_id, number)
+        channel = self.channels.escalations
         if case.summary and self._shares_summary(case):
             post = Post(key, channel, case.summary.ts, root)
         else:
             post = Post(key, channel, None, root, case_owner(case.thread, ESCALATION))
         await self.outbox.publish(replace(post, basis=told.basis("escalation")))
         words = formatting.notice(blocks.escalated_text(case.bug_id, told.reporter_text, target))
-        await self._post(case, case.thread, f"escalation:{number}:told", words, told.basis("escalated"))
+        await self._post(
+            case, case.thread, f"escalation:{number}:told", words, told.basis("escalated")
+        )
         return self.channels.escalation(case.bug_id, number, case.severity)
 
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         async with self.database.begin() as tx:
             store = CaseStore(tx)
-            case, snapshot = await store.get(notice.bug_id), await store.snapshot(notice.bug_id)
+            case = await store.get(notice.bug_id)
+            snapshot = await store.snapshot(notice.bug_id)
             root = await PostStore(tx).ts_of(_escalation_key(notice.bug_id, notice.escalation))
         if not (root and snapshot.escalated and snapshot.escalations == notice.escalation):
             return False
@@ -269,50 +326,72 @@ class LiveCasePostActivities(CasePostActivities):
 
         thread_ts = case.summary.ts if case.summary and self._shares_summary(case) else root
         mentions = tuple(self.channels.on_call(notice.tier))
-        rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
+        rendered = formatting.notice(
+            blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions
+        )
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
-        # Its root tells which escalation it is: the restored case may have another one under this number.
+        # The root identifies the escalation: a restored case may have another one under this
+        # number.
         basis = Basis(f"sla:{notice.ordinal}:{notice.kind}", case.thread.key, (root,), (root,))
-        post = Post(key, self.channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
+        post = Post(
+            key, self.channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record
+        )
         return bool(await self.outbox.publish(replace(post, basis=basis)))
 
     async def post_closing(self, bug_id: str) -> None:
         case = await self._case(bug_id)
         refusals = await self._tell_end(bug_id)
         try:
-            # The end drops the posts that are still due. One that Slack has may have opened a thread of the case.
+            # The end drops the pending posts. A post that Slack has may have opened a thread of
+            # the case.
             if await self.outbox.settle(f"{bug_id}:", self._owners(case)):
                 refusals = await self._tell_end(bug_id)
         except Mendable as error:
             refusals.append(error)
-        if refusals:  # one that can be mended first: then this is tried again
+        # Raise a mendable refusal first: then the activity is retried.
+        if refusals:
             raise min(refusals, key=lambda each: not isinstance(each, Mendable))
 
     async def _tell_end(self, bug_id: str) -> list[Permanent]:
-        """Post how the case ended in each of its threads. Returns the refusals, which keep no other thread waiting."""
+        """Post in each of the case's threads how it ended.
+
+        Returns the refusals; one does not stop the posts in the other threads.
+        """
         refusals: list[Permanent] = []
         for each in await self._closing_posts(bug_id):
-            rendered, kept = formatting.notice(each.words), each.words if each.is_kept else ""
+            rendered = formatting.notice(each.words)
+            kept = each.words if each.is_kept else ""
             try:
-                await self._post(each.case, each.thread, each.key, rendered, each.basis, kind="closing", words=kept)
+                await self._post(
+                    each.case,
+                    each.thread,
+                    each.key,
+                    rendered,
+                    each.basis,
+                    kind="closing",
+                    words=kept,
+                )
             except Permanent as error:
                 refusals.append(error)
         return refusals
 
     def _owners(self, case: CaseRecord) -> dict[str, ThreadOwner]:
-        """The owners of the threads that posts of the case open, by the posts' keys."""
+        """Return the owners of the threads that the case's posts open, by the posts' keys."""
         owners = {_summary_key(case.bug_id): case_owner(case.thread, SUMMARY)}
         if not self._shares_summary(case):
             owner = case_owner(case.thread, ESCALATION)
-            owners |= {_escalation_key(case.bug_id, each): owner for each in range(1, case.escalations + 1)}
+            owners |= {
+                _escalation_key(case.bug_id, each): owner
+                for each in range(1, case.escalations + 1)
+            }
         return owners
 
     def _shares_summary(self, case: CaseRecord) -> bool:
-        """Whether escalations are posted in the summary thread, since both have one channel."""
+        """Return whether escalations are posted in the summary thread: both use one channel."""
         return case.summary is not None and case.summary.channel == self.channels.escalations
 
     async def _closing_posts(self, bug_id: str) -> list[ClosingPost]:
-        """How the case ended, for each of its threads; nothing if it was reopened meanwhile."""
+        """Return the closing posts for the case's threads; none if it was reopened meanwhile."""
         async with self.database.begin() as tx:
             store = CaseStore(tx)
             case = await store.get(bug_id)
@@ -324,29 +403,48 @@ class LiveCasePostActivities(CasePostActivities):
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
                 turn = await store.for_post(bug_id, case.turn)
-                why, told = turn.outcome.summary, turn.reporter_text
-            elif case.close_reason == Reason.OPERATOR_RESOLVED:
+                why = turn.outcome.summary
+                told = turn.reporter_text
+            elif case.close_reason == Reason.ADMIN_RESOLVED:
                 why = told = await CaseMessageStore(tx).last_close(bug_id)
-        reason, key = Reason(case.close_reason), f"closing:{case.closings}"
+        reason = Reason(case.close_reason)
+        key = f"closing:{case.closings}"
         left = (blocks.unmerged_fix_text(), blocks.unmerged_fix_text(fix.url)) if fix else ("", "")
         for_reporter = blocks.closing_text(bug_id, reason, explanation=told, fix=left[0])
         for_developers = blocks.closing_text(bug_id, reason, explanation=why, fix=left[1])
-        posts = [ClosingPost(case, case.thread, f"{key}:{case.thread.channel}", for_reporter, basis)]
+        posts = [
+            ClosingPost(case, case.thread, f"{key}:{case.thread.channel}", for_reporter, basis)
+        ]
         if case.summary:
-            posts.append(ClosingPost(case, case.summary, f"{key}:{case.summary.channel}", for_developers, basis))
+            posts.append(
+                ClosingPost(
+                    case, case.summary, f"{key}:{case.summary.channel}", for_developers, basis
+                )
+            )
         beside = (
-            ClosingPost(case, each, f"{key}:{each.channel}:{each.ts}", for_developers, basis, is_kept=False)
+            ClosingPost(
+                case, each, f"{key}:{each.channel}:{each.ts}", for_developers, basis, is_kept=False
+            )
             for each in escalations
         )
         return [*posts, *beside]
 
-    async def find_missing(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:
-        return await CaseLists(tx).missing_answers(ANSWER_GRACE, limit, after, owed=False)
+    async def find_missing(
+        self, tx: Transaction, after: int, limit: int
+    ) -> Sequence[MissingAnswer]:
+        summaries = self.channels.summaries
+        return await CaseLists(tx).missing_answers(
+            ANSWER_GRACE, limit, after, summaries=summaries, owed=False
+        )
 
     async def post_missing(self, item: MissingAnswer) -> bool:
         _log.error("answer_missing", case=item.bug_id, turn=item.turn, kind=item.kind)
         turn = TurnRef(item.bug_id, item.turn)
-        await (self.post_clarification_question(turn) if item.kind == "question" else self.post_findings(turn))
+        if item.kind == "question":
+            await self.post_clarification_question(turn)
+        else:
+            await self.create_summary_thread(item.bug_id)
+            await self.post_investigation_results(turn)
         return True
 
     async def _case(self, bug_id: str) -> CaseRecord:
@@ -367,11 +465,19 @@ class LiveCasePostActivities(CasePostActivities):
         kind: str = "notice",
         words: str = "",
     ) -> None:
-        """Post in one of the case's threads; `words` are kept in the conversation, where the agent reads them."""
+        """Post in one of the case's threads; the conversation stores `words` for the agent."""
 
         async def record(tx: Transaction, ts: str) -> None:
-            await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(at, ts=ts))
+            await CaseMessageStore(tx).record_bot_message(
+                case.bug_id, kind, words, replace(at, ts=ts)
+            )
 
-        post = Post(f"{case.bug_id}:{key}", at.channel, at.ts, rendered, on_posted=record if words else None)
+        post = Post(
+            f"{case.bug_id}:{key}",
+            at.channel,
+            at.ts,
+            rendered,
+            on_posted=record if words else None,
+        )
         await self.outbox.publish(replace(post, basis=basis))
         _log.info("message_posted", case=case.bug_id, key=post.key)

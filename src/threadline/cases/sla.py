@@ -1,5 +1,7 @@
-"""SLATrackingWorkflow: the clock of one escalation. It reminds people at half of a target, calls the next tier when a
-target is missed, and reminds once a day from then on. The arithmetic takes seconds and reads no clock."""
+"""SLATrackingWorkflow: the clock of one escalation. It reminds people at half of a target, calls
+the next tier when a target is missed, and reminds once a day from then on. The arithmetic takes
+seconds and reads no clock.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +18,7 @@ from threadline.threads.calls import call, fault_of
 
 @dataclass(frozen=True)
 class SlaEvent:
-    """Something that is due at `at` (seconds since 1970); `ordinal` numbers the events of one escalation from 1."""
+    """An event due at `at`, in seconds since 1970; `ordinal` counts an escalation's from 1."""
 
     at: float
     kind: SlaEventKind
@@ -27,10 +29,19 @@ _ACKNOWLEDGE = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREA
 BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
 
 
-def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
-    """The next thing that is due. `fired` is the ordinal of the last event that happened or was skipped (0 at first),
-    at `last_at`: the daily reminders count from it. `acknowledged`: a developer has answered, so the first target is
-    met and its events are skipped."""
+def next_event(
+    started: float, target: SlaTarget, fired: int, last_at: float, *, acknowledged: bool
+) -> SlaEvent:
+    """Return the next due event.
+
+    Args:
+        started: Time of the escalation, in seconds since 1970.
+        target: The time limits of the escalation.
+        fired: Ordinal of the last event that happened or was skipped; 0 at first.
+        last_at: Time of that event, from which the daily reminders count.
+        acknowledged: A developer has answered, so the first target is met and its events are
+            skipped.
+    """
     plan: Sequence[tuple[float, SlaEventKind]] = sorted(
         (
             (started + target.acknowledge / 2, SlaEventKind.ACKNOWLEDGE_REMINDER),
@@ -42,18 +53,27 @@ def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *,
     for ordinal, (at, kind) in enumerate(plan, start=1):
         if ordinal > fired and not (acknowledged and kind in _ACKNOWLEDGE):
             return SlaEvent(at, kind, ordinal)
-    return SlaEvent(max(last_at, plan[-1][0]) + DAY, SlaEventKind.DAILY_REMINDER, max(fired, len(plan)) + 1)
+    return SlaEvent(
+        max(last_at, plan[-1][0]) + DAY, SlaEventKind.DAILY_REMINDER, max(fired, len(plan)) + 1
+    )
 
 
 def tier_for(kind: SlaEventKind, breaches: int, tiers: int) -> int:
-    """Which of the `tiers` of on-call (0 is the first) an event is addressed to, after so many breaches, this event
-    included."""
+    """Return the tier of on-call that an event is addressed to; 0 is the first.
+
+    Args:
+        kind: The event.
+        breaches: Number of breaches so far, this event included.
+        tiers: Number of tiers.
+    """
     return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in BREACHES or breaches else 0
 
 
 @workflow.defn(name=SLA_WORKFLOW)
 class SLATrackingWorkflow:
-    """A child of the case's workflow, left running when that continues as new; it ends when the case is resolved."""
+    """A child of the case's workflow, left running when that continues as new; it ends when the
+    case is resolved.
+    """
 
     @workflow.init
     def __init__(self, escalation: Escalation) -> None:
@@ -72,7 +92,7 @@ class SLATrackingWorkflow:
     def resolved(self, *_: Any) -> None:
         self._resolved = True
 
-    @workflow.query(description="What was promised, what has happened, and what is due next.")
+    @workflow.query(description="The targets, the events so far, and the next event.")
     def state(self) -> dict[str, Any]:
         return {
             "bug_id": self._escalation.bug_id,
@@ -86,28 +106,46 @@ class SLATrackingWorkflow:
     @workflow.run
     async def run(self, escalation: Escalation) -> str:
         while not self._resolved:
-            due, acknowledged = self._next(), self._acknowledged
-            workflow.set_current_details(f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}.")
+            due = self._next()
+            acknowledged = self._acknowledged
+            workflow.set_current_details(
+                f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}."
+            )
             if await self._interrupted(due, acknowledged=acknowledged):
                 continue
-            # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
-            self._fired, self._last_at = due.ordinal, max(due.at, workflow.now().timestamp())
+            # Count from now, not from the due time: after an outage, the reminders of the missed
+            # days are skipped.
+            self._fired = due.ordinal
+            self._last_at = max(due.at, workflow.now().timestamp())
             self._breaches += due.kind in BREACHES
-            number, tier = escalation.number, tier_for(due.kind, self._breaches, escalation.tiers)
+            number = escalation.number
+            tier = tier_for(due.kind, self._breaches, escalation.tiers)
             notice = SlaNotice(escalation.bug_id, number, due.kind, due.ordinal, tier)
             try:
-                if not await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " ")):
+                if not await call(
+                    CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " ")
+                ):
                     break
-            except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
-                workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
+            except ActivityError as error:
+                # The channel may be gone, for example: the clock goes on, and a later event may
+                # get through.
+                workflow.logger.warning(
+                    "sla_event_not_posted", extra={"reason": fault_of(error).message}
+                )
         return "resolved" if self._resolved else "case closed"
 
     def _next(self) -> SlaEvent:
         target = self._escalation.target
-        return next_event(self._escalation.started, target, self._fired, self._last_at, acknowledged=self._acknowledged)
+        return next_event(
+            self._escalation.started,
+            target,
+            self._fired,
+            self._last_at,
+            acknowledged=self._acknowledged,
+        )
 
     async def _interrupted(self, due: SlaEvent, *, acknowledged: bool) -> bool:
-        """Whether the clock was stopped or its next event changed before `due` came."""
+        """Wait until `due`; return whether the clock was stopped, or its next event changed."""
         seconds = due.at - workflow.now().timestamp()
         if seconds <= 0:
             return False
@@ -123,8 +161,10 @@ class SLATrackingWorkflow:
 
 
 async def start_clock(escalation: Escalation, before: int) -> None:
-    """Start the clock of an escalation, and stop that of the one `before`, 0 for none. `ABANDON`: with any other policy
-    the parent's first continue-as-new would end it."""
+    """Start the clock of an escalation, and stop that of the one `before`; 0 for none.
+
+    `ABANDON`: with any other policy the parent's first continue-as-new would end the clock.
+    """
     if before:
         await signal_clock(escalation.bug_id, before, "resolved")
     try:
@@ -139,13 +179,16 @@ async def start_clock(escalation: Escalation, before: int) -> None:
     except FailureError as error:  # it runs already: the step was repeated
         if is_cancelled_exception(error):
             raise
-        workflow.logger.info("sla_clock_not_started", extra={"case": escalation.bug_id, "reason": str(error)})
+        workflow.logger.info(
+            "sla_clock_not_started", extra={"case": escalation.bug_id, "reason": str(error)}
+        )
 
 
 async def signal_clock(bug_id: str, escalation: int, signal: str) -> None:
-    """Signal an escalation's clock. One that has ended needs no signal."""
+    """Signal an escalation's clock; a clock that has ended is ignored."""
     try:
-        await workflow.get_external_workflow_handle(sla_workflow_id(bug_id, escalation)).signal(signal)
+        clock = workflow.get_external_workflow_handle(sla_workflow_id(bug_id, escalation))
+        await clock.signal(signal)
     except FailureError as error:
         if is_cancelled_exception(error):
             raise

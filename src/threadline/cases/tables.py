@@ -1,28 +1,72 @@
-"""The tables of bug cases and of the agent's turns. Constraints, indexes, defaults and triggers are in `alembic/`."""
+"""The tables of bug cases and of the agent's turns. Constraints, indexes, defaults and triggers
+are in `alembic/`.
+"""
 
-from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Computed, Double, Integer, LargeBinary, Table, Text
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    Computed,
+    Double,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from threadline.db.columns import JSON, MOMENT, MONEY, SLACK_TIME, TEXT, identity, metadata, required
+from threadline.db.columns import (
+    JSON,
+    MOMENT,
+    MONEY,
+    SLACK_TIME,
+    TEXT,
+    identity,
+    metadata,
+    required,
+)
 
 _WORKFLOW_ID = "((((('bug:'::text || team) || ':'::text) || channel) || ':'::text) || thread_ts)"
+_TITLE_VECTOR = (
+    "(to_tsvector('english'::regconfig, title) || word_vector('english'::regconfig, title_words))"
+)
+_MESSAGE_VECTOR = (
+    "(to_tsvector('english'::regconfig, ((message_text || ' '::text) || forwarded))"
+    " || word_vector('english'::regconfig, words))"
+)
 
 cases = Table(
     "cases",
     metadata,
     identity(),
-    Column("bug_id", TEXT, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
-    *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")),
+    Column(
+        "bug_id", TEXT, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False
+    ),
+    *(
+        required(name, TEXT)
+        for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")
+    ),
+    required("title_words", ARRAY(TEXT)),
     required("components", ARRAY(TEXT)),
     required("rev", BigInteger()),
-    *(required(name, Integer()) for name in ("message_count", "turn", "questions", "escalations", "closings")),
+    *(
+        required(name, Integer())
+        for name in ("message_count", "turn", "questions", "escalations", "closings")
+    ),
     required("escalated", Boolean()),
     required("wait_until", Double()),
-    *(required(name, TEXT) for name in ("last_action", "last_question", "close_reason", "last_session_id")),
+    *(
+        required(name, TEXT)
+        for name in ("last_action", "last_question", "close_reason", "last_session_id")
+    ),
     required("base", JSON),
     required("cost_usd", MONEY),
+    required("cost_known", Boolean()),
     required("created_at", MOMENT),
     Column("resolved_at", MOMENT),
     Column("workflow_id", TEXT, Computed(_WORKFLOW_ID, persisted=True), nullable=False),
+    Column("search_vector", TSVECTOR, Computed(_TITLE_VECTOR, persisted=True), nullable=False),
 )
 
 case_transitions = Table(
@@ -36,22 +80,28 @@ case_transitions = Table(
     required("at", MOMENT),
 )
 
-# `Text` cleans nothing: a message that Postgres refuses is to go into quarantine. If its id were cleaned
-# instead, it could be the id of another message, and one of the two would not be stored.
+# `Text` cleans nothing, so that a message that Postgres refuses goes into quarantine. A cleaned id
+# could be the id of another message, and one of the two would not be stored.
 bug_conversations = Table(
     "bug_conversations",
     metadata,
     identity(),
     required("bug_id", TEXT),
     Column("seq", Integer),
-    *(required(name, Text()) for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")),
+    *(
+        required(name, Text())
+        for name in ("message_id", "sender_type", "sender_id", "message_type", "message_text")
+    ),
     *(required(name, Text()) for name in ("channel", "slack_ts")),
     required("said_at", SLACK_TIME),
     required("correction_of", Text()),
     required("version", SLACK_TIME),
     required("forwarded", Text()),
+    required("words", ARRAY(Text)),
+    Column("search_vector", TSVECTOR, Computed(_MESSAGE_VECTOR, persisted=True), nullable=False),
     *(Column(name, Integer) for name in ("turn", "read_in_turn")),
-    required("wants_turn", Boolean()),
+    *(required(name, Boolean()) for name in ("spoken", "wants_turn")),
+    Column("closes", Boolean),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),
     required("created_at", MOMENT),
 )
@@ -84,6 +134,7 @@ agent_turns = Table(
     required("has_fix", Boolean()),
     required("fix_requested_by", TEXT),
     required("cost_usd", MONEY),
+    required("cost_known", Boolean()),
     *(required(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
     required("duration_s", Double()),
     required("read_seqs", ARRAY(Integer)),
@@ -96,7 +147,10 @@ sla_events = Table(
     "sla_events",
     metadata,
     Column("bug_id", TEXT, primary_key=True),
-    *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("escalation", "ordinal")),
+    *(
+        Column(name, Integer, primary_key=True, autoincrement=False)
+        for name in ("escalation", "ordinal")
+    ),
     required("kind", TEXT),
     required("tier", Integer()),
     required("at", MOMENT),
@@ -109,6 +163,7 @@ pull_requests = Table(
     *(required(name, TEXT) for name in ("repository", "branch", "url")),
     Column("number", Integer),
     *(required(name, TEXT) for name in ("state", "commit")),
+    required("draft", Boolean()),
     required("opened_at", MOMENT),
     Column("merged_at", MOMENT),
 )

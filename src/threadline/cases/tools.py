@@ -1,4 +1,6 @@
-"""Bug cases, looked up from any thread: developers read the findings, everybody else what a reporter may know."""
+"""Tools that look up bug cases from any thread. Developers read the findings, everybody else only
+content for a reporter.
+"""
 
 from typing import Annotated, Any
 
@@ -16,7 +18,7 @@ from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 
 MOST = 20
-"""Cases of one answer; further ones are found by more words."""
+"""Number of cases in one answer; more words find further ones."""
 
 Wanted = Annotated[str | None, Field(max_length=300)]
 
@@ -32,8 +34,12 @@ async def search(
     *,
     words: Annotated[Wanted, Field(description="Words of the report or the title.")] = None,
     status: CaseStatus | None = None,
-    component: Annotated[Wanted, Field(description="A part of the product, such as checkout.")] = None,
-    open_only: Annotated[bool, Field(description="Leave out resolved cases, unless the status asks for them.")] = True,
+    component: Annotated[
+        Wanted, Field(description="A part of the product, such as checkout.")
+    ] = None,
+    open_only: Annotated[
+        bool, Field(description="Leave out resolved cases, unless the status asks for them.")
+    ] = True,
 ) -> ToolResult:
     found = await CaseLists(context.tx).search(
         context.team,
@@ -62,7 +68,9 @@ async def search(
 async def get(
     context: ToolContext,
     *,
-    bug_id: Annotated[str, Field(min_length=1, max_length=30, description="Its number, such as BUG-12.")],
+    bug_id: Annotated[
+        str, Field(min_length=1, max_length=30, description="Its number, such as BUG-12.")
+    ],
 ) -> ToolResult:
     number = bug_id.strip().upper()
     found = await CaseLists(context.tx).for_cards(context.team, [number])
@@ -71,7 +79,10 @@ async def get(
     card = _card(context, found[0])
     return ToolResult(
         data=card,
-        display_text=f"{number} ({card['title']}) is {card['status'].replace('_', ' ')}, severity {card['severity']}.",
+        display_text=(
+            f"{number} ({card['title']}) is {card['status'].replace('_', ' ')}, severity "
+            f"{card['severity']}."
+        ),
         structured=(RecordGroup("cases", (card,)),),
     )
 
@@ -80,10 +91,15 @@ TOOLS = [search, get]
 
 
 def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
-    """What may be told of a case where somebody asks about it, without what is empty, save the title. `told` is what
-    its reporter was told or asked last, `link` leads to the thread it was reported in. What is for developers
-    (`components`, `findings`, `pull_request`) is missing where others read as well."""
-    case, turns, readers = source.case, source.turns, context.services[CaseReaders]
+    """Return the card of a case for the asking channel, without empty fields except the title.
+
+    `told` is the reporter's last text or question, `link` the address of the report's thread. The
+    fields for developers (`components`, `findings`, `pull_request`) are missing in channels that
+    others read as well.
+    """
+    case = source.case
+    turns = source.turns
+    readers = context.services[CaseReaders]
     card: dict[str, Any] = {
         "bug_id": case.bug_id,
         "title": _title_for_everybody(source),
@@ -105,8 +121,9 @@ def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
 
 
 def _title_for_everybody(source: CardSource) -> str:
-    """The agent's title, unless it names what is internal: then the one that the report itself had."""
-    title, known = source.case.title, source.reporter_words
+    """Return the agent's title, or the report's own when the agent's names something internal."""
+    title = source.case.title
+    known = source.reporter_words
     results = ({**turn.result, "title": ""} for turn in source.turns)
     if not any(audience.find_internal_content(title, result, known) for result in results):
         return title
@@ -114,7 +131,7 @@ def _title_for_everybody(source: CardSource) -> str:
 
 
 def _told(turn: AnsweredTurn, reporter_words: str) -> str:
-    """What the reporter was asked or told at the end of a turn."""
+    """Return the question or the text for the reporter at the end of a turn."""
     if turn.action is Action.ASK_REPORTER:
         return turn.outcome.clarification_question.strip()
     return audience.reporter_text(turn.result, reporter_words)

@@ -1,4 +1,4 @@
-"""Continuous integration: what ran lately, why it failed, and once more."""
+"""Tools for continuous integration: recent runs, failed jobs with their logs, and reruns."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -17,16 +17,23 @@ MAX_RUNS = 30
 _READING = 40.0
 """Seconds: a run, its jobs, and the logs of some of them."""
 _SETTLES = 45.0
-"""Seconds: longer than the client waits for an answer, and half a minute for a host that is slow."""
+"""Seconds: longer than the client waits for an answer, plus half a minute for a slow host."""
 
 RunId = Annotated[int, Field(ge=1, le=2**53, description="As ci.recentRuns tells it.")]
-Outcome = Literal["success", "failure", "cancelled", "timed_out", "in_progress", "queued", "completed"]
+Outcome = Literal[
+    "success", "failure", "cancelled", "timed_out", "in_progress", "queued", "completed"
+]
 
 
 class Rerun(BaseModel):
     run_id: RunId
-    attempt: Annotated[int, Field(ge=1, le=10_000, description="The attempt that is to be repeated, as last seen.")]
-    failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True
+    attempt: Annotated[
+        int,
+        Field(ge=1, le=10_000, description="The attempt that is to be repeated, as last seen."),
+    ]
+    failed_only: Annotated[
+        bool, Field(description="Only the failed jobs and what depends on them.")
+    ] = True
 
 
 @tool(
@@ -40,17 +47,27 @@ async def recent_runs(
     context: ToolContext,
     *,
     branch: Annotated[str, Field(max_length=250)] = "",
-    status: Annotated[Outcome | None, Field(description="Only those of this status or outcome.")] = None,
+    status: Annotated[
+        Outcome | None, Field(description="Only those of this status or outcome.")
+    ] = None,
     limit: Annotated[int, Field(ge=1, le=MAX_RUNS)] = 10,
 ) -> ToolResult:
-    shown = [_record(each) for each in await context.services[Actions].recent(branch, status or "", limit)]
+    shown = [
+        _record(each)
+        for each in await context.services[Actions].recent(branch, status or "", limit)
+    ]
     text = f"{len(shown)} runs, the newest first." if shown else "No run was found."
-    return ToolResult(data={"runs": shown}, display_text=text, structured=record_group("builds", shown))
+    return ToolResult(
+        data={"runs": shown}, display_text=text, structured=record_group("builds", shown)
+    )
 
 
 @tool(
     "ci.failedJobs",
-    "The failed jobs of one run, with the end of each log. Without a run: of the newest that failed.",
+    (
+        "The failed jobs of one run, with the end of each log. Without a run: of the newest that "
+        "failed."
+    ),
     needs=(Actions,),
     timeout=_READING,
     remote=True,
@@ -81,7 +98,10 @@ async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
 
 @tool(
     "ci.rerun",
-    "Start a run once more that has ended; say which attempt of it, so that it is repeated only once.",
+    (
+        "Start a run once more that has ended; say which attempt of it, so that it is repeated "
+        "only once."
+    ),
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     needs=(Actions,),
@@ -98,13 +118,17 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     if build.attempt > given.attempt:
         return _started_before(build)
     if build.attempt < given.attempt:
-        raise Permanent(f"The last attempt of run {build.id} is {build.attempt}: name that attempt.")
+        raise Permanent(
+            f"The last attempt of run {build.id} is {build.attempt}: name that attempt."
+        )
     if not build.ended:
-        raise Permanent(f"Attempt {build.attempt} of run {build.id} has not ended yet: wait for it.")
+        raise Permanent(
+            f"Attempt {build.attempt} of run {build.id} has not ended yet: wait for it."
+        )
     await builds.rerun(given.run_id, failed_only=given.failed_only)
     record = _record(build) | {"attempt": build.attempt + 1, "status": "queued"}
-    record.pop("conclusion", None)  # of the attempt before
-    text = f"Run {build.id} is started once more, as attempt {build.attempt + 1}."
+    record.pop("conclusion", None)  # belongs to the attempt before
+    text = f"Run {build.id} is started again, as attempt {build.attempt + 1}."
     return ToolResult(data=record, display_text=text, structured=record_group("builds", [record]))
 
 
@@ -117,5 +141,5 @@ def _record(build: Build) -> dict[str, Any]:
 
 def _started_before(build: Build) -> ToolResult:
     record = _record(build)
-    text = f"Run {build.id} was started once more already: attempt {build.attempt} is {build.status}."
+    text = f"Run {build.id} was already started again: attempt {build.attempt} is {build.status}."
     return ToolResult(data=record, display_text=text, structured=record_group("builds", [record]))

@@ -1,1 +1,3 @@
-"""The bench: thin commands over the composition root and the devstack; nothing imports it."""
+"""The command line: thin commands over the composition root and the devstack. No other package
+imports it.
+"""

@@ -14,7 +14,11 @@ from threadline.cli import output
 from threadline.cli.connections import transaction, use_running_stack
 from threadline.cli.process import run_async
 
-app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True, callback=use_running_stack)
+app = typer.Typer(
+    help="Show bug cases, and resolve one by hand.",
+    no_args_is_help=True,
+    callback=use_running_stack,
+)
 
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Number of the case, such as BUG-12.")]
 
@@ -30,11 +34,25 @@ async def list_cases(
 
     async with transaction() as tx:
         found = await CaseLists(tx).list(open_only=not everything, limit=limit)
-    table = Table("case", "status", "severity", "title", "reporter", "opened", "cost", box=None, pad_edge=False)
+    table = Table(
+        "case",
+        "status",
+        "severity",
+        "title",
+        "reporter",
+        "opened",
+        "cost",
+        box=None,
+        pad_edge=False,
+    )
     for record in found:
         title = escape(textwrap.shorten(record.title, 60, placeholder="…"))
         state = (record.bug_id, record.status, record.severity, title, record.reporter_id)
-        table.add_row(*state, f"{record.created_at:%Y-%m-%d %H:%M}", f"${record.cost_usd:.2f}")
+        table.add_row(
+            *state,
+            f"{record.created_at:%Y-%m-%d %H:%M}",
+            output.cost_text(record.cost_usd, digits=2),
+        )
     output.console.print(table if table.row_count else "There is no case.")
 
 
@@ -48,8 +66,10 @@ async def show(case: Case) -> None:
 
     async with transaction() as tx:
         store = CaseStore(tx)
-        record, request = await store.get(case), await store.pull_request(case)
-        transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
+        record = await store.get(case)
+        request = await store.pull_request(case)
+        transitions = await CaseLists(tx).transitions(case)
+        turns = await store.turns(case)
         page = await CaseMessageStore(tx).page(case, limit=200)
         conversation = [*page.entries]
         while page.next_cursor is not None:
@@ -66,18 +86,23 @@ async def show(case: Case) -> None:
 
 @app.command()
 @run_async
-async def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50) -> None:
-    """List messages that could not be read. They are kept, and were not answered."""
+async def quarantine(
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
+) -> None:
+    """List unreadable messages. They are stored, and the bot did not answer them."""
     from threadline.cases.store.lists import CaseLists
     from threadline.threads.store import Quarantine
 
     async with transaction() as tx:
         kept = await Quarantine(tx).messages(limit)
         numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
-    for message in kept:  # each with its whole text, which is what somebody needs who wants to know what it was
-        case, thread = numbers.get(message.thread, "no case"), escape(message.thread.key)
+    # each with its whole text, so that an admin can identify it
+    for message in kept:
+        case = numbers.get(message.thread, "no case")
+        thread = escape(message.thread.key)
         output.console.print(
-            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {case}, thread {thread}, {escape(message.message_id)}"
+            f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {case}, thread {thread}, "
+            f"{escape(message.message_id)}"
         )
         output.print_line(message.error)
         output.console.print(escape(message.text), soft_wrap=True)
@@ -88,7 +113,8 @@ async def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum num
 @app.command()
 @run_async
 async def resolve(
-    case: Case, reason: Annotated[str, typer.Option(help="Reason. It is stored, and posted in the threads.")]
+    case: Case,
+    reason: Annotated[str, typer.Option(help="Reason. It is stored, and posted in the threads.")],
 ) -> None:
     """Resolve a case by hand. A message in its thread reopens it."""
     from threadline.cases.contract import case_start
@@ -100,7 +126,7 @@ async def resolve(
 
     async with transaction() as tx:
         record = await CaseStore(tx).get(case)
-    # Its workflow ends it: like everything else, that is a signal.
+    # The case's workflow resolves it: a close is a signal like any other event.
     message = IncomingMessage(
         id=f"operator:{uuid.uuid4()}",
         kind=MessageKind.CLOSE,

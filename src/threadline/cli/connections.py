@@ -1,4 +1,6 @@
-"""What commands connect to: what the environment names, or else the stack that `threadline up` runs."""
+"""Connections of commands: to the systems that the environment names, or else to the stack of
+`threadline up`.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -23,7 +25,7 @@ _PLACES = frozenset(
         *("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_TLS"),
     }
 )
-"""What says where a system is, or logs in there."""
+"""Variables that name a system's address, or log in there."""
 
 
 def stack_home() -> StateFolder:
@@ -31,14 +33,19 @@ def stack_home() -> StateFolder:
 
 
 def use_running_stack() -> None:
-    """Take over the settings of the stack that runs in THREADLINE_HOME, unless the environment names another system.
-    All or none: a mix would read people from one Slack and write them into the database of another."""
+    """Set the environment to the stack that runs in THREADLINE_HOME, unless it names another
+    system. All settings or none: a mix would read people from one Slack and write them into the
+    database of another.
+    """
     home = stack_home()
     published = home.read_settings()
     given = {name: value for name, value in os.environ.items() if value and name in _PLACES}
     other = [name for name, value in given.items() if value != published.get(name)]
     if published and other:
-        typer.echo(f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.", err=True)
+        typer.echo(
+            f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.",
+            err=True,
+        )
         return
     for name, value in published.items():
         if not os.environ.get(name):
@@ -47,13 +54,19 @@ def use_running_stack() -> None:
 
 @asynccontextmanager
 async def open_database() -> "AsyncIterator[Database]":
-    """The database for one command, which asks one thing at a time. It is connected to before anything else is asked:
-    `Transient` and `Permanent` say what to do when that fails."""
+    """Open the database for one command, with a single connection. It connects before the command
+    does anything else.
+
+    Raises:
+        Permanent: the database is not configured correctly; the message has the remedy.
+        Transient: the database does not answer; the message has the remedy.
+    """
     from threadline.db.engine import Database
 
     url = os.environ.get("DATABASE_URL", "")
     if not url.startswith(("postgresql://", "postgres://")):
-        # The settings say what is wrong. To load all of their groups takes a tenth of a command that only reads.
+        # The settings raise the error. Loading all groups of settings takes a tenth of the time of
+        # a command that only reads.
         from threadline.settings import DatabaseSettings
 
         url = DatabaseSettings.load().url.get_secret_value()
@@ -62,7 +75,8 @@ async def open_database() -> "AsyncIterator[Database]":
             async with database.connect():
                 pass
         except Transient as away:
-            if not isinstance(away.__cause__, OSError):  # Postgres itself says why it takes no connection
+            # other causes are Postgres's own, with the reason in their text
+            if not isinstance(away.__cause__, OSError):
                 raise
             raise Transient(f"{away}. Start Postgres, or correct DATABASE_URL.") from away
         yield database
@@ -76,7 +90,7 @@ async def transaction() -> "AsyncIterator[Transaction]":
 
 @asynccontextmanager
 async def team_transaction(team: str) -> "AsyncIterator[tuple[Transaction, str]]":
-    """A transaction, and the workspace's id; see `find_team`."""
+    """Open a transaction, and return the workspace's id with it; see `find_team`."""
     async with open_database() as database:
         team = await find_team(team)
         async with database.begin() as tx:
@@ -84,7 +98,9 @@ async def team_transaction(team: str) -> "AsyncIterator[tuple[Transaction, str]]
 
 
 def temporal_namespace() -> str:
-    """By Temporal's own environment configuration. Its library is imported only where it has a file to read."""
+    """Return the namespace from Temporal's environment configuration. Temporal's library is
+    imported only if there is a file to read.
+    """
     if name := os.environ.get("TEMPORAL_NAMESPACE"):
         return name
     folders = (os.environ.get("XDG_CONFIG_HOME") or "~/.config", "~/Library/Application Support")
@@ -97,7 +113,7 @@ def temporal_namespace() -> str:
 
 
 async def find_team(team: str) -> str:
-    """The workspace's id: `team`, or, where that is empty, that of the bot's token in Slack."""
+    """Return `team`, or, if that is empty, the workspace's id of the bot token in Slack."""
     if team:
         return team
     from threadline.settings import SlackSettings

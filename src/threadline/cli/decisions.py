@@ -19,16 +19,35 @@ if TYPE_CHECKING:
     from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision
 
 app = typer.Typer(
-    help="Report on the decision engine, and propose thresholds.", no_args_is_help=True, callback=use_running_stack
+    help="Report on the decision engine, and propose thresholds.",
+    no_args_is_help=True,
+    callback=use_running_stack,
 )
 
-Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")]
+Days = Annotated[
+    float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")
+]
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, all workspaces.")]
-_NOTHING = "There are no decisions in this time. The engine decides when somebody asks the bot a question."
+_NOTHING = (
+    "There are no decisions in this time. The engine decides when somebody asks the bot a "
+    "question."
+)
 _LISTED = 20
-"""Of each list; the newest, and how many more there are."""
+"""Lines of each list, newest first; further ones are counted."""
 _BAR = 20
-_COLUMNS = ("", "decisions", "went on", "asked", "escalated", "👍", "👎", "right", "Brier", "ECE", "cost")
+_COLUMNS = (
+    "",
+    "decisions",
+    "went on",
+    "asked",
+    "escalated",
+    "👍",
+    "👎",
+    "right",
+    "Brier",
+    "ECE",
+    "cost",
+)
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -37,29 +56,38 @@ _ENDINGS = (".png", ".svg", ".pdf")
 async def report(
     since: Days = 30,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Also draw the calibration. Needs the extra plot.")
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Also draw the calibration. Needs the extra plot."),
     ] = None,
     team: Team = "",
 ) -> None:
-    """Report how often each type was decided, its calibration, wrong escalations, and the variants."""
+    """Report how often each type was decided, its calibration, wrong escalations, and the
+    variants.
+    """
     from threadline.decisions import reports
 
     found = reports.report(await _outcomes(since, team))
     if found is None:
         output.print_line(_NOTHING)
         return
-    _tallies("Decisions", [*((type_.value, stats) for type_, stats in found.types), ("total", found.total)])
+    _tallies(
+        "Decisions",
+        [*((type_.value, stats) for type_, stats in found.types), ("total", found.total)],
+    )
     if found.total.calibration:
         _reliability(found.total.calibration)
     else:
         output.print_line(
-            "There is no calibration yet: no answer has more thumbs one way than the other, and no escalation for low "
-            "confidence was answered or closed by a person."
+            "There is no calibration yet: no answer has more thumbs one way than the other, and "
+            "no escalation for low confidence was answered or closed by a person."
         )
     _listed("Escalated without need", found.not_needed)
     _listed("Answered, but should have been escalated", found.missed)
     if len(found.variants) > 1:
-        variants = [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
+        variants = [
+            (f"{name or '(none)'}, prompt {version}", tally)
+            for name, version, tally in found.variants
+        ]
         _tallies("Variants", variants)
     if plot and found.total.calibration is None:
         output.print_line("There is no plot, because there is no calibration yet.")
@@ -75,12 +103,18 @@ async def tune(
     variant: Annotated[str, typer.Option(help="Use only the decisions of this variant.")] = "",
     team: Team = "",
 ) -> None:
-    """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
+    """Propose thresholds from people's feedback, and show how many decisions would change. The
+    settings stay as they are.
+    """
     from threadline.decisions import reports
 
-    outcomes = [each for each in await _outcomes(since, team) if variant in ("", each.made.variant)]
+    outcomes = [
+        each for each in await _outcomes(since, team) if variant in ("", each.made.variant)
+    ]
     if not outcomes:
-        output.print_line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
+        output.print_line(
+            f"There are no decisions of the variant {variant}." if variant else _NOTHING
+        )
         return
     examples = len(reports.training_examples(outcomes))
     counted = f"Judged decisions by confidence: {examples}"
@@ -89,23 +123,29 @@ async def tune(
         missing = reports.MIN_EXAMPLES - examples
         output.print_line(f"{counted}; {missing} more are needed before thresholds are proposed.")
         return
-    now, then = found.current, found.proposed
-    output.print_line(f"{counted}. Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f}).")
+    now = found.current
+    then = found.proposed
+    output.print_line(
+        f"{counted}. Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f})."
+    )
     if then == now:
         output.print_line("No other thresholds have a lower cost.")
         return
-    output.print_line(f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.proposed_cost:.3f}).")
+    output.print_line(
+        f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.proposed_cost:.3f})."
+    )
     output.print_line(f"Of {found.judged} decisions {found.changed} would change:")
     for before, after, count in found.changes:
         output.print_line(f"  {count}: {before.value} → {after.value}")
     output.print_line(
         f"Nothing was changed. To apply it, set THREADLINE_DECISION_HIGH={then.high:g} and "
-        f"THREADLINE_DECISION_LOW={then.low:g}. To try it in a share of the threads, use THREADLINE_DECISION_VARIANTS."
+        f"THREADLINE_DECISION_LOW={then.low:g}. To try it in a share of the threads, use "
+        "THREADLINE_DECISION_VARIANTS."
     )
 
 
 async def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
-    from threadline.handovers.store import judged_since
+    from threadline.conversations.store.judged_decisions import judged_since
 
     async with transaction() as tx:
         return await judged_since(tx, datetime.now(UTC) - timedelta(days=days), team)
@@ -116,24 +156,34 @@ def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
 
     table = Table(*_COLUMNS, title=title, title_justify="left")
     for name, tally in rows:
-        steps, scores = tally.next_steps, tally.calibration
+        steps = tally.next_steps
+        scores = tally.calibration
         asked = steps[NextStep.CLARIFY] + steps[NextStep.RETRIEVE_MORE]
         went_on = steps[NextStep.PROCEED] + steps[NextStep.OPERATOR]
         counts = (tally.decisions, went_on, asked, steps[NextStep.ESCALATE])
-        right = "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}"
+        right = (
+            "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}"
+        )
         errors = (f"{scores.brier:.3f}", f"{scores.ece:.3f}") if scores else ("–", "–")
         shown = map(str, (*counts, tally.thumbs_up, tally.thumbs_down))
-        table.add_row(escape(name), *shown, right, *errors, f"${tally.cost_usd:.4f}")
+        table.add_row(escape(name), *shown, right, *errors, output.cost_text(tally.cost_usd))
     output.console.print(table)
 
 
 def _reliability(calibration: "Calibration") -> None:
-    table = Table("confidence", "judged", "mean", "right", "", title="Reliability", title_justify="left")
+    table = Table(
+        "confidence", "judged", "mean", "right", "", title="Reliability", title_justify="left"
+    )
     for each in calibration.bins:
         filled = round(each.right * _BAR)
         figures = (str(each.count), f"{each.confidence:.2f}", f"{each.right:.2f}")
-        table.add_row(f"{each.low:.1f} – {each.high:.1f}", *figures, "█" * filled + "·" * (_BAR - filled))
-    table.caption = f"{calibration.count} judged, Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}; 0 is best"
+        table.add_row(
+            f"{each.low:.1f} – {each.high:.1f}", *figures, "█" * filled + "·" * (_BAR - filled)
+        )
+    table.caption = (
+        f"{calibration.count} judged, Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}; "
+        "0 is best"
+    )
     output.console.print(table)
 
 
@@ -141,7 +191,9 @@ def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
     output.print_line(f"{title}: {len(outcomes) or 'none'}")
     for each in outcomes[:_LISTED]:
         sure = f"{each.judgement.confidence:.2f}" if each.judgement else "–"
-        why = f", {each.judgement.reason.value}" if each.judgement and each.judgement.reason else ""
+        why = (
+            f", {each.judgement.reason.value}" if each.judgement and each.judgement.reason else ""
+        )
         words = textwrap.shorten(each.made.decision.reasoning, 100, placeholder=" …")
         output.print_line(f"  {each.key}: {each.made.decision.type.value}, {sure}{why}. {words}")
     if len(outcomes) > _LISTED:
@@ -149,27 +201,37 @@ def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
 
 
 def draw_calibration(calibration: "Calibration", path: Path) -> None:
-    """Write the picture, as the ending of its name says. Raises `Permanent` when the drawing library is not installed,
-    or the file cannot be written."""
+    """Write the picture in the format of the file's suffix. Raises `Permanent` if the drawing
+    library is not installed, or the file cannot be written.
+    """
     if path.suffix.lower() not in _ENDINGS:
         raise Permanent(f"{path} must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Permanent("The plot needs matplotlib: install threadline[plot], or leave --plot out.") from error
+        raise Permanent(
+            "The plot needs matplotlib: install threadline[plot], or leave --plot out."
+        ) from error
     figure = Figure(figsize=(6, 6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], linestyle="--", color="grey", label="perfect calibration")
-    starts, right = [each.low for each in calibration.bins], [each.right for each in calibration.bins]
+    starts = [each.low for each in calibration.bins]
+    right = [each.right for each in calibration.bins]
     widths = [each.high - each.low for each in calibration.bins]
-    axes.bar(starts, right, width=widths, align="edge", alpha=0.5, edgecolor="black", label="right")
+    axes.bar(
+        starts, right, width=widths, align="edge", alpha=0.5, edgecolor="black", label="right"
+    )
     axes.plot([each.confidence for each in calibration.bins], right, "o")
     for each in calibration.bins:
-        axes.annotate(str(each.count), ((each.low + each.high) / 2, each.right), ha="center", va="bottom")
+        axes.annotate(
+            str(each.count), ((each.low + each.high) / 2, each.right), ha="center", va="bottom"
+        )
     axes.set(xlim=(0, 1), ylim=(0, 1.05), xlabel="confidence", ylabel="share correct")
-    axes.set_title(f"{calibration.count} judged: Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}")
+    axes.set_title(
+        f"{calibration.count} judged: Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}"
+    )
     axes.legend(loc="upper left")
     try:
         figure.savefig(path)

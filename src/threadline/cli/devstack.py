@@ -25,17 +25,25 @@ if TYPE_CHECKING:
     from threadline_devstack.stories.scene import Scene
 
 _MAX_SHOWN = 420
-"""Characters of a message that are shown: what the bot says is long, and the page shows it whole."""
+"""Characters of a message in the terminal: the bot's messages are long, and the page shows all of
+them.
+"""
 _SCRIPTED = (
-    "[bold]The model's words are scripted:[/bold] no ANTHROPIC_API_KEY is used. The agent itself is real: it searches, "
-    "reads and edits real files with its real tools."
+    "[bold]The model's replies are scripted:[/bold] no ANTHROPIC_API_KEY is used. The agent "
+    "itself is real: it searches, reads and edits real files with its real tools."
 )
-PaceOption = Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")]
+PaceOption = Annotated[
+    float, typer.Option(help="Seconds before each reply of the scripted model.")
+]
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Begin anew: first remove the Slack, Temporal and Postgres of earlier runs.")
+    bool,
+    typer.Option(
+        "--fresh",
+        help="Start over: first remove the Slack, Temporal and Postgres of earlier runs.",
+    ),
 ]
 PACE = 0.25
-"""Seconds: slow enough that one can follow."""
+"""Seconds: slow enough to follow."""
 
 
 def up(pace: PaceOption = PACE, fresh: FreshOption = False) -> None:
@@ -64,7 +72,8 @@ def demo(pace: PaceOption = PACE) -> None:
 async def _up(pace: float, *, fresh: bool) -> int:
     from threadline_devstack.stack import Stack, StackOptions
 
-    place, wishes = stack_home(), StackOptions(given=os.environ, pace=pace, usual_ports=True, fresh=fresh)
+    place = stack_home()
+    wishes = StackOptions(given=os.environ, pace=pace, usual_ports=True, fresh=fresh)
     async with Stack.running(place.root, wishes, output.progress) as stack:
         _print_addresses(stack)
         try:
@@ -81,11 +90,14 @@ async def _demo(folder: Path, pace: float) -> int:
     from threadline_devstack.stories.player import stories
     from threadline_devstack.stories.scene import Scene
 
-    # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
+    # Leave out real tokens: the story needs scripted people, and must cost nothing.
     wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
     begun = time.monotonic()
     try:
-        async with Stack.running(folder, wishes, output.progress) as stack, Scene.on(stack, _print_message) as scene:
+        async with (
+            Stack.running(folder, wishes, output.progress) as stack,
+            Scene.on(stack, _print_message) as scene,
+        ):
             output.console.print(_SCRIPTED)
             for number, story in enumerate(stories(), start=1):
                 output.console.print(f"\n[bold]Scene {number}: {escape(story.title)}[/bold]")
@@ -95,16 +107,22 @@ async def _demo(folder: Path, pace: float) -> int:
                     output.transitions(await scene.transitions())
                     output.conversation(await scene.conversation())
                     output.turns(await scene.turns())
-                    output.print_line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
+                    output.print_line(
+                        "The workflow in Temporal's UI, while the stack was up: "
+                        f"{scene.workflow_url}"
+                    )
     except (Permanent, Transient) as error:
         output.print_error(str(error))
         return 1
-    output.print_line(f"The whole story, with starting and stopping everything, took {time.monotonic() - begun:.0f} s.")
+    output.print_line(
+        "The whole story, with starting and stopping everything, took "
+        f"{time.monotonic() - begun:.0f} s."
+    )
     return 0
 
 
 async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
-    """Whether every chapter was seen to happen."""
+    """Play the chapters. Return whether the expected outcome of each was observed."""
     from threadline_devstack.stories.player import Verbs
 
     verbs = Verbs(scene)
@@ -115,12 +133,12 @@ async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
         except (Permanent, Transient) as error:
             output.print_error(f"Step {number} ({chapter.title}) failed: {error}")
             return False
-        output.console.print("   [green]✓ seen to happen[/green]")
+        output.console.print("   [green]✓ observed[/green]")
     return True
 
 
 def _print_message(said: dict[str, Any]) -> None:
-    """A message of the sandbox, as Slack's JSON with its channel."""
+    """Print a message of the sandbox, given as Slack's JSON with its channel."""
     from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
     from threadline_devstack.stories.scene import message_text
 
@@ -130,7 +148,8 @@ def _print_message(said: dict[str, Any]) -> None:
     words = textwrap.shorten(said.get("text") or message_text(said), _MAX_SHOWN, placeholder=" …")
     style = "magenta" if who == "threadline" else "yellow"
     output.console.print(
-        f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] [{style}]{who}[/{style}]: {escape(words)}"
+        f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] "
+        f"[{style}]{who}[/{style}]: {escape(words)}"
     )
 
 
@@ -144,15 +163,15 @@ def _print_addresses(stack: "Stack") -> None:
     output.console.print(Panel(table, title="Threadline is up", expand=False))
     if not stack.slack_is_real:
         output.console.print(
-            "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
-            "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
-            "Or mention the bot in #general:\n“@threadline show the project Web shop”, "
-            "“@threadline set the status of rfp_abc123 to proposal submitted”, or “@threadline what does the Starter "
-            "plan cost?”."
+            "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in "
+            "#bug-reports as the reporter,\nand answer the findings in #bug-summaries as the "
+            "developer: “Please fix it”. Or mention the bot in #general:\n“@threadline show the "
+            "project Web shop”, “@threadline set the status of rfp_abc123 to proposal "
+            "submitted”, or “@threadline what does the Starter plan cost?”."
         )
     if stack.words_are_scripted:
         output.console.print(_SCRIPTED)
     output.console.print(
-        f"Ctrl-C stops everything; the data stays in {escape(str(stack.home.root))}, and the next start goes on with "
-        "it. `make up FRESH=1` begins anew."
+        f"Ctrl-C stops everything; the data stays in {escape(str(stack.home.root))}, and the "
+        "next start continues with it. `make up FRESH=1` starts over."
     )

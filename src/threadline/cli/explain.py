@@ -4,6 +4,8 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,11 +17,12 @@ from threadline.cli.connections import open_database, temporal_namespace, use_ru
 from threadline.cli.process import run_async
 
 if TYPE_CHECKING:
+    from threadline.conversations.model.turn_route import TurnRoute
     from threadline.conversations.store.explain import Explanation, Stored
-    from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
-"""Characters of a text that are shown; `--json` has all that is told."""
+"""Characters of a text in the terminal; `--json` prints all of it."""
+_LONGEST_REASON = 800
 _MODEL_COLUMNS = {
     "step": "step",
     "for": "purpose",
@@ -35,24 +38,36 @@ _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
 @run_async
 async def explain(
-    message: Annotated[str, typer.Argument(help="Permalink or CHANNEL/TS of an answer, or of what it answers.")],
+    message: Annotated[
+        str,
+        typer.Argument(
+            help="Permalink or CHANNEL/TS of an answer, or of the message that it answers."
+        ),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
+    """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and
+    workflow.
+    """
     from threadline.conversations.store import explain as explaining
     from threadline.settings import TemporalUiSettings
 
     use_running_stack()
-    async with open_database() as database:  # the database alone: Temporal and Slack need not answer
+    # only the database: Temporal and Slack need not answer
+    async with open_database() as database:
         ui = TemporalUiSettings.load().temporal_ui
-        found = await explaining.explain_turn(database, message, ui=ui, namespace=temporal_namespace())
+        found = await explaining.explain_turn(
+            database, message, ui=ui, namespace=temporal_namespace()
+        )
     if as_json:
         from pydantic import TypeAdapter
 
         plain = TypeAdapter(type(found)).dump_python(found, mode="json")
         typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
     elif isinstance(found, explaining.CaseMessage):
-        output.print_line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
+        output.print_line(
+            f"This message belongs to the case {found.case}: `{found.command}` shows it."
+        )
     else:
         _tell(found)
 
@@ -64,38 +79,66 @@ def _tell(told: "Explanation") -> None:
     for each in told.said:
         words = "(deleted by its author)" if each["deleted"] else _short(each["text"])
         output.print_line(f"  {each['user_id']} at {each['ts']}: {words}")
-    layers = sorted({name for each in told.layers for name in each}, key=lambda name: (name != "layer", name))
+    layers = sorted(
+        {name for each in told.layers for name in each}, key=lambda name: (name != "layer", name)
+    )
     _table("Context", {name: name for name in layers}, told.layers)
     _head("Tool calls" if told.tool_calls else "No tool was called")
     for number, call in enumerate(told.tool_calls, start=1):
         took = "" if call["milliseconds"] is None else f", {call['milliseconds']} ms"
-        output.print_line(f"{number}. step {call['step']}: {call['tool_name']}, {call['status']}{took}")
+        output.print_line(
+            f"{number}. step {call['step']}: {call['tool_name']}, {call['status']}{took}"
+        )
         output.print_line(f"   arguments: {_short(call['parameters'])}")
         output.print_line(f"   result:    {_short(call['result'])}" if call["result"] else "")
     _protocol(told.protocol)
     for title, written in (("Journal entries", told.journal), ("Events", told.events)):
         _head(title if written else "")
         for entry in written:
-            output.print_line(f"{entry['id']}. {entry['rfp_id']}, {entry['kind']}: {_short(entry['what'])}")
-    costs = [{**each, "cost_usd": f"${each['cost_usd']:.4f}"} for each in told.model_calls]
-    _table("Model calls", _MODEL_COLUMNS, costs)
-    if told.model_calls:
-        output.print_line(f"{told.spent['tokens']:,} tokens, ${told.spent['cost_usd']:.4f} in all")
-    else:
-        _head("No model was asked")
+            output.print_line(
+                f"{entry['id']}. {entry['rfp_id']}, {entry['kind']}: {_short(entry['what'])}"
+            )
+    _model_calls(told)
     _end(told)
+
+
+def _model_calls(told: "Explanation") -> None:
+    answered = [each for each in told.model_calls if not each["failure"]]
+    costs = [{**each, "cost_usd": output.cost_text(each["cost_usd"])} for each in answered]
+    _table("Model calls", _MODEL_COLUMNS, costs)
+    if answered:
+        output.print_line(
+            f"{told.spent['tokens']:,} tokens, {output.cost_text(told.spent['cost_usd'])} in all"
+        )
+    elif not told.model_calls:
+        _head("No model was called")
+    failed = [each for each in told.model_calls if each["failure"]]
+    _head("Failed model calls" if failed else "")
+    for (step, purpose, reason), alike in groupby(
+        failed, key=itemgetter("step", "purpose", "failure")
+    ):
+        calls = list(alike)
+        often = f", {len(calls)} times" if len(calls) > 1 else ""
+        output.print_line(
+            f"step {step}, {purpose}{often}, the last after {calls[-1]['milliseconds']} ms:"
+        )
+        output.print_line(f"   {textwrap.shorten(reason, _LONGEST_REASON, placeholder=' …')}")
 
 
 def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
     yield "workflow", told.workflow_id
     yield "in Temporal", told.workflow_url
     yield "correlation id", told.correlation_id
-    user_id, name = told.asker["user_id"], told.asker["name"]
+    user_id = told.asker["user_id"]
+    name = told.asker["name"]
     yield "asked by", f"{name} ({user_id})" if name else user_id or "nobody"
     if told.route:
         yield from _way(told.route)
     else:
-        yield "route", "not on record: the turn is from before ways were kept, or ended before it had one"
+        yield (
+            "route",
+            "not on record: the turn ended before it had one, or before routes were stored",
+        )
 
 
 def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
@@ -109,7 +152,12 @@ def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
     else:
         yield "requirement", "not asked"
     others = f"; also named: {', '.join(route.scope.others)}" if route.scope.others else ""
-    yield "scope", f"{route.scope.rfp_id} (from the {route.scope.origin}){others}" if route.scope.rfp_id else "no RFP"
+    yield (
+        "scope",
+        f"{route.scope.rfp_id} (from the {route.scope.origin}){others}"
+        if route.scope.rfp_id
+        else "no RFP",
+    )
     told = {
         "resumes": f"the request of turn {route.resumes_turn}" if route.resumes_turn else "",
         "missing": route.missing,
@@ -123,15 +171,18 @@ def _protocol(state: Mapping[str, Any] | None) -> None:
     from threadline.operator.model.protocol import ProtocolState
 
     _head("Protocol at the end" if state else "")
-    order = [each.name for each in fields(ProtocolState)]  # that of JSON on record is Postgres's own
-    for name in sorted(state or {}, key=lambda each: order.index(each) if each in order else len(order)):
+    # JSON in Postgres has an order of its own
+    order = [each.name for each in fields(ProtocolState)]
+    for name in sorted(
+        state or {}, key=lambda each: order.index(each) if each in order else len(order)
+    ):
         value = (state or {})[name]
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         output.print_line(f"{name}: {shown or 'nothing'}")
 
 
 def _table(title: str, columns: Mapping[str, str], rows: "Sequence[Stored]") -> None:
-    """The rows as they are on record: fields of theirs under these heads. Nothing where there are no rows."""
+    """Print columns (head to field name) of stored rows. Print nothing without rows."""
     if rows:
         _head(title)
         table = Table(*map(escape, columns), box=None, pad_edge=False)
@@ -145,13 +196,19 @@ def _end(told: "Explanation") -> None:
     if told.ended is None:
         output.print_line("The turn has not ended yet.")
         return
-    took = f", after {told.result['seconds']} s" if told.result and "seconds" in told.result else ""
+    took = (
+        f", after {told.result['seconds']} s" if told.result and "seconds" in told.result else ""
+    )
     output.print_line(f"{told.ended.kind.value}, steps: {told.ended.model_calls}{took}")
     if not told.ended.answer:
-        output.print_line("Nothing was said.")
+        output.print_line("The turn has no answer.")
         return
-    said = f"{told.ended.posted_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.posted_at else "not in Slack yet"
-    output.print_line(f"said ({said}): {_short(told.ended.answer)}")
+    said = (
+        f"{told.ended.posted_at:%Y-%m-%d %H:%M:%S %Z}"
+        if told.ended.posted_at
+        else "not in Slack yet"
+    )
+    output.print_line(f"answer ({said}): {_short(told.ended.answer)}")
     for fault in told.faults:
         output.print_line(f"waits for the admin: {_short(fault)}")
 

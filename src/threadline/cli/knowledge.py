@@ -1,17 +1,30 @@
 """`threadline knowledge`: manage the documents that questions are answered from."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import output
-from threadline.cli.connections import Team, find_team, open_database, team_transaction, use_running_stack
+from threadline.cli.connections import (
+    Team,
+    find_team,
+    open_database,
+    team_transaction,
+    use_running_stack,
+)
 from threadline.cli.process import run_async
 from threadline.errors import Permanent
 
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from threadline.knowledge.ingest import IngestReport
+
 app = typer.Typer(
-    help="Manage the documents that questions are answered from.", no_args_is_help=True, callback=use_running_stack
+    help="Manage the documents that the bot answers questions from.",
+    no_args_is_help=True,
+    callback=use_running_stack,
 )
 
 
@@ -19,13 +32,22 @@ app = typer.Typer(
 @run_async
 async def ingest(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Folders of Markdown, files, and lists of addresses (*.urls).")
+        list[Path],
+        typer.Argument(
+            metavar="PATH…", help="Folders of Markdown, files, and lists of addresses (*.urls)."
+        ),
     ],
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Also fetch addresses of this machine and this network.")
+        bool,
+        typer.Option(
+            "--allow-private", help="Also fetch addresses of this machine and this network."
+        ),
     ] = False,
     forget_all: Annotated[
-        bool, typer.Option("--forget-all", help="Also forget what came with a folder or list that is empty now.")
+        bool,
+        typer.Option(
+            "--forget-all", help="Also forget the documents of a folder or list that is now empty."
+        ),
     ] = False,
     team: Team = "",
 ) -> None:
@@ -33,29 +55,68 @@ async def ingest(
 
     A document that cannot be read is named and stays as it was. The exit code is then 1.
     """
-    from threadline.knowledge.ingest import SourceOutcome, collect_sources
+    from threadline.knowledge.ingest import collect_sources
     from threadline.knowledge.ingest import ingest as ingest_sources
+    from threadline.knowledge.languages import configuration
     from threadline.knowledge.web import open_web_fetcher
     from threadline.settings import ModelSettings
     from threadline.wiring.toolsets import configured_embedder
 
+    settings = ModelSettings.load()
     async with (
         open_database() as database,
-        configured_embedder(ModelSettings.load()) as embedder,
+        configured_embedder(settings) as embedder,
         open_web_fetcher(allow_private=allow_private) as web,
     ):
-        team_id, sources = await find_team(team), collect_sources(paths, web.fetch)
+        team_id = await find_team(team)
+        sources = collect_sources(paths, web.fetch)
         with output.progress_bar("Reading") as advance:
-            report = await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
+            report = await ingest_sources(
+                database,
+                team_id,
+                sources,
+                embedder,
+                advance,
+                forget_all=forget_all,
+                language=configuration(settings.knowledge_language),
+            )
+    _print_skipped(sources.skipped)
+    _print_report(report)
+    if report.refusals:
+        raise typer.Exit(1)
+
+
+def _print_report(report: "IngestReport") -> None:
     for source in report.removed:
-        output.print_line(f"{source} is gone, and forgotten.")
+        output.print_line(f"{source} no longer exists and was forgotten.")
+    for notice in report.notices:
+        output.print_line(notice)
     for refusal in report.refusals:
         output.print_error(refusal)
     if report.embedding_error:
-        output.print_error(f"Some are found by their words alone until this is run again: {report.embedding_error}")
-    output.print_line(f"{', '.join(f'{report.counts[each]} {each}' for each in SourceOutcome)}.")
-    if report.refusals:
-        raise typer.Exit(1)
+        output.print_error(
+            "Until you run this again, search finds some documents only by their words: "
+            f"{report.embedding_error}"
+        )
+    from threadline.knowledge.ingest import SourceOutcome
+
+    counts = ", ".join(f"{report.counts[each]} {each}" for each in SourceOutcome)
+    output.print_line(f"{counts}.")
+
+
+def _print_skipped(skipped: "Counter[str]") -> None:
+    """Print how many files of a folder were skipped, of which kinds, and the remedy."""
+    if not skipped:
+        return
+    kinds = ", ".join(
+        f"{count} {suffix or 'without a suffix'}" for suffix, count in skipped.most_common()
+    )
+    number = skipped.total()
+    files = "1 file was" if number == 1 else f"{number} files were"
+    output.print_line(
+        f"{files} skipped ({kinds}): only Markdown and plain text are read. Save the text of a "
+        "document as .md or .txt in the same folder, and run this again."
+    )
 
 
 @app.command("list")
@@ -68,8 +129,13 @@ async def list_documents(team: Team = "") -> None:
         found = await KnowledgeStore(tx).documents(team_id)
     for document in found:
         terms = document.terms
-        days = [f"from {terms.effective}" if terms.effective else "", f"until {terms.expires}" if terms.expires else ""]
-        told = ", ".join(filter(None, [terms.type.value, f"{len(document.body):,} characters", *days]))
+        days = [
+            f"from {terms.effective}" if terms.effective else "",
+            f"until {terms.expires}" if terms.expires else "",
+        ]
+        told = ", ".join(
+            filter(None, [terms.type.value, f"{len(document.body):,} characters", *days])
+        )
         output.print_line(f"{document.source}: {document.title} ({told})")
     if not found:
         output.print_line("There is no document.")
@@ -78,7 +144,10 @@ async def list_documents(team: Team = "") -> None:
 @app.command()
 @run_async
 async def remove(
-    source: Annotated[str, typer.Argument(help="Source of the document, as `threadline knowledge list` shows it.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="Source of the document, as `threadline knowledge list` shows it."),
+    ],
     team: Team = "",
 ) -> None:
     """Forget a document."""
@@ -86,5 +155,7 @@ async def remove(
 
     async with team_transaction(team) as (tx, team_id):
         if not await KnowledgeStore(tx).delete(team_id, source):
-            raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
+            raise Permanent(
+                f"There is no document from {source}: `threadline knowledge list` lists them."
+            )
     output.print_line(f"{source} is forgotten.")

@@ -8,7 +8,17 @@ from typing import NoReturn
 
 import typer
 
-from threadline.cli import cases, decisions, devstack, explain, knowledge, messages, policy, records, run
+from threadline.cli import (
+    cases,
+    decisions,
+    devstack,
+    explain,
+    knowledge,
+    messages,
+    policy,
+    records,
+    run,
+)
 from threadline.cli.process import GC_THRESHOLDS
 from threadline.errors import Permanent, Transient
 
@@ -36,13 +46,16 @@ app.command()(run.replay)
 
 
 def main() -> None:
-    """Run the command of this process's arguments, and end the process."""
-    gc.set_threshold(*GC_THRESHOLDS)  # before the imports of the command: a twentieth of its time
+    """Run the command in this process's arguments, and end the process."""
+    # before the command's imports: saves a twentieth of the command's time
+    gc.set_threshold(*GC_THRESHOLDS)
     exit_now(run_command())
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. An error that is understood is one sentence on stderr and code 1."""
+    """Run a command and return its exit code. An expected error is one sentence on stderr and code
+    1.
+    """
     try:
         app(arguments, prog_name="threadline")
     except SystemExit as end:
@@ -54,8 +67,9 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
 
 
 def exit_now(code: int) -> NoReturn:
-    """End without tearing the interpreter down: Temporal's native threads abort a quarter of such ends.
-    https://github.com/temporalio/sdk-python/issues/300"""
+    """End without tearing the interpreter down: Temporal's native threads abort in a quarter of
+    such exits. https://github.com/temporalio/sdk-python/issues/300
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,6 @@
-"""`threadline messages`: what Slack no longer shows although no deletion was seen, and how to bring it back."""
+"""`threadline messages`: list and restore messages that Slack no longer shows although no deletion
+was seen.
+"""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -23,14 +25,14 @@ app = typer.Typer(
 )
 
 _MAX_LISTED = 1_000
-"""Messages that a list shows, and that one command restores."""
+"""Messages in one list, and in one restore."""
 _MAX_DOUBTED = 100
 
 
 @app.command(name="list")
 @run_async
 async def list_messages(team: Team = "") -> None:
-    """List the messages that were removed and can be restored, and those that are kept although Slack lacks them.
+    """List removed messages that can be restored, and kept messages that Slack does not show.
 
     Their texts are not shown. Messages whose deletion was seen are gone for good.
     """
@@ -60,19 +62,26 @@ async def list_messages(team: Team = "") -> None:
 @app.command()
 @run_async
 async def restore(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of messages, as the list shows them.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Restore all that can be restored.")] = False,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids of messages, as the list shows them.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Restore all that can be restored.")
+    ] = False,
     team: Team = "",
 ) -> None:
     """Restore messages that were removed because Slack no longer showed them.
 
-    Texts, files, transcripts and titles of cases read as before, and the catch-up leaves them alone from then on. What
-    was derived from them is not restored: the operator's memories, texts of decisions, and cards in Slack.
+    Texts, files, transcripts and titles of cases read as before, and the catch-up does not remove
+    them again. Derived texts are not restored: the operator's memories, texts of decisions, and
+    cards in Slack.
     """
     from threadline.threads.removed_store import RemovedStore
 
     if bool(ids) == everything:
-        raise Permanent("Name the messages to restore, or say --all. `threadline messages list` shows them.")
+        raise Permanent(
+            "Name the messages to restore, or say --all. `threadline messages list` shows them."
+        )
     async with team_transaction(team) as (tx, found_team):
         removed = await RemovedStore(tx).listed(found_team, _MAX_LISTED)
         known = {each.message_id for each in removed}

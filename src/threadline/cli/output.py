@@ -23,17 +23,33 @@ def print_line(text: str) -> None:
         console.print(escape(text), soft_wrap=True)
 
 
+def cost_text(cost_usd: float | None, digits: int = 4) -> str:
+    """Return a cost as text for people. Prices are loaded only here."""
+    from threadline.models import prices
+
+    return prices.cost_text(cost_usd, digits=digits)
+
+
 def progress(text: str) -> None:
     console.print(f"[green]✓[/green] {escape(text)}")
 
 
 @contextmanager
 def progress_bar(words: str) -> Iterator[Callable[[int, str, str], None]]:
-    """Shows how far a work is, in a terminal alone; what is yielded is told its size and each part that is done."""
+    """Show progress, only in a terminal. The yielded function takes the total, the name and the
+    outcome of each finished part.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[at]}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[at]}"),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(words, total=None, at="")
         yield lambda size, name, _: bar.update(task, total=size, advance=1, at=escape(name))
 
@@ -43,14 +59,18 @@ def print_error(text: str) -> None:
 
 
 def transitions(steps: "Iterable[Transition]") -> None:
-    table = Table("when", "from", "to", "reason", "by", title="The case's transitions", title_justify="left")
+    table = Table(
+        "when", "from", "to", "reason", "by", title="The case's transitions", title_justify="left"
+    )
     for step in steps:
         table.add_row(_clock(step.at), step.before or "", step.to, step.reason, step.actor)
     console.print("\n", table)
 
 
 def conversation(entries: "Iterable[Entry]") -> None:
-    table = Table("when", "who", "kind", "text", title="The conversation as stored", title_justify="left")
+    table = Table(
+        "when", "who", "kind", "text", title="The conversation as stored", title_justify="left"
+    )
     for entry in entries:
         words = textwrap.shorten(entry.text, 160, placeholder=" …")
         table.add_row(_clock(entry.at), entry.sender_type, entry.kind, escape(words))
@@ -58,13 +78,29 @@ def conversation(entries: "Iterable[Entry]") -> None:
 
 
 def turns(records: "Sequence[TurnRecord]") -> None:
-    table = Table("turn", "attempt", "action", "tokens in", "tokens out", "seconds", "cost", title_justify="left")
+    from threadline.models.model import add_costs
+
+    table = Table(
+        "turn",
+        "attempt",
+        "action",
+        "tokens in",
+        "tokens out",
+        "seconds",
+        "cost",
+        title_justify="left",
+    )
     table.title = "The agent's turns"
     for turn in records:
-        figures = (str(turn.input_tokens), str(turn.output_tokens), f"{turn.duration_s:.1f}", f"${turn.cost_usd:.4f}")
+        figures = (
+            str(turn.input_tokens),
+            str(turn.output_tokens),
+            f"{turn.duration_s:.1f}",
+            cost_text(turn.cost_usd),
+        )
         table.add_row(str(turn.turn), str(turn.attempt), turn.action or turn.status, *figures)
-    total = sum(turn.cost_usd for turn in records)
-    table.caption = f"${total:.4f} in all, at a model's list price; the scripted model costs nothing"
+    total = cost_text(add_costs(turn.cost_usd for turn in records))
+    table.caption = f"{total} in all, at a model's list price; the scripted model costs nothing"
     console.print("\n", table)
 
 

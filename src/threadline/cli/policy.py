@@ -1,4 +1,4 @@
-"""`threadline tools`: what tools may do, and for whom."""
+"""`threadline tools`: show what tools may do, and for whom."""
 
 import typer
 from rich.table import Column, Table

@@ -1,8 +1,7 @@
 """`threadline records`: manage projects, bookable resources, RFPs and team members."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,20 +15,23 @@ from threadline.cli.process import run_async
 from threadline.errors import Permanent
 
 if TYPE_CHECKING:
-    from threadline.appointments.model import Resource
+    from threadline.cli.record_file import ListedProject
     from threadline.db.engine import Transaction
     from threadline.rfps.model import Rfp, RfpFacts, RfpUsage, TeamMember
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
 app = typer.Typer(
-    help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True, callback=use_running_stack
+    help="Manage projects, bookable resources, RFPs and team members.",
+    no_args_is_help=True,
+    callback=use_running_stack,
 )
 
-_HINT = "`threadline records load --help` shows what it holds."
-_HELP = """Load the records of a file, all or none. Records that exist get the file's rates, hours and people.
+_HELP = """Load the records of a file, all or none. Records that exist get the file's rates,
+hours and people.
 
-Existing work items, quotes, appointments and RFPs stay as they are. An RFP is matched by its id or, without one, by its
-title and client. A team member is matched by the Slack id. An example of a file:
+Existing work items, quotes, appointments and RFPs stay as they are. An RFP is matched by its id
+or, without one, by its title and client. A team member is matched by the Slack id. An example of a
+file:
 
 \b
 [\\[project]]
@@ -66,113 +68,79 @@ hours_per_week = 16
 """
 
 _MAX_LISTED = 1_000
-"""RFPs, and people, that a list shows."""
+"""RFPs, and people, in one list."""
 _MAX_NAMED = 10
-"""Threads, jobs and proposals that are named; of more only the number is."""
+"""Threads, jobs and proposals that are named; further ones are counted."""
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-Yes = Annotated[bool, typer.Option("--yes", help="Delete for good. Without it, only show what would be deleted.")]
-
-
-def _read_records(
-    file: Path,
-) -> "tuple[list[tuple[str, str, dict[str, Decimal]]], list[Resource], list[tuple[str, RfpFacts]], list[TeamMember]]":
-    """Projects by name, currency and rates; resources; RFPs with their ids, which may be empty; and people. Raises
-    `Permanent` when the file is no TOML, or holds something else than such records."""
-    import tomllib
-
-    from pydantic import BaseModel, BeforeValidator, Field, ValidationError
-
-    from threadline.appointments.model import WORKDAYS, Resource
-    from threadline.rfps.model import RfpFacts, RfpStatus, TeamMember, parse_status
-
-    def read_status(words: object) -> RfpStatus:
-        try:
-            return parse_status(str(words))
-        except Permanent as refused:
-            raise ValueError(str(refused)) from None
-
-    class Project(BaseModel, extra="forbid"):
-        name: str
-        currency: str
-        roles: dict[str, Decimal] = Field(default_factory=dict)
-
-    class BookableResource(BaseModel, extra="forbid"):
-        name: str = Field(min_length=1)
-        time_zone: str
-        opens: time
-        closes: time
-        weekdays: set[Annotated[int, Field(ge=1, le=7)]] = Field(default=set(WORKDAYS), min_length=1)
-
-    class ListedRfp(BaseModel, extra="forbid"):
-        id: str = ""
-        title: str
-        client: str = ""
-        due_date: date | None = None
-        status: Annotated[RfpStatus, BeforeValidator(read_status)] = RfpStatus.NEW
-        owner: str = ""
-
-    class File(BaseModel, extra="forbid"):
-        project: tuple[Project, ...] = ()
-        resource: tuple[BookableResource, ...] = ()
-        rfp: tuple[ListedRfp, ...] = ()
-        member: tuple[TeamMember, ...] = ()
-
-    try:
-        given = File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Permanent(f"{file} cannot be read as TOML: {error}. {_HINT}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Permanent(f"{file}: {where}: {first['msg']}. {_HINT}") from error
-    projects = [(each.name, each.currency, each.roles) for each in given.project]
-    resources = [Resource(**dict(each) | {"weekdays": sorted(each.weekdays)}) for each in given.resource]
-    rfps = [(each.id, RfpFacts(each.title, each.client, each.due_date, each.status, each.owner)) for each in given.rfp]
-    return projects, resources, rfps, [*given.member]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Delete for good. Without it, only show what would be deleted."),
+]
 
 
 @app.command(help=_HELP)
 @run_async
 async def load(
-    file: Annotated[Path, typer.Argument(help="TOML with [\\[project]], [\\[resource]], [\\[rfp]] and [\\[member]].")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="TOML with [\\[project]], [\\[resource]], [\\[rfp]] and [\\[member]]."
+        ),
+    ],
     team: Team = "",
 ) -> None:
     from threadline.appointments.store import AppointmentStore
+    from threadline.cli.record_file import read_records
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
-    projects, resources, rfps, members = _read_records(file)
+    listed = read_records(file)
+    made = 0
     async with team_transaction(team) as (tx, team_id):
-        for project in projects:
-            await _save_project(tx, team_id, *project)
-        for resource in resources:
+        for project in listed.projects:
+            await _save_project(tx, team_id, project)
+        for resource in listed.resources:
             await AppointmentStore(tx).save_resource(team_id, resource)
-        for member in members:
+        for member in listed.members:
             await TeamMemberStore(tx).save(team_id, member)
-        made = sum([await _create_unless_there(RfpStore(tx), team_id, *each) for each in rfps])
-    sizes = (f"{len(projects)} projects", f"{len(resources)} resources", f"{len(members)} people")
-    output.progress(f"As {file} says: {', '.join(sizes)}.")
-    if rfps:
-        output.progress(f"RFPs: {made} new, {len(rfps) - made} there before, which stay as they are.")
+        for rfp_id, facts in listed.rfps:
+            if await _create_unless_there(RfpStore(tx), team_id, rfp_id, facts):
+                made += 1
+    output.progress(
+        f"Loaded from {file}: {len(listed.projects)} projects, {len(listed.resources)} resources, "
+        f"{len(listed.members)} people."
+    )
+    if listed.rfps:
+        existing = len(listed.rfps) - made
+        output.progress(f"RFPs: {made} new, {existing} existing, which stay as they are.")
 
 
-async def _save_project(tx: "Transaction", team: str, name: str, currency: str, roles: dict[str, Decimal]) -> None:
-    """A role that is known with this rate is not written: a locked project would refuse it."""
+async def _save_project(tx: "Transaction", team: str, listed: "ListedProject") -> None:
+    """Save a project and its roles. A role that has this rate already is not written: a locked
+    project would refuse it.
+    """
     from threadline.estimates.model import ProjectRole
     from threadline.estimates.store import EstimateStore
 
     store = EstimateStore(tx)
-    project = await store.get_or_create_project(team, name, currency)
+    project = await store.get_or_create_project(team, listed.name, listed.currency)
     known = set(await store.roles(team, project.project_id))
-    for role in (ProjectRole(each, rate) for each, rate in roles.items()):
+    for role in (ProjectRole(name, rate) for name, rate in listed.roles.items()):
         if role not in known:
             await store.save_role(team, project.project_id, role)
 
 
-async def _create_unless_there(store: "RfpStore", team: str, rfp_id: str, facts: "RfpFacts") -> bool:
-    """Whether an RFP was made; the team has none of its id or, without one, of its title and client. One that is there
-    stays as it is: its state is changed in a thread, where its journal says why. Raises `RfpRefused` when it cannot be
-    kept, and `RfpNotFound` when the one of this id was deleted."""
+async def _create_unless_there(
+    store: "RfpStore", team: str, rfp_id: str, facts: "RfpFacts"
+) -> bool:
+    """Create an RFP unless the team has one of its id or, without an id, of its title and client.
+    Return whether it was created. An existing RFP stays as it is: its state is changed in a
+    thread, where its journal has the reason.
+
+    Raises:
+        RfpRefused: it cannot be stored.
+        RfpNotFound: the RFP of this id was deleted.
+    """
     from threadline.rfps.model import RfpNotFound
     from threadline.slack.model import Thread
     from threadline.tools.model import Author, Change, Operation
@@ -187,7 +155,7 @@ async def _create_unless_there(store: "RfpStore", team: str, rfp_id: str, facts:
             return False
     elif await store.find_by_title(team, facts.title, facts.client):
         return False
-    # No conversation is so called, so that the operation is this one's alone.
+    # No conversation has this name, so that the operation is unique.
     operation = Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex)
     change = Change(operation, Author("", "records load"), datetime.now(UTC).timestamp())
     await store.create(change, facts, rfp_id)
@@ -204,26 +172,35 @@ async def list_records(team: Team = "") -> None:
 
     async with team_transaction(team) as (tx, team_id):
         projects = await EstimateStore(tx).projects(team_id)
-        lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
+        lines = [
+            f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}"
+            for each in projects
+        ]
         for each in await AppointmentStore(tx).resources(team_id):
             days = ", ".join(_DAYS[day - 1] for day in each.weekdays)
-            lines.append(f"{each.name}: {each.opens:%H:%M} to {each.closes:%H:%M} {each.time_zone}, {days}")
+            lines.append(
+                f"{each.name}: {each.opens:%H:%M} to {each.closes:%H:%M} {each.time_zone}, {days}"
+            )
         lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
         lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
-    nothing = "There is nothing yet: `threadline records load FILE` makes what a file lists."
+    nothing = "There are no records yet: `threadline records load FILE` creates those of a file."
     output.print_line("\n".join(lines) or nothing)
 
 
 @app.command()
 @run_async
-async def lock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
-    """Lock a project: it can be read and not changed."""
+async def lock(
+    project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = ""
+) -> None:
+    """Lock a project: it can be read but not changed."""
     await _lock(project, team, locked=True)
 
 
 @app.command()
 @run_async
-async def unlock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
+async def unlock(
+    project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = ""
+) -> None:
     """Unlock a project: it can be changed again."""
     await _lock(project, team, locked=False)
 
@@ -235,13 +212,20 @@ async def _lock(project: str, team: str, *, locked: bool) -> None:
         store = EstimateStore(tx)
         found = await store.project(team_id, project)
         await store.set_locked(team_id, found.project_id, locked=locked)
-    output.print_line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
+    output.print_line(
+        f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}."
+    )
 
 
 @app.command()
 @run_async
 async def delete(
-    rfp: Annotated[str, typer.Argument(metavar="RFP", help="Id of the RFP, as `threadline records list` shows it.")],
+    rfp: Annotated[
+        str,
+        typer.Argument(
+            metavar="RFP", help="Id of the RFP, as `threadline records list` shows it."
+        ),
+    ],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
@@ -251,13 +235,14 @@ async def delete(
     from threadline.rfps.store import RfpStore
 
     async with team_transaction(team) as (tx, team_id):
-        store, memories = RfpStore(tx), MemoryStore(tx)
+        store = RfpStore(tx)
+        memories = MemoryStore(tx)
         try:
             usage = await store.usage(team_id, rfp)
         except RfpNotFound as missing:
             if not missing.deleted:
                 raise
-            output.print_line(f"{missing.sought} is gone already: it was deleted before.")
+            output.print_line(f"{missing.sought} was already deleted.")
             return
         rfp_id = usage.rfp.rfp_id
         lines = [*_usage_lines(usage, await memories.count_of_rfp(team_id, rfp_id))]
@@ -265,13 +250,17 @@ async def delete(
         if yes:
             await store.delete(team_id, rfp_id)
             await memories.forget_rfp(team_id, rfp_id)
-    output.print_line("\n".join([*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]))
+    output.print_line(
+        "\n".join([*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)])
+    )
 
 
 @app.command("forget-person")
 @run_async
 async def forget_person(
-    person: Annotated[str, typer.Argument(metavar="PERSON", help="Slack id or name of the person.")],
+    person: Annotated[
+        str, typer.Argument(metavar="PERSON", help="Slack id or name of the person.")
+    ],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
@@ -283,14 +272,18 @@ async def forget_person(
         found = await _find_person(store, team_id, person)
         if yes:
             await store.forget(team_id, found.user_id)
-    forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
+    forgotten = f"{found.name} ({found.user_id}) is no longer a team member."
     told = [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]
     output.print_line("\n".join(told))
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> "TeamMember":
-    """Who is called so, or has this Slack id. Raises `Permanent` when several are called so, and `MemberNotFound` when
-    nobody is; the message tells who is called nearly so."""
+    """Return the team member of this name or Slack id.
+
+    Raises:
+        Permanent: several have this name.
+        MemberNotFound: no member has it; the message names similar ones.
+    """
     from threadline.rfps.model import MemberNotFound
 
     try:
@@ -298,13 +291,20 @@ async def _find_person(store: "TeamMemberStore", team: str, words: str) -> "Team
     except MemberNotFound as missing:
         called = dict[str, str]()
         for each in await store.listed(team, limit=_MAX_LISTED):
-            called |= dict.fromkeys((each.name.lower(), each.user_id.lower()), f"{each.name} ({each.user_id})")
+            called |= dict.fromkeys(
+                (each.name.lower(), each.user_id.lower()), f"{each.name} ({each.user_id})"
+            )
         near = dict.fromkeys(called[name] for name in get_close_matches(words.lower(), called))
-        hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
+        hint = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else "`threadline records list` lists them"
+        )
         raise MemberNotFound(f"no team member is called {words[:60]!r}; {hint}") from missing
     if len(found) > 1:
         raise Permanent(
-            f"{found[0].name} is the name of several people: give {' or '.join(each.user_id for each in found)}."
+            f"{found[0].name} is the name of several people: give "
+            f"{' or '.join(each.user_id for each in found)}."
         )
     return found[0]
 
@@ -313,19 +313,26 @@ def _usage_lines(usage: "RfpUsage", memories: int) -> Iterator[str]:
     rfp = usage.rfp
     goes = [
         f"its state (version {usage.version})" if usage.version else "",
-        f"the text of {rfp.source_name} ({usage.characters:,} characters)" if rfp.source_name else "",
-        f"what is remembered of turns about it ({memories})" if memories else "",
+        f"the text of {rfp.source_name} ({usage.characters:,} characters)"
+        if rfp.source_name
+        else "",
+        f"memories of turns about it ({memories})" if memories else "",
     ]
     yield _rfp_line(rfp)
-    yield f"Goes for good: {', '.join(filter(None, [*goes, 'its due date and its owner']))}."
     yield (
-        f"Stays on record, since nothing deletes those: its journal ({usage.entries}) and its events ({usage.events}), "
-        "under its id, its title and its client; the bot shows them to nobody."
+        "To be deleted for good: "
+        f"{', '.join(filter(None, [*goes, 'its due date and its owner']))}."
+    )
+    yield (
+        f"Kept: its journal ({usage.entries}) and its events ({usage.events}), under its id, "
+        "title and client. Nothing deletes these, and the bot no longer shows them."
     )
 
 
 async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIterator[str]:
-    """What refers to the RFP: the threads that were bound last come first."""
+    """Yield lines about records that refer to the RFP; the threads that were bound last come
+    first.
+    """
     from threadline.approvals.store import ApprovalStore
     from threadline.jobs.model import JobFilter
     from threadline.jobs.store import JobStore
@@ -334,12 +341,19 @@ async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIt
 
     if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
         bound = [f"{each.channel}/{each.ts}" for each in threads]
-        yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
+        yield f"Threads bound to it, where the bot says that it was deleted: {_names(bound)}."
     about_it = JobFilter(open_only=True, rfp_id=rfp_id)
     if jobs := await JobStore(tx).search(team, about_it, limit=_MAX_LISTED):
-        yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
+        yield (
+            "Open jobs about it, which will not find it once it is deleted: "
+            f"{_names([each.job_id for each in jobs])}."
+        )
     if actions := await ApprovalStore(tx).undecided_about(team, rfp_id):
-        yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
+        yield (
+            "Proposals about it that wait for approval, and cannot be carried out once it is "
+            "deleted: "
+            f"{_names(actions)}."
+        )
 
 
 def _person_lines(member: "TeamMember") -> Iterator[str]:
@@ -348,10 +362,10 @@ def _person_lines(member: "TeamMember") -> Iterator[str]:
         f"a biography of {len(member.biography):,} characters" if member.biography else "",
     ]
     yield _member_line(member)
-    yield f"Goes for good: {', '.join(['all of this', *filter(None, goes)])}."
+    yield f"To be deleted for good: {', '.join(['all of this', *filter(None, goes)])}."
     yield (
-        "Stays: what Slack says of whoever asks the bot, and what is remembered of their turns, for "
-        "THREADLINE_MEMORY_DAYS; their name where journals, events and RFPs have it."
+        "Kept for THREADLINE_MEMORY_DAYS: their Slack profile, if they have asked the bot, and "
+        "the memories of their turns. Kept: their name in journals, events and RFPs."
     )
 
 

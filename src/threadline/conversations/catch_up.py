@@ -1,4 +1,4 @@
-"""ConversationThreads: what the catch-up compares of the threads of conversations."""
+"""ConversationThreads: the catch-up's view of the threads of conversations."""
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal
@@ -12,6 +12,7 @@ from threadline.slack.text import text_of, without_leading_mention
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource, is_direct, may_speak, mentions_user
 from threadline.threads.contract import LookScope
+from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import ThreadOwner
 
 
@@ -23,17 +24,23 @@ class ConversationThreads(ThreadSource):
     scope = LookScope.CONVERSATIONS
     everywhere = True
 
-    def __init__(self, bot_user_id: str, allowed_apps: Collection[str] = (), bot_name: str = BOT_NAME) -> None:
+    def __init__(
+        self, bot_user_id: str, allowed_apps: Collection[str] = (), bot_name: str = BOT_NAME
+    ) -> None:
         self._bot_user_id = bot_user_id
         self._bot_name = bot_name
         self._allowed_apps = allowed_apps
 
     def active_threads(self, team: str, since: float) -> Query:
-        """What is stored in a conversation is the only sign of activity in a channel that is not followed."""
+        """Return the query for active threads. In a channel that is not followed, stored messages
+        are the only sign of activity.
+        """
         return active_threads_query(team, since)
 
-    def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
-        """What people said since the first mention; in a direct message all that they said."""
+    def relevant(
+        self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]
+    ) -> list[RawMessage]:
+        """Return people's messages since the first mention; all of them in a direct message."""
         others = [each for each in shown if each.get("user") != self._bot_user_id]
         theirs = [each for each in others if may_speak(each, self._allowed_apps)]
         if is_direct(thread.channel):
@@ -44,8 +51,15 @@ class ConversationThreads(ThreadSource):
         return [each for each in theirs if Decimal(each["ts"]) >= since]
 
     def text(self, message: RawMessage) -> str:
-        """Without the bot's leading mention, as the gateway sends it."""
+        """Return the text without the bot's leading mention, as the gateway sends it."""
         return without_leading_mention(text_of(message), self._bot_user_id, self._bot_name)
+
+    def is_same(self, message: RawMessage, stored: StoredMessage) -> bool:
+        """Compare a message with its stored version. A message that was stored as not addressed
+        differs once it mentions the bot.
+        """
+        newly_addressed = not stored.addressed and mentions_user(self._bot_user_id, message)
+        return not newly_addressed and super().is_same(message, stored)
 
     async def owner_id(self, tx: Transaction, owner: ThreadOwner) -> int | None:
         return await ConversationStore(tx).find_id(owner.thread)

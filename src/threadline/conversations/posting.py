@@ -1,6 +1,6 @@
-"""What a conversation says in Slack: each answer once, with what its tools have to show."""
+"""Posts of a conversation in Slack: each answer once, with the records that its tools show."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,8 +9,12 @@ import structlog
 from threadline.conversations.blocks import answer_of, notice_text
 from threadline.conversations.contract import ThreadNotice
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, NoticeReason
-from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.model.conversation import (
+    ConversationSnapshot,
+    ConversationTurn,
+    NoticeReason,
+)
+from threadline.conversations.status import set_status
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
@@ -24,31 +28,48 @@ from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
 _NOT_YET = 5.0
-"""Seconds until an answer that is about to be posted is looked for again."""
+"""Seconds until the next look for an answer that is about to be posted."""
 
 
 async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
+    """See `ConversationActivities.post_answer`. The post removes the status; if Slack refuses the
+    post, this function removes it.
+    """
     async with deps.database.begin() as tx:
         answer = await read_answer(tx, turn)
-    if answer is None:
-        raise Permanent("This turn has not ended, so it has no answer to post yet.")
-    return await publish_answer(deps, answer)
+        if answer is None:
+            raise Permanent("This turn has not ended, so it has no answer to post yet.")
+        claim = await deps.outbox.claim(tx, answer.post()) if answer.is_due else None
+    try:
+        return await publish_answer(deps, answer, claim)
+    except Permanent:
+        await set_status(deps.slack, turn.thread, "")
+        raise
 
 
 async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
     async def is_open(tx: Transaction) -> bool:
-        """The answer may have come from an attempt whose result was lost."""
+        """Whether the turn is open; an attempt whose result was lost may have answered it."""
         return await TurnStore(tx).settled(word.thread, int(word.about)) is None
 
     rendered = formatting.notice(notice_text(word.kind, word.until))
-    key = f"conversation:{word.thread.key}:{word.kind}:{word.about}"
-    valid_if = is_open if word.kind is NoticeReason.MODEL_AWAY else None
-    await deps.outbox.publish(Post(key, word.thread.channel, word.thread.ts, rendered, valid_if=valid_if))
+    waits = word.kind in (NoticeReason.MODEL_AWAY, NoticeReason.MODEL_SLOW)
+    # One key for both: a turn gets one notice about its wait.
+    kind = NoticeReason.MODEL_AWAY if waits else word.kind
+    key = f"conversation:{word.thread.key}:{kind}:{word.about}"
+    valid_if = is_open if waits else None
+    await deps.outbox.publish(
+        Post(key, word.thread.channel, word.thread.ts, rendered, valid_if=valid_if)
+    )
 
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer; `shown` are the record groups of its tools, `asked` the `ts` of what it answers."""
+    """A settled turn's answer.
+
+    - `shown`: the record groups of its tools;
+    - `asked`: the `ts` of each message that it answers.
+    """
 
     turn: ConversationTurn
     settled: SettledTurn
@@ -57,40 +78,46 @@ class TurnAnswer:
 
     @property
     def is_due(self) -> bool:
-        """It says something, and is not in Slack."""
+        """Whether it has text, and is not in Slack yet."""
         return bool(self.settled.answer) and self.settled.posted_at is None
 
     @property
     def key(self) -> str:
-        """That of its post."""
+        """The key of its post."""
         return f"conversation:{self.turn.thread.key}:turn:{self.turn.turn}"
 
     def render(self) -> tuple[Rendered, ...]:
-        """One part for each message; none for an answer that says nothing. Records are in the order of the calls."""
+        """Return one part for each message; none for an empty answer. Records are in the order of
+        the calls.
+        """
         if not self.settled.answer:
             return ()
         parts = [part for shown in self.shown for part in shown or () if isinstance(part, Mapping)]
-        structured = [(str(part.get("kind") or ""), part["records"]) for part in parts if part.get("records")]
+        structured = [
+            (str(part.get("kind") or ""), part["records"]) for part in parts if part.get("records")
+        ]
         return answer_of(self.settled.answer, structured, self.settled.wants_detail)
 
     def post(self, parts: tuple[Rendered, ...] = ()) -> Post:
         thread = self.turn.thread
         basis = None if has_buttons(parts) else Basis("answer", thread.key, self.asked, self.asked)
-        return Post(self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key, basis=basis)
+        return Post(
+            self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key, basis=basis
+        )
 
 
 def has_buttons(parts: Sequence[Rendered]) -> bool:
-    """Whether people may press something: buttons of a turn that a restored database does not know do nothing."""
+    """Whether a part has buttons, which do nothing if a restored database does not know their
+    turn.
+    """
     return any(block.get("type") == "actions" for part in parts for block in part.blocks)
 
 
 async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | None:
-    """The answer of a turn; None where it is not settled."""
+    """Return the answer of a turn; None if the turn is not settled."""
     settled = await TurnStore(tx).settled(turn.thread, turn.turn)
-    return await answer_with_records(tx, turn, settled) if settled else None
-
-
-async def answer_with_records(tx: Transaction, turn: ConversationTurn, settled: SettledTurn) -> TurnAnswer:
+    if settled is None:
+        return None
     if not settled.answer:
         return TurnAnswer(turn, settled, ())
     shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn)
@@ -98,25 +125,25 @@ async def answer_with_records(tx: Transaction, turn: ConversationTurn, settled: 
 
 
 async def publish_answer(
-    deps: ConversationDeps,
-    answer: TurnAnswer,
-    *,
-    claim: PostClaim | None = None,
-    afterwards: Callable[[Transaction], Awaitable[None]] | None = None,
+    deps: ConversationDeps, answer: TurnAnswer, claim: PostClaim | None = None
 ) -> ConversationSnapshot:
-    """Post an answer, once, and write down that it is posted. Raises Permanent where Slack refuses it, or Transient.
-    `claim`: of `Outbox.claim`, in a transaction right before this. `afterwards` writes in the transaction that writes
-    down that the answer is posted, and is safe to repeat."""
-    thread, noted = answer.turn.thread, list[ConversationSnapshot]()
+    """Post an answer once, and store that it is posted.
+
+    Args:
+        claim: Result of `Outbox.claim` in a transaction right before this call.
+
+    Raises:
+        Permanent: Slack refuses it.
+        Transient: Slack may take it later.
+    """
+    thread = answer.turn.thread
+    noted = list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:
-        await ConversationStore(tx).lock(thread)
-        if afterwards:
-            await afterwards(tx)
         noted.append(await TurnStore(tx).mark_posted(thread, answer.turn.turn))
 
     if parts := answer.render() if answer.is_due else ():
-        # Of several parts the first alone would tell, and the others could be lost.
+        # `on_posted` runs after the first part, so with several parts the others could be lost.
         on_posted = note if len(parts) == 1 else None
         await deps.outbox.publish(replace(answer.post(parts), claim=claim, on_posted=on_posted))
         _log.info("message_posted", slack_thread=thread.key, key=answer.key)
@@ -129,8 +156,14 @@ async def publish_answer(
 async def find_answer_part(
     tx: Transaction, thread: Thread, turn: int, is_wanted: Callable[[Rendered], bool]
 ) -> tuple[str, Rendered] | None:
-    """Find the message of a turn's answer for which `is_wanted` holds: its `ts` and its content as it was posted; None
-    if the answer has no such message. Raises Transient where it is not in Slack yet, or the turn has not ended."""
+    """Find the message of a turn's answer that `is_wanted` accepts.
+
+    Returns:
+        Its `ts` and its content as posted; None if the answer has no such message.
+
+    Raises:
+        Transient: It is not in Slack yet, or the turn has not ended.
+    """
     answer = await read_answer(tx, ConversationTurn(thread, turn))
     if answer is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
@@ -138,6 +171,8 @@ async def find_answer_part(
         if is_wanted(part):
             posted = await PostStore(tx).part_timestamps(answer.key)
             if len(posted) <= number:
-                raise Transient("The message with the buttons is not in Slack yet.", retry_after=_NOT_YET)
+                raise Transient(
+                    "The message with the buttons is not in Slack yet.", retry_after=_NOT_YET
+                )
             return posted[number], part
     return None

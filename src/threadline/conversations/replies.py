@@ -1,4 +1,6 @@
-"""What people and models write, read by rule: a reply made clean, a question found, a cry for help understood."""
+"""Rules for the texts of people and models: clean a reply, find a closing question, recognise a
+cry for help.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,15 +8,26 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import dropwhile
 
-from threadline.conversations.model.answers import LIMIT, NO_REPLY
-from threadline.models.model import Completion, Ended, Message, ModelReply, Role, ToolCall, ToolKind
+from threadline.conversations.model.answers import LIMIT
+from threadline.models.model import (
+    NO_REPLY,
+    Completion,
+    Ended,
+    Message,
+    ModelReply,
+    Role,
+    ToolCall,
+    ToolKind,
+)
 from threadline.slack.text import is_blank
 from threadline.threads import phrases
 from threadline.tools.registry import MAX_NAME_LENGTH, Tool, ToolRegistry
 from threadline.tools.runner import MAX_CALLS
 
 PREVIEW_LENGTH = 300
-"""Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
+"""Characters of a reply's text in the workflow's history: enough to recognise it in Temporal's
+UI.
+"""
 CUT_OFF_NOTICE = "_My answer was cut off here: ask me to go on._"
 FILTERED_NOTICE = "_The model's provider has stopped my answer here: ask in other words._"
 _ENDINGS = {Ended.LENGTH: CUT_OFF_NOTICE, Ended.FILTER: FILTERED_NOTICE}
@@ -36,9 +49,12 @@ _SILENT_FIRST = re.compile(
     rf"|{NO_REPLY}(?=[A-Z][a-z])"
     r")"
 )
-"""The word as the first sentence. In lower case it may be a part of the text, so a sign has to end it. Some models
-write the next sentence without a blank."""
-_SILENT_LAST = re.compile(rf"(?:\n|(?<=[.!?…:;)。！？])\s|\s[–—-]+\s|\s(?=[(\[])){_OPENED}{_WORD}{_CLOSED}\Z")
+"""The word as the first sentence. In lower case it may be a part of the text, so a sign has to end
+it. Some models write the next sentence without a blank.
+"""
+_SILENT_LAST = re.compile(
+    rf"(?:\n|(?<=[.!?…:;)。！？])\s|\s[–—-]+\s|\s(?=[(\[])){_OPENED}{_WORD}{_CLOSED}\Z"
+)
 """The word as the last sentence."""
 _LONGEST_ENDING = 80
 """Characters at the end of a reply in which such a sentence begins."""
@@ -47,9 +63,13 @@ _ASKING = ("?", "？", "؟", "⁉", "❓")
 
 
 def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
-    """A reply that holds the word for silence alone or not at all where people would read it. A model that gives its
-    reasons beside the word is silent where it was not spoken to; where it was, only the word goes. Words that came to
-    the model's own limit say so, else people would take them for the whole."""
+    """Return a reply whose text is the word for silence alone, or does not contain it where people
+    would read it.
+
+    A model that gives reasons beside the word is silent if it was not addressed; if it was, only
+    the word is removed. A text that was cut by the model's limit or a filter gets a notice, since
+    people would take it for the whole.
+    """
     reply = answer.reply
     words = "" if _SILENT.fullmatch(reply.text) else _without_silence(reply.text)
     if words != reply.text and not reply.calls and (not addressed or is_blank(words)):
@@ -67,7 +87,9 @@ def _without_silence(text: str) -> str:
 
 
 def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
-    """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
+    """Return a reply as the transcript stores it: with the tools' own names, and only the calls
+    that are made.
+    """
     calls: list[ToolCall] = []
     for call in reply.calls[:MAX_CALLS]:
         tool = registry.get(call.name)
@@ -80,30 +102,43 @@ def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
             critical=bool(tool and tool.critical),
         )
         calls.append(kept)
-    return Message(Role.ASSISTANT, _whole(reply.text), tuple(calls), provider_data=reply.provider_data)
+    return Message(
+        Role.ASSISTANT, _whole(reply.text), tuple(calls), provider_data=reply.provider_data
+    )
 
 
 def skipped_calls_note(reply: ModelReply) -> Message | None:
-    """What the model is told after a reply that asks for more calls than are made."""
+    """Return the note for the model after a reply with more calls than are made; None
+    otherwise.
+    """
     asked = len(reply.calls)
     if asked <= MAX_CALLS:
         return None
-    words = f"[Left out] Of the {asked} calls in your reply only the first {MAX_CALLS} were made. Ask again for others"
+    words = (
+        f"[Left out] Of the {asked} calls in your reply only the first {MAX_CALLS} were made. "
+        "Ask again for others"
+    )
     return Message(Role.SYSTEM, f"{words} that are still needed.")
 
 
 def reply_for_workflow(kept: Message) -> ModelReply:
-    """A kept reply as it travels: the beginning of its text, and its calls without their arguments. A silent one has no
-    text, so that the word for it is posted nowhere, not even where silence does not count."""
-    # The model holds that nothing was for it: it says so, says nothing else and asks for no tool.
+    """Return a stored reply for the workflow: the beginning of its text, and its calls without
+    their arguments. A silent reply has no text, so that the word for silence is never posted, even
+    if silence does not count.
+    """
+    # Silent: a reply with only the word for silence, and without calls.
     silent = not kept.calls and _SILENT.fullmatch(kept.content) is not None
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
-    calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)
+    calls = tuple(
+        replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls
+    )
     return ModelReply(text[:PREVIEW_LENGTH], calls, silent=silent)
 
 
 def closing_question(text: str) -> str:
-    """The beginning of an answer that ends with a question, in one line; empty for any other answer."""
+    """Return the beginning of an answer that ends with a question, in one line; empty for any
+    other answer.
+    """
     if not _LAST_SIGNS.sub("", text).endswith(_ASKING):
         return ""
     line = " ".join(text.split())
@@ -111,30 +146,35 @@ def closing_question(text: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Without halves of a surrogate pair, which JSON can say and neither Temporal nor an API takes back."""
+    """Return the text without halves of a surrogate pair, which JSON can express, but neither
+    Temporal nor an API accepts.
+    """
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 _HELP = re.compile(
     r"(?:(?:hi|hello|hey|please|pls)[\s,!]+)*"
-    r"(?:help(?:\s+me)?|what\s+(?:can|do)\s+you\s+do|what\s+can\s+i\s+ask(?:\s+you)?|how\s+do\s+you\s+work|commands|usage)"
+    r"(?:help(?:\s+me)?|what\s+(?:can|do)\s+you\s+do|what\s+can\s+i\s+ask(?:\s+you)?"
+    r"|how\s+do\s+you\s+work|commands|usage)"
     r"(?:[\s,]+(?:please|pls|thanks))?[\s?!.]*",
     re.IGNORECASE,
 )
 _LONGEST = 200
 """Characters beyond which a text is more than a cry for help."""
 _LOOKED_AT = 4_000
-"""Characters in which there has to be a word."""
+"""Characters that are searched for a word."""
 _MENTION = re.compile(r"<@[^<>]+>")
 _TOOLS_TOLD = 4
-"""Tools of one set that are described; of the others there is a number."""
+"""Tools of one set that the help describes; it counts the others."""
 _DESCRIPTION = 100
 _OPENING = "Tell me in plain words what you want to know or what I should do."
 _CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 
 
 class IntentType(StrEnum):
-    """HELP: to be told what can be asked for. REQUEST: anything that has words, the model's to understand."""
+    """HELP: the user wants to know which requests are possible. REQUEST: any other text with
+    words, which the model has to understand.
+    """
 
     HELP = "help"
     REQUEST = "request"
@@ -142,14 +182,14 @@ class IntentType(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """What a text asks for; `confidence` is from 0 to 1."""
+    """The intent of a text; `confidence` is from 0 to 1."""
 
     type: IntentType
     confidence: float
 
 
 def extract_intent(text: str) -> Intent | None:
-    """The intent of any text; None when it is unknown, because nothing was said in words."""
+    """Return the intent of a text; None if it has no words."""
     if phrases.is_wordless(text[:_LOOKED_AT]):
         return None
     if len(text) <= _LONGEST and _HELP.fullmatch(_MENTION.sub(" ", text).strip()):
@@ -158,8 +198,10 @@ def extract_intent(text: str) -> Intent | None:
 
 
 def help_text(tools: Sequence[Tool]) -> str:
-    """What can be asked for, by the tools on offer: Markdown of at most 2,000 characters, never without an example."""
-    lines = [_OPENING, "", "I can", "- answer questions about what was said in this thread"]
+    """Return the possible requests for the offered tools: Markdown of at most 2,000 characters,
+    always with an example.
+    """
+    lines = [_OPENING, "", "I can", "- answer questions about this thread"]
     room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
     sets: dict[str, list[Tool]] = {}
     for tool in tools:
@@ -177,5 +219,9 @@ def help_text(tools: Sequence[Tool]) -> str:
 
 
 def _first_sentence(description: str) -> str:
-    first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(".")
-    return first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
+    first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(
+        "."
+    )
+    return (
+        first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
+    )

@@ -1,7 +1,8 @@
-"""The beginning of a turn: what people said is taken up, what is meant for the thread is done, its route is chosen.
+"""The beginning of a turn: take up the messages, run the commands about the thread, choose the
+route.
 
-All of it is one transaction, so that a binding, the words about it and the route are there together or not at all;
-asked again, the same route is found on record.
+All of it is one transaction, so that a binding, the text about it and the route are stored
+together or not at all. A repeated call finds the recorded route.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +12,15 @@ import structlog
 
 from threadline.conversations.contract import BegunTurn, PassToOperator
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationSnapshot, ConversationTurn, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationSnapshot,
+    ConversationTurn,
+    OutcomeKind,
+)
+from threadline.conversations.model.turn_route import Agent, Branch, TurnRoute, choose_route
 from threadline.conversations.replies import IntentType, extract_intent, help_text
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.messages import MessageStore, TurnMessage
 from threadline.conversations.store.transcript import DELETED
 from threadline.conversations.store.turns import TurnStore
@@ -24,13 +31,9 @@ from threadline.jobs.model import is_job_question
 from threadline.operator.memory import fact_to_remember
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
 from threadline.operator.model.routing import (
-    Agent,
-    Branch,
     LinkCommand,
     ThreadCommand,
-    TurnRoute,
     ask_for_rfp_id,
-    choose_route,
     is_new_request,
     multiple_rfps_notice,
     normalise_question,
@@ -49,24 +52,26 @@ from threadline.tools.roles import RecordKind, RoleDirectory
 
 _LEFT_UNDONE = "I did nothing else that you asked for. Please write the rest again."
 FORWARDED_ONLY = "(something was forwarded without a comment)"
-"""The words of such a message for rules, which read nothing that was forwarded."""
+"""Words of such a message for the rules, which do not read forwarded messages."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class InputPart:
-    """A message in the words of a request, or with what it says about the thread."""
+    """A message: its words in a request, or its command about the thread."""
 
     author_id: str
     words: str = ""
     command: ThreadCommand | None = None
     cut: bool = False
-    """There was more of it, which nothing goes by."""
+    """Whether the words were truncated; no rule reads the rest."""
 
 
 @dataclass(frozen=True)
 class RoutingInput:
-    """What a turn begins with, in order. `user_id`: who asks. `by_job`: nobody does, but a job in somebody's name."""
+    """The messages with which a turn begins, in order. `user_id`: the asker. `by_job`: a job asks
+    in that user's name, and no person does.
+    """
 
     parts: tuple[InputPart, ...]
     user_id: str
@@ -79,14 +84,20 @@ class RoutingInput:
 
     @property
     def answer(self) -> str:
-        """The words of who asks alone."""
-        return "\n".join(each.words for each in self.parts if each.words and each.author_id == self.user_id)
+        """The words of the asker alone."""
+        return "\n".join(
+            each.words for each in self.parts if each.words and each.author_id == self.user_id
+        )
 
 
 @dataclass
 class CommandResult:
-    """What came of what was said about the thread: `bound` is its RFP by then, `under` what it was bound to when each
-    request was said. `linked`: whether the last link was made; None without any."""
+    """The result of the commands about a thread.
+
+    - `bound`: the thread's RFP after them;
+    - `under`: the thread's RFP at the time of each request;
+    - `linked`: whether the last link was made; None if there was none.
+    """
 
     bound: str
     notes: list[str] = field(default_factory=list)
@@ -95,22 +106,32 @@ class CommandResult:
 
     @property
     def scopes(self) -> list[str]:
-        """The RFPs that requests are about which name none: of a thread that was bound to none, the one it got."""
+        """The RFPs of the requests that name none. A request in an unbound thread counts for the
+        RFP that the thread was bound to later.
+        """
         return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
 
 
 async def begin_turn(deps: ConversationDeps, tx: Transaction, turn: ConversationTurn) -> BegunTurn:
-    thread, number = turn.thread, turn.turn
-    is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
-    plan, snapshot, person = await TurnStore(tx).plan_and_snapshot(thread, number)
+    thread = turn.thread
+    number = turn.turn
+    # This locks the conversation, so that no message is stored meanwhile.
+    is_open = await ConversationStore(tx).current_step(thread, number, 1)
+    snapshot = await ConversationStore(tx).snapshot(thread)
+    plan = await TurnStore(tx).plan(thread, number)
     if not is_open:
-        return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
+        # The turn is settled: this call comes too late, and its next step says so.
+        return BegunTurn(snapshot)
     if plan:
         route = plan.route
     else:
+        handover = await HandoverStore(tx).open_for(thread)
+        person = handover.taken_by if handover else None
         route, snapshot = await _choose_route(deps, tx, turn, snapshot, person)
         await TurnStore(tx).begin(thread, number, route)
-    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
+    _log.info(
+        "turn_started", slack_thread=thread.key, turn=number, route=route.summary, ends=route.ends
+    )
     return _begun(turn, snapshot, route)
 
 
@@ -120,7 +141,7 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
         if plan is None:
             raise Permanent("This turn has no route yet, so it cannot continue.")
         if plan.route.agent is Agent.OPERATOR:
-            route = plan.route  # an earlier try has passed it on
+            route = plan.route  # an earlier attempt has passed it on
         else:
             route = replace(plan.route, agent=Agent.OPERATOR, prior_steps=request.step)
             await TurnStore(tx).reroute(request.thread, request.turn, route)
@@ -128,20 +149,36 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
 
 
 async def _choose_route(
-    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, snapshot: ConversationSnapshot, person: str | None
+    deps: ConversationDeps,
+    tx: Transaction,
+    turn: ConversationTurn,
+    snapshot: ConversationSnapshot,
+    person: str | None,
 ) -> tuple[TurnRoute, ConversationSnapshot]:
-    """The route, and the snapshot behind it. Somebody who has said to stop is not asked anything; what came after that
-    is for the next turn. `person`: who has the open handover; empty while nobody has taken it, None without one."""
+    """Return the route, and the snapshot after it. After a stop the bot asks no question, and
+    later messages are left to the next turn.
+
+    Args:
+        person: The person who has the open handover; empty while it is not taken, None without
+            one.
+    """
     thread = turn.thread
     if snapshot.stop_due:
-        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=person is not None), snapshot
+        return TurnRoute(Agent.ASSISTANT, Branch.A, relays_to_person=person is not None), snapshot
     taken, snapshot = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if person:
-        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True), snapshot
+        return TurnRoute(
+            Agent.ASSISTANT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True
+        ), snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
-    # Where several people write, what calls nobody is not for the bot.
-    not_addressed = not snapshot.addressed_due and (await ConversationStore(tx).lock(thread)).has_several_people
-    return replace(route, relays_to_person=person is not None, not_addressed=not_addressed), snapshot
+    # If several people write, a message without a mention of the bot is not for it.
+    not_addressed = (
+        not snapshot.addressed_due
+        and (await ConversationStore(tx).lock(thread)).has_several_people
+    )
+    return replace(
+        route, relays_to_person=person is not None, not_addressed=not_addressed
+    ), snapshot
 
 
 async def _route_by_rules(
@@ -154,64 +191,88 @@ async def _route_by_rules(
     thread = turn.thread
     said = read_input(taken, addressed=snapshot.addressed_due)
     hidden = await deps.hidden_from({each.author_id for each in taken} - {""}, thread.channel)
-    if RecordKind.RFPS in hidden and (any(each.command for each in said.parts) or find_rfp_ids(said.words)):
-        return _reply_by_rule(deps.services[RoleDirectory].roles.refusal([RecordKind.RFPS], (), to_change=False))
+    if RecordKind.RFPS in hidden and (
+        any(each.command for each in said.parts) or find_rfp_ids(said.words)
+    ):
+        return _reply_by_rule(
+            deps.services[RoleDirectory].roles.refusal([RecordKind.RFPS], (), to_change=False)
+        )
     bound, trouble = await _bound(tx, thread)
     done = await _run_thread_commands(deps, tx, thread, said, bound)
     split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
     if done.linked is False or split:
-        # Nobody knows which RFP a request beside it is about.
+        # The RFP of a request beside the command is unknown.
         return _reply_by_rule("\n".join([*done.notes, *([_LEFT_UNDONE] if said.words else [])]))
     resumes, question = await _resumed(tx, thread, said)
     if not said.words and done.notes and not (resumes and done.linked):
         return _reply_by_rule("\n".join(done.notes))
     if resumes and not said.answer and not done.linked:
-        # Nothing was said to what the bot has asked, or nothing is left of it: the request stays open.
-        return TurnRoute(Agent.OPERATOR, Branch.C, ends=OutcomeKind.ASKED, reply=question, resumes_turn=resumes)
+        # The bot's question has no answer, or the answer was deleted: the request stays open.
+        return TurnRoute(
+            Agent.OPERATOR, Branch.C, ends=OutcomeKind.ASKED, reply=question, resumes_turn=resumes
+        )
     pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
     words = said.answer if resumes else said.words
-    chosen = TurnRoute(Agent.COPILOT, Branch.A)  # overheard: the agent may be silent about it
+    chosen = TurnRoute(Agent.ASSISTANT, Branch.A)  # overheard: the agent may be silent about it
     if said.addressed:
         chosen = choose_route(words, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
     if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
         told = help_text(available_tools(deps.registry, deps.services))
         return replace(_reply_by_rule(told), missing=chosen.missing)
     if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
-        trouble = ""  # the thread's RFP is nothing to this turn
+        trouble = ""  # the thread's RFP does not matter to this turn
     route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
     cut = route.branch in (Branch.C, Branch.D) and any(each.cut for each in said.parts)
     notes = (*route.notes, truncation_notice()) if cut else route.notes
-    has_fact_to_remember = said.addressed and any(fact_to_remember(each.words) for each in said.parts)
+    has_fact_to_remember = said.addressed and any(
+        fact_to_remember(each.words) for each in said.parts
+    )
     return replace(route, notes=notes, has_fact_to_remember=has_fact_to_remember)
 
 
 async def _checked(
-    deps: ConversationDeps, tx: Transaction, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
+    deps: ConversationDeps,
+    tx: Transaction,
+    thread: Thread,
+    route: TurnRoute,
+    notes: Sequence[str],
+    bound: str,
 ) -> TurnRoute:
-    """The way with what is to be said about it; an RFP that does not exist ends the turn."""
+    """Return the route with its notes; an RFP that does not exist ends the turn."""
     named = route.scope.origin is ScopeSource.MESSAGE
     before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
-    also = f"Your earlier request is about `{route.scope.rfp_id}`." if before else multiple_rfps_notice(route.scope)
+    also = (
+        f"Your earlier request is about `{route.scope.rfp_id}`."
+        if before
+        else multiple_rfps_notice(route.scope)
+    )
     told = tuple(filter(None, dict.fromkeys((*notes, also))))
     if named:
         try:
             found = await RfpStore(tx).get(thread.team, route.scope.rfp_id)
         except RfpNotFound as error:
-            return replace(_reply_by_rule("\n".join((*told, unknown_rfp_text(error)))), scope=route.scope)
+            return replace(
+                _reply_by_rule("\n".join((*told, unknown_rfp_text(error)))), scope=route.scope
+            )
         route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
     if route.branch is Branch.C:
-        return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(deps.bot_name), notes=told)
+        return replace(
+            route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(deps.bot_name), notes=told
+        )
     return replace(route, notes=told)
 
 
 async def _run_thread_commands(
     deps: ConversationDeps, tx: Transaction, thread: Thread, said: RoutingInput, bound: Rfp | None
 ) -> CommandResult:
-    """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
+    """Run the commands about the thread in order, and note their results. A request counts for the
+    RFP that the thread has at its place.
+    """
     done = CommandResult(bound.rfp_id if bound else "")
     for part in said.parts:
         if isinstance(part.command, LinkCommand):
-            done.bound, done.linked = "", False
+            done.bound = ""
+            done.linked = False
             if not part.command.rfp_id:
                 how = f"Write it like this: `@{deps.bot_name} link rfp_abc123`"
                 done.notes.append(f"That is not an RFP id, so nothing was bound. {how}")
@@ -222,10 +283,14 @@ async def _run_thread_commands(
                 done.notes.append(unknown_rfp_text(error))
                 continue
             done.notes.append(bound_text(rfp, before))
-            done.bound, done.linked = rfp.rfp_id, True
+            done.bound = rfp.rfp_id
+            done.linked = True
         elif part.command:
             now, trouble = await _bound(tx, thread)
-            unbound = f"This thread is not bound to an RFP. Bind it with: `@{deps.bot_name} link rfp_...`"
+            unbound = (
+                f"This thread is not bound to an RFP. Bind it with: `@{deps.bot_name} link "
+                "rfp_...`"
+            )
             done.notes.append(binding_text(now) if now else trouble or unbound)
         else:
             done.under.append(done.bound)
@@ -243,23 +308,29 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
         route.summary,
         turn_id(turn.thread, turn.turn),
         max_steps=MAX_STEPS if operator else 0,
-        behind=route.prior_steps,
+        prior_steps=route.prior_steps,
         relays_to_person=route.relays_to_person,
         not_addressed=route.not_addressed,
     )
 
 
 async def _bound(tx: Transaction, thread: Thread) -> tuple[Rfp | None, str]:
-    """The RFP of the thread, or what is wrong with it."""
+    """Return the RFP of the thread, or the problem with it."""
     try:
         return await RfpStore(tx).of_thread(thread), ""
     except RfpNotFound as error:
         words = str(error).split(";")[0]
-        return None, f"This thread is bound to an RFP that no longer exists: {words}. Bind it to another one."
+        return (
+            None,
+            (
+                f"This thread is bound to an RFP that no longer exists: {words}. Bind it to "
+                "another one."
+            ),
+        )
 
 
 async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple[int, str]:
-    """The turn whose question is answered here, and its question; 0 for none."""
+    """Return the turn whose question is answered here, and its question; 0 if there is none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
         return 0, ""
     asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
@@ -269,30 +340,43 @@ async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> tuple
     return asked.turn, before.answer
 
 
-def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:
-    """Whether nothing was said to the bot that a model has to understand: a cry for help, a greeting, a lone mention.
-    An emoji may answer what the bot has asked, and one without the bot's name what it has said: neither wants help."""
+def _wants_help(
+    thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot
+) -> bool:
+    """Whether no message to the bot needs a model: a cry for help, a greeting, a lone mention. An
+    emoji may answer the bot's question, and an emoji without the bot's name may comment on its
+    last message: neither wants help.
+    """
 
     def is_request(said: TurnMessage) -> bool:
         greets = phrases.is_greeting(said.text)
         wanted = extract_intent(said.text)
         if wanted and not greets:
             return wanted.type is not IntentType.HELP
-        named = said.addressed and (greets or not thread.channel.startswith("D"))  # a direct message needs no name
+        named = said.addressed and (
+            greets or not thread.channel.startswith("D")
+        )  # a direct message needs no name
         return bool(said.text.strip()) and (bool(snapshot.open_question) or not named)
 
     fresh = [each for each in taken if has_content(each) and not each.edit_of]
-    return bool(fresh) and not any(each.files or each.forwarded or is_request(each) for each in fresh)
+    return bool(fresh) and not any(
+        each.files or each.forwarded or is_request(each) for each in fresh
+    )
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
-    return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.REPLIED_BY_RULE, reply=reply)
+    return TurnRoute(
+        Agent.ASSISTANT, Branch.A, Scope(), ends=OutcomeKind.REPLIED_BY_RULE, reply=reply
+    )
 
 
 def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:
-    """What counts for the rules. An edited message was said before, and counts no second time. Beside what is addressed
-    to the bot, words of its writers that call nobody count; what others say to each other is for the model alone. What
-    a job asks counts where nobody writes, and is never about the thread itself."""
+    """Return the input of the rules.
+
+    An edit does not count a second time. Messages to the bot count, and so do other messages of
+    their authors without a mention; conversations between other people are left to the model. A
+    job's request counts if no person writes, and is never about the thread itself.
+    """
     fresh = [each for each in taken if not each.edit_of]
     people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
@@ -302,10 +386,18 @@ def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput
     askers = {each.author_id for each in talk if each.addressed} or {user}
     parts: list[InputPart] = []
     for each in talk:
-        counts = not addressed or each.addressed or (each.author_id in askers and not mentions_in(each.text))
+        counts = (
+            not addressed
+            or each.addressed
+            or (each.author_id in askers and not mentions_in(each.text))
+        )
         if has_content(each) and counts:
             command = _command(each) if addressed and not by_job else None
-            words = "" if command else "\n".join([each.text, *(file.name for file in each.files)]).strip()
+            words = (
+                ""
+                if command
+                else "\n".join([each.text, *(file.name for file in each.files)]).strip()
+            )
             words = words or (FORWARDED_ONLY if each.forwarded and not command else "")
             whole = normalise_question(words)
             kept = truncate_question(whole)
@@ -313,17 +405,25 @@ def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput
     return RoutingInput(tuple(parts), user, addressed, by_job)
 
 
-def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TurnMessage], bool]:
-    """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
-    to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
-    its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
+def waits_for_next_turn(
+    route: TurnRoute, sensitive_words: Sequence[str] = ()
+) -> Callable[[TurnMessage], bool]:
+    """Return the rule for messages that a running turn leaves to the next one, whose routing sees
+    them:
+
+    - commands about the thread itself;
+    - for the operator, messages about another RFP than that of the turn;
+    - for the assistant, messages that need a separate decision: on a sensitive topic, or addressed
+      to the bot in a turn that only overhears.
+    """
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
     def stays(taken: TurnMessage) -> bool:
         if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
-        if route.agent is Agent.COPILOT and (
-            (route.not_addressed and taken.addressed) or sensitive_topics(taken.text, sensitive_words)
+        if route.agent is Agent.ASSISTANT and (
+            (route.not_addressed and taken.addressed)
+            or sensitive_topics(taken.text, sensitive_words)
         ):
             return True
         return bool(scope) and find_rfp_ids(taken.text)[:1] not in ((), (scope,))
@@ -332,7 +432,7 @@ def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -
 
 
 def has_content(taken: TurnMessage) -> bool:
-    """Whether anything is left of a message: it may have been deleted since it was taken up."""
+    """Whether a message still has content: it may have been deleted since it was taken up."""
     return taken.text != DELETED
 
 
@@ -341,7 +441,7 @@ def _command(taken: TurnMessage) -> ThreadCommand | None:
 
 
 def bound_text(rfp: Rfp, before: str | None) -> str:
-    """A binding is confirmed, with what it replaced."""
+    """Return the confirmation of a binding, with the one that it replaced."""
     named = _rfp_name(rfp)
     if before == rfp.rfp_id:
         return f"This thread is already bound to {named}."
@@ -355,7 +455,7 @@ def binding_text(rfp: Rfp) -> str:
 
 
 def unknown_rfp_text(error: RfpNotFound) -> str:
-    """Nothing is done about an RFP that does not exist; the error names the nearest ids."""
+    """Return the reply about an RFP that does not exist; the error names the nearest ids."""
     words = str(error)
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'} Nothing was done."
 

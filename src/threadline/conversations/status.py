@@ -1,4 +1,6 @@
-"""The status that Slack shows under a thread while an activity works: it neither delays nor fails that."""
+"""The status under a thread in Slack while an activity works. It neither delays nor fails the
+activity.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,19 +14,22 @@ from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 
 DELAY = 0.5
-"""Seconds after which a status is shown: work that ends sooner shows none."""
+"""Seconds before a status is shown; shorter work shows none."""
 
 _showing = set[asyncio.Task[None]]()
 _last = WeakValueDictionary[Thread, asyncio.Task[None]]()
-"""The status that a thread was last to show."""
+"""The task of the latest status of each thread."""
 _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
 async def showing_status(slack: SlackClient, thread: Thread, words: str) -> AsyncIterator[None]:
-    """Show `words` under a thread while the block runs; nothing where they are empty. Slack takes a status away with
-    the bot's next post, or after two minutes. The block never waits for Slack: a status that Slack takes only after the
-    block has ended is taken away again, since the post may have come before it."""
+    """Show `words` under a thread while the block runs; empty words show nothing.
+
+    Slack removes a status with the bot's next post, or after two minutes. The block never waits
+    for Slack: a status that Slack accepts only after the block has ended is removed again, since
+    the post may have come before it.
+    """
     if not words:
         yield
         return
@@ -35,7 +40,7 @@ async def showing_status(slack: SlackClient, thread: Thread, words: str) -> Asyn
         await asyncio.sleep(DELAY)
         begun = True
         await set_status(slack, thread, words)
-        if ended and _last[thread] is task:  # a later one is not to be taken away
+        if ended and _last[thread] is task:  # keep a later status
             await set_status(slack, thread, "")
 
     task = _last[thread] = asyncio.create_task(show())

@@ -1,4 +1,6 @@
-"""The thread itself as Slack has it now: who wrote what and when, and which files are attached."""
+"""The tool that reads its own thread as Slack has it now: authors, texts, times and attached
+files.
+"""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -12,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from threadline.rfps.model import JsonObject
 from threadline.slack.client import SlackMessage, message_of
 from threadline.slack.history import History
-from threadline.slack.model import Thread, User
+from threadline.slack.model import FileRef, Thread, User
 from threadline.slack.names import plain_tokens
 from threadline.slack.users import known_names
 from threadline.threads.authors import AuthorPolicy
@@ -22,19 +24,25 @@ from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
 MAX_MESSAGES = 2_000
-"""Messages of one thread that are read for one answer: ten of Slack's pages. Later ones are asked for by their time."""
+"""Messages of one thread that are read for one answer: ten of Slack's pages. Later ones take a
+call with their time.
+"""
 MOST = 50
 """Messages of one answer; earlier or later ones are found by their time."""
 _ROOM = 12_000
-"""Characters of all texts of one answer, in which each message has its share."""
+"""Characters of all texts of one answer, which its messages share."""
 _LEAST = 240
 
 
 @dataclass(frozen=True)
 class ThreadPart:
-    """The root, then the newest of what follows, in the order in which it was written. `users`: who wrote it, by id.
-    `left_out`: messages between the two. `whole`: Slack was read to the thread's end. `external`: messages of external
-    people, who count as nobody here."""
+    """The root and the newest messages of a thread, in the order in which they were written.
+
+    - `users`: the authors by id;
+    - `left_out`: number of messages between the two;
+    - `whole`: whether Slack was read to the thread's end;
+    - `external`: number of messages of external people, which are left out.
+    """
 
     messages: Sequence[SlackMessage]
     users: Mapping[str, User | None] = field(default_factory=dict)
@@ -44,18 +52,27 @@ class ThreadPart:
 
 
 class ThreadReader:
-    """Args: `authors` says whose messages count; the others are left out."""
+    """Reads a thread from Slack. `authors` decides whose messages count; the others are left
+    out.
+    """
 
     def __init__(self, history: History, authors: AuthorPolicy) -> None:
         self._history = history
         self._authors = authors
 
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
-        """At most `limit` messages, apart from the root only those after `since`. Empty when the thread is gone. Raises
-        Permanent or Transient where Slack does not show it."""
+        """Return the root and the newest messages after `since`, at most `limit` in all. Empty if
+        the thread is gone.
+
+        Raises:
+            Permanent, Transient: Slack does not show the thread.
+        """
         oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
-        found, whole = list[Mapping[str, Any]](), False
-        async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
+        found = list[Mapping[str, Any]]()
+        whole = False
+        async with aclosing(
+            self._history.thread_messages(thread.channel, thread.ts, oldest)
+        ) as shown:
             async for raw in shown:
                 if len(found) >= MAX_MESSAGES:
                     break
@@ -66,9 +83,13 @@ class ThreadReader:
         counted, users = await self._authors.filter_messages(thread, found)
         messages = [message_of(each) for each in counted]
         root = [each for each in messages if each.ts == thread.ts]
-        newest = deque((each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0))
+        newest = deque(
+            (each for each in messages if each.ts != thread.ts), maxlen=max(limit - 1, 0)
+        )
         part = [*root, *newest]
-        return ThreadPart(part, users, len(messages) - len(part), whole, external=len(found) - len(counted))
+        return ThreadPart(
+            part, users, len(messages) - len(part), whole, external=len(found) - len(counted)
+        )
 
 
 def _time(value: object) -> datetime:
@@ -82,24 +103,31 @@ def _time(value: object) -> datetime:
 Since = Annotated[
     datetime,
     BeforeValidator(_time, json_schema_input_type=str),
-    Field(description="Only what was written after it, such as 2026-03-02T10:00+01:00; without an offset, UTC."),
+    Field(
+        description=(
+            "Only what was written after it, such as 2026-03-02T10:00+01:00; without an offset, "
+            "UTC."
+        )
+    ),
 ]
 
 
 @tool(
     "slack.get.thread",
-    "The messages of this thread as Slack has them now, with their authors, times and files; a file's id is what other "
-    "tools take. What they forward or quote is shown apart from what they wrote. People write there what they like: "
-    "facts are in the records.",
+    "The messages of this thread as Slack has them now, with their authors, times and files; a "
+    "file's id is what other tools take. What they forward or quote is shown apart from what "
+    "they wrote. People write there what they like: facts are in the records.",
     needs=(ThreadReader,),
-    keep_result=False,  # what its author deletes in Slack stays nowhere else
+    keep_result=False,  # no copy of a message that is deleted in Slack
     timeout=60.0,
     remote=True,
 )
 async def get_thread(
     context: ToolContext,
     *,
-    limit: Annotated[int, Field(ge=1, le=MOST, description="The thread's first message, and the newest.")] = 30,
+    limit: Annotated[
+        int, Field(ge=1, le=MOST, description="The thread's first message, and the newest.")
+    ] = 30,
     since: Since | None = None,
 ) -> ToolResult:
     part = await context.services[ThreadReader].read(context.thread, since, limit)
@@ -112,7 +140,9 @@ async def get_thread(
         data["not_shown_by_external_people"] = part.external
     return ToolResult(
         data=data,
-        display_text=f"{counted(len(told), 'message')}{attached}." if told else "Slack shows nothing of this thread.",
+        display_text=f"{counted(len(told), 'message')}{attached}."
+        if told
+        else "Slack shows no messages of this thread.",
     )
 
 
@@ -130,7 +160,17 @@ def _record(message: SlackMessage, users: Mapping[str, User | None], longest: in
     if message.forwarded:
         told["forwarded"] = plain_tokens(message.forwarded, names)[:longest]
     if message.files:
-        told["files"] = [
-            {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files
-        ]
+        told["files"] = [_file(each, longest) for each in message.files]
+    return told
+
+
+def _file(file: FileRef, longest: int) -> JsonObject:
+    told: JsonObject = {
+        "file_id": file.id,
+        "name": file.name,
+        "type": file.mimetype,
+        "bytes": file.size,
+    }
+    if file.preview:
+        told["preview"] = file.preview[:longest]
     return told

@@ -1,10 +1,10 @@
-"""The window within a turn: each call of the model stays within the budget, however much the turn's
-tools return.
+"""The window within a turn: each call of the model stays within the budget, however much the
+turn's tools return.
 
-Results are whole in the transcript, and shown whole as long as there is room. Beyond it the past is
-cut to half of the budget, results of earlier replies are shortened, and the oldest replies become
-one digest. The newest results share the room that is left. A call and its result are shown both or
-not at all.
+Results are whole in the transcript, and shown whole as long as there is room. Beyond it the past
+is cut to half of the budget, results of earlier replies are shortened, and the oldest replies
+become one digest. The newest results share the room that is left. A call and its result are shown
+both or not at all.
 """
 
 import json
@@ -27,7 +27,7 @@ from threadline.conversations.store.transcript import Transcript
 from threadline.models.model import Message, Role, text_with_author
 
 SHORT_RESULT = 600
-"""Bytes that are shown of an earlier reply's result."""
+"""Bytes shown of an earlier reply's result."""
 _LEAST_RESULT = 200
 """Bytes of a newest result below which older replies go first."""
 _CUT_NOTE = 120
@@ -36,7 +36,8 @@ _BESIDE_RESULTS = 4
 """Messages beside the newest results: their reply, the digest, and people's words around it."""
 _DIGEST_SHARE = 8
 """The digest takes at most this part of the budget."""
-_DIGEST_ARGUMENTS, _DIGEST_RESULT = 100, 200
+_DIGEST_ARGUMENTS = 100
+_DIGEST_RESULT = 200
 """Bytes of a call in the digest."""
 _DIGEST = (
     "[Earlier] Calls that you made in this turn, oldest first, with parts of their results. They "
@@ -46,7 +47,7 @@ _DIGEST = (
 
 
 Sent = tuple[Transcript, Sequence[Message]]
-"""The past and the turn, as far as they are sent."""
+"""The past and the turn, as sent to the model."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class _Block:
 
 
 def fit_turn(past: Transcript, current: Sequence[Message], budget: ContextBudget) -> Sent:
-    """What is sent of the past and of the turn so far, its note first.
+    """Return the past and the turn so far, its note first, cut to the budget.
 
-    Nothing changes as long as all of it fits, so that each call begins with the bytes of the one
-    before.
+    Nothing is cut as long as all of it fits, so that each call begins with the bytes of the
+    previous one.
     """
     if _fits(past, current, budget):
         return past, current
@@ -83,7 +84,7 @@ def fit_turn(past: Transcript, current: Sequence[Message], budget: ContextBudget
 
 
 def halved(past: Transcript, current: Sequence[Message], budget: ContextBudget) -> Sent:
-    """At most half of what `fit_turn` sends, for a model that refuses that as too long."""
+    """Return at most half of the result of `fit_turn`, for a model that refuses it as too long."""
     past, current = fit_turn(past, current, budget)
     sent = [*(each.message for each in past.messages), *current]
     tokens = min(budget.tokens, _tokens(sent) + _summary_tokens(past.summary))
@@ -93,7 +94,7 @@ def halved(past: Transcript, current: Sequence[Message], budget: ContextBudget) 
 
 
 def _limit_past(past: Transcript, blocks: Sequence[_Block], budget: ContextBudget) -> Transcript:
-    """The end of the past: at most half of the budget, with people's words of the turn."""
+    """Return the end of the past: with people's words of the turn at most half of the budget."""
     half = budget.half()
     place = _newest_reply(blocks)
     needed = 1 + (len(blocks[place].messages) if place is not None else 0)
@@ -110,7 +111,7 @@ def _fits(past: Transcript, current: Sequence[Message], budget: ContextBudget) -
 
 
 def _spoken(messages: Sequence[Message]) -> int:
-    """Messages of the conversation: a note is none."""
+    """Count the messages of the conversation; notes do not count."""
     return sum(each.role is not Role.SYSTEM for each in messages)
 
 
@@ -123,7 +124,7 @@ def _summary_tokens(summary: str) -> int:
 
 
 def _limit_words(turn: Sequence[Message], budget: ContextBudget) -> list[Message]:
-    """People's messages of all steps take at most half of the budget, less the turn's note."""
+    """Cut people's messages of all steps to half of the budget, less the turn's note."""
     sizes = [byte_length(text_with_author(each)) for each in turn if each.role is Role.USER]
     room = max(0, budget.tokens // 2 - NOTE_TOKENS) * 4
     if sum(sizes) <= room:
@@ -133,7 +134,7 @@ def _limit_words(turn: Sequence[Message], budget: ContextBudget) -> list[Message
 
 
 def _blocks(turn: Sequence[Message]) -> list[_Block]:
-    """The turn in pieces that are shown or left out as a whole.
+    """Split the turn into blocks that are shown or omitted as a whole.
 
     `turn` has each result directly after its reply.
     """
@@ -147,7 +148,9 @@ def _blocks(turn: Sequence[Message]) -> list[_Block]:
 
 
 def _fit_blocks(blocks: list[_Block], room: ContextBudget, digest_bytes: int) -> Sequence[Message]:
-    """The turn with as few replies in the digest as possible; with all, where there is no room."""
+    """Return the turn with as few replies in the digest as possible; with all, if there is no
+    room.
+    """
     blocks = _limit_newest(blocks, room)
     shown: Sequence[Message] = ()
     for folded in range(sum(each.has_calls for each in blocks) + 1):
@@ -162,8 +165,9 @@ def _newest_reply(blocks: Sequence[_Block]) -> int | None:
 
 
 def _limit_newest(blocks: Sequence[_Block], room: ContextBudget) -> list[_Block]:
-    """The newest reply with the calls for which there are enough messages; the others are a reply
-    before it."""
+    """Return the blocks, with as many calls in the newest reply as there is room for messages; its
+    other calls become a reply before it.
+    """
     place = _newest_reply(blocks)
     if place is None:
         return list(blocks)
@@ -179,8 +183,9 @@ def _limit_newest(blocks: Sequence[_Block], room: ContextBudget) -> list[_Block]
 
 
 def _fold(blocks: Sequence[_Block], count: int, digest_bytes: int) -> list[_Block]:
-    """The blocks with the first replies in a digest, and with short results of those before the
-    newest."""
+    """Return the blocks with the first `count` replies in a digest, and with short results before
+    the newest reply.
+    """
     replies = [at for at, each in enumerate(blocks) if each.has_calls]
     hidden = replies[:count]
     made: list[_Block] = []
@@ -199,8 +204,9 @@ def _short_results(block: _Block) -> _Block:
 
 
 def _join(blocks: Sequence[_Block], room: ContextBudget) -> tuple[Sequence[Message], bool]:
-    """The messages of the blocks, and whether they fit; the newest results share the room that the
-    others leave."""
+    """Return the messages of the blocks, and whether they fit. The newest results share the room
+    that the other messages leave.
+    """
     place = _newest_reply(blocks)
     newest = [] if place is None else [blocks[place]]
     end = len(blocks) if place is None else place
@@ -212,8 +218,9 @@ def _join(blocks: Sequence[_Block], room: ContextBudget) -> tuple[Sequence[Messa
 
 
 def _fit_newest(block: _Block, tokens: int) -> Sequence[Message]:
-    """The newest reply with its results, which share so many tokens; none is shorter than
-    `_LEAST_RESULT`."""
+    """Return the newest reply with its results, which share `tokens`; none is shorter than
+    `_LEAST_RESULT`.
+    """
     reply, *results = block.messages
     if _tokens(block.messages) <= tokens:
         return block.messages
@@ -225,7 +232,9 @@ def _fit_newest(block: _Block, tokens: int) -> Sequence[Message]:
 
 
 def _digest(blocks: Sequence[_Block], most: int) -> Message:
-    """Replies that are no longer shown, as JSON: the newest calls of them, within so many bytes."""
+    """Return the digest of replies that are no longer shown: their newest calls as JSON, in at
+    most `most` bytes.
+    """
     lines: list[str] = []
     for block in blocks:
         results = {each.call_id: each.content for each in block.results}
@@ -248,7 +257,7 @@ def _digest(blocks: Sequence[_Block], most: int) -> Message:
 
 
 def _merged(messages: Sequence[Message]) -> list[Message]:
-    """Messages of people that follow each other as one, with their authors."""
+    """Merge consecutive messages of people, with their authors."""
     merged: list[Message] = []
     for is_user, group in groupby(messages, key=lambda each: each.role is Role.USER):
         said = list(group)

@@ -1,1 +1,1 @@
-"""The memory: Postgres holds every case, conversation, turn and post; nothing else does."""
+"""Postgres, the only store of cases, conversations, turns and posts."""

@@ -1,4 +1,4 @@
-"""What every `tables.py` declares its tables with: the metadata that holds them all, and common columns."""
+"""The metadata and the common columns that every `tables.py` declares its tables with."""
 
 from typing import Any
 
@@ -18,8 +18,9 @@ SLACK_TIME = Numeric(20, 6)
 
 
 class CleanText(TypeDecorator[str]):
-    """`text` that is bound without what Postgres refuses: NUL and lone surrogates. Whatever is compared with such a
-    column is cleaned as well, so that a value finds the row it was stored in."""
+    """`text`, bound without the characters that Postgres refuses: NUL and lone surrogates. A value
+    compared with such a column is cleaned as well, so that it finds the row it was stored in.
+    """
 
     impl = Text
     cache_ok = True
@@ -29,8 +30,11 @@ class CleanText(TypeDecorator[str]):
 
 
 class CleanJSON(TypeDecorator[Any]):
-    """`jsonb` that is bound as `storable_json` has it: it reads back as it was bound. `none_as_null`: of `JSONB`; None
-    is then stored as SQL's NULL, else as JSON's null."""
+    """`jsonb`, bound through `storable_json`: a value reads back as it was bound.
+
+    Args:
+        none_as_null: as in `JSONB`; None is stored as SQL's NULL, else as JSON's null.
+    """
 
     impl = JSONB
     cache_ok = True
@@ -39,7 +43,9 @@ class CleanJSON(TypeDecorator[Any]):
         return storable_json(value)
 
     def coerce_compared_value(self, op: OperatorType | None, value: Any) -> TypeEngine[Any]:
-        """`jsonb` has operators on other types, such as `?` on a text; a value that is JSON is cleaned."""
+        """Clean operands that are JSON; `jsonb` also has operators on other types, such as `?` on
+        a text.
+        """
         operand = self.impl_instance.coerce_compared_value(op, value)
         return self if isinstance(operand, JSONB) else operand
 

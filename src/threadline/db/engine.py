@@ -1,4 +1,6 @@
-"""The connections to Postgres; `begin` opens one transaction, committed when its block ends well."""
+"""The connections to Postgres; `Database.begin` opens one transaction and commits it when its
+block ends without an error.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -13,15 +15,19 @@ from threadline.db.errors import first_line, translate_errors
 from threadline.errors import InternalError, Permanent
 
 Query = Select[Any]
-"""A query that a store runs, where another module has made it."""
+"""A query that another module builds and a store runs."""
 
 Transaction = AsyncConnection
-"""What a store is made with. It never commits: `Database.begin` does, when its block ends well."""
+"""The connection that a store gets. A store never commits: `Database.begin` does, when its block
+ends without an error.
+"""
 
-_SAVEPOINT, _RELEASE = text("SAVEPOINT part"), text("RELEASE SAVEPOINT part")
+_SAVEPOINT = text("SAVEPOINT part")
+_RELEASE = text("RELEASE SAVEPOINT part")
 _ROLLBACK = text("ROLLBACK TO SAVEPOINT part")
 _CURRENT = "threadline.savepoint"
-_FORM, _TLS = "write it as postgresql://user:password@host:port/name", "for TLS set PGSSLMODE"
+_FORM = "write it as postgresql://user:password@host:port/name"
+_TLS = "for TLS set PGSSLMODE"
 
 
 class Store:
@@ -32,14 +38,24 @@ class Store:
 
 
 class Database:
-    """One for each process. `url`: `postgresql://user@host/name`, or with `?host=/folder` for a socket. `pool_size`:
-    connections that are kept; half as many again are opened in a rush. Whoever waits for one longer than five seconds
-    gets `Transient`, and Temporal tries the activity again."""
+    """The process's connection pool.
+
+    A caller that waits longer than five seconds for a connection gets `Transient`, and Temporal
+    retries the activity.
+
+    Args:
+        url: `postgresql://user@host/name`, or with `?host=/folder` for a socket.
+        pool_size: connections that the pool keeps open; under load it opens half as many again.
+    """
 
     setup_hint = "Set DATABASE_URL."
 
     def __init__(self, url: str, *, pool_size: int = 10, application: str = "threadline") -> None:
-        settings = {"application_name": application, "statement_timeout": "15s", "lock_timeout": "10s"}
+        settings = {
+            "application_name": application,
+            "statement_timeout": "15s",
+            "lock_timeout": "10s",
+        }
         with _usable_url():
             self._engine: AsyncEngine = create_async_engine(
                 driver_url(url, "asyncpg"),
@@ -50,7 +66,8 @@ class Database:
                 connect_args={
                     "timeout": 5,
                     "command_timeout": 20,
-                    "prepared_statement_cache_size": 300,  # the default of 100 evicts statements that are used again
+                    # the default of 100 evicts statements that are still in use
+                    "prepared_statement_cache_size": 300,
                     "server_settings": settings | {"idle_in_transaction_session_timeout": "60s"},
                 },
             )
@@ -60,16 +77,35 @@ class Database:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
-        """A transaction: all of it is kept, or, when the block raises, nothing. Raises `Permanent` when the database
-        refused what was asked, and `Transient` when it cannot be used just now; nothing is known of a commit that was
-        under way, so whatever is done inside is safe to repeat."""
+        """Open a transaction: it commits when the block ends, and rolls back when the block
+        raises.
+
+        After a lost connection the outcome of a commit is unknown, so the block must be safe to
+        repeat.
+
+        Raises:
+            Permanent: the database refused a statement.
+            Transient: the database is unavailable at the moment.
+        """
         with translate_errors():
             async with self._engine.begin() as connection:
                 yield connection
 
     @asynccontextmanager
+    async def begin_undone(self) -> AsyncIterator[Transaction]:
+        """Open a transaction that is always rolled back; it raises the errors of `begin`."""
+        with translate_errors():
+            async with self._engine.connect() as connection, connection.begin() as transaction:
+                try:
+                    yield connection
+                finally:
+                    await transaction.rollback()
+
+    @asynccontextmanager
     async def connect(self) -> AsyncIterator[AsyncConnection]:
-        """A connection on which each statement is a transaction of its own; errors are those of `begin`."""
+        """Open a connection that commits each statement by itself; it raises the errors of
+        `begin`.
+        """
         with translate_errors():
             async with self._autocommit.connect() as connection:
                 yield connection
@@ -86,22 +122,26 @@ class Database:
 
 @dataclass(eq=False)
 class Savepoint:
-    """A part of a transaction, perhaps within another part."""
+    """A part of a transaction, possibly nested in another part."""
 
     outer: "Savepoint | None"
     rolled_back: bool = False
 
     @property
-    def stands(self) -> bool:
-        """What was locked and changed in it is so until the transaction ends."""
-        return not self.rolled_back and (self.outer is None or self.outer.stands)
+    def in_force(self) -> bool:
+        """True while its locks and changes last until the transaction ends."""
+        return not self.rolled_back and (self.outer is None or self.outer.in_force)
 
 
 @asynccontextmanager
 async def savepoint(tx: Transaction) -> AsyncIterator[None]:
-    """When the block raises, nothing of it is kept, and the transaction goes on, unless the connection is lost with it.
-    SQLAlchemy's `begin_nested` does the same, and compiles its statements anew each time."""
-    info, outer = tx.info, current_savepoint(tx)  # a connection that is lost meanwhile refuses to tell of its `info`
+    """Open a savepoint: when the block raises, roll back to it and keep the transaction open,
+    unless the connection is lost too. SQLAlchemy's `begin_nested` does the same, but compiles its
+    statements every time.
+    """
+    # read now: a lost connection raises on access to `info`
+    info = tx.info
+    outer = current_savepoint(tx)
     await tx.execute(_SAVEPOINT)
     here = info[_CURRENT] = Savepoint(outer)
     try:
@@ -109,23 +149,27 @@ async def savepoint(tx: Transaction) -> AsyncIterator[None]:
         await tx.execute(_RELEASE)
     except BaseException:
         here.rolled_back = True
-        with suppress(SQLAlchemyError):  # else the first error would be hidden behind that of a lost connection
+        # else the error of a lost connection would hide the first one
+        with suppress(SQLAlchemyError):
             await tx.execute(_ROLLBACK)
-            await tx.execute(_RELEASE)  # it outlives its rollback, and would be taken for the outer one of its name
+            # a savepoint outlives its rollback, and would shadow the outer one of the same name
+            await tx.execute(_RELEASE)
         raise
     finally:
         info[_CURRENT] = outer
 
 
 def current_savepoint(tx: Transaction) -> Savepoint | None:
-    """The one that is open; None outside."""
+    """Return the open savepoint, or None outside of one."""
     found: Savepoint | None = tx.info.get(_CURRENT)
     return found
 
 
 def _unless_cut(connection: Any, *_: object) -> None:
-    """The driver knows which connection was cut, by a restart say: asking Postgres at each use takes three more trips.
-    Raises `DisconnectionError` when it was, and the pool opens another in its place."""
+    """Raise `DisconnectionError` for a connection that was cut, for example by a restart; the pool
+    then opens a new one. The driver already knows: a ping at each checkout would cost three more
+    round trips.
+    """
     if connection.driver_connection.is_closed():
         raise DisconnectionError("the connection was cut")
 
@@ -137,20 +181,30 @@ def _connect(dialect: Any, _record: object, arguments: list[Any], options: dict[
 
 @contextmanager
 def _usable_url() -> Iterator[None]:
-    """Raises `InternalError`, without the URL's password, for a part of the URL that the driver cannot take."""
+    """Raise `InternalError`, without the URL's password, for a part of the URL that the driver
+    cannot use.
+    """
     try:
         yield
     except Exception as error:
-        cause = error.__cause__ or error  # SQLAlchemy wraps what the driver says of an option's value
-        # A certificate that cannot be verified is both, and may be renewed.
-        if isinstance(cause, OSError) or not isinstance(cause, TypeError | ValueError | OverflowError | ArgumentError):
+        # SQLAlchemy wraps the driver's error about an option's value
+        cause = error.__cause__ or error
+        # A certificate error is an OSError and a ValueError; the certificate may be renewed.
+        if isinstance(cause, OSError) or not isinstance(
+            cause, TypeError | ValueError | OverflowError | ArgumentError
+        ):
             raise
-        raise InternalError(f"The URL of the database cannot be used ({first_line(cause)}): {_FORM}; {_TLS}") from None
+        raise InternalError(
+            f"The URL of the database cannot be used ({first_line(cause)}): {_FORM}; {_TLS}"
+        ) from None
 
 
 def driver_url(url: str, driver: str) -> URL:
-    """The same database by another driver: `postgresql://…` becomes `postgresql+<driver>://…`. Raises `Permanent`,
-    without the URL's password, when it cannot be read."""
+    """Return the URL of the same database for another driver: `postgresql+<driver>://…`.
+
+    Raises:
+        Permanent: the URL is malformed. The message omits the URL's password.
+    """
     try:
         return make_url(url).set(drivername=f"postgresql+{driver}")
     except (ValueError, ArgumentError):

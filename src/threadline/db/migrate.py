@@ -1,4 +1,6 @@
-"""Upgrades the database to the schema that this code needs. Any number of processes may do so at once."""
+"""Upgrades the database to the schema that this code needs. Any number of processes may call it
+concurrently.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +18,25 @@ from threadline.db.errors import translate_errors
 _IN_THE_WHEEL = Path(__file__).parent / "_alembic"
 _IN_THE_CHECKOUT = Path(__file__).parents[3] / "alembic"
 _MIGRATIONS = _IN_THE_WHEEL if _IN_THE_WHEEL.is_dir() else _IN_THE_CHECKOUT
-"""The folder `alembic/` of the repository. The wheel holds a copy of it, see `force-include` in pyproject.toml."""
+"""The folder `alembic/` of the repository. The wheel holds a copy of it, see `force-include` in
+pyproject.toml.
+"""
 _LOCK = 7_306_311_954_201_118
 """An arbitrary key for an advisory lock."""
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Migrate up. At the newest schema, also create the agents' role if it is missing and grant its rights. `url`:
-    `postgresql://…` of a role that owns the database and, the first time, may create roles. Raises `Permanent` when it
-    is refused, for want of rights say, and `Transient` when the database cannot be reached now."""
+    """Migrate up. At the newest schema, also create the agents' role if it is missing, and grant
+    its rights.
+
+    Args:
+        url: `postgresql://…` of a role that owns the database and, the first time, may create
+            roles.
+
+    Raises:
+        Permanent: the database refused, for example for lack of rights.
+        Transient: the database is unreachable at the moment.
+    """
     with locked(url) as connection:
         command.upgrade(_config(connection), revision)
 
@@ -38,8 +50,10 @@ def is_current(url: str) -> bool:
 
 @contextmanager
 def locked(url: str) -> Iterator[Connection]:
-    """One transaction that migrates while other processes wait. They find the work done. The lock is taken before
-    Alembic starts: Alembic's `context` is one for all threads of a process."""
+    """Open one migrating transaction; other processes wait and then find the work done. It takes
+    the lock before Alembic starts, because Alembic's `context` is shared by all threads of a
+    process.
+    """
     with _connected(url) as connection, connection.begin():
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         yield connection
@@ -47,7 +61,9 @@ def locked(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    engine = create_engine(driver_url(url, "psycopg"), poolclass=NullPool, connect_args={"connect_timeout": 10})
+    engine = create_engine(
+        driver_url(url, "psycopg"), poolclass=NullPool, connect_args={"connect_timeout": 10}
+    )
     with translate_errors(), engine.connect() as connection:
         yield connection
 

@@ -1,4 +1,4 @@
-"""Values as Postgres takes them: text without what it refuses, JSON, and the words of a question to search for."""
+"""Values in the form that Postgres accepts: cleaned text, JSON, and full-text queries."""
 
 import hashlib
 import json
@@ -7,12 +7,16 @@ from typing import Any
 
 
 def jsonb(value: object) -> str:
-    """JSON that `jsonb` takes: a NUL or a lone surrogate, which a tool's output may hold, is refused by Postgres."""
+    """Serialize a value for `jsonb`, without the NULs and lone surrogates that a tool's output may
+    contain and Postgres refuses.
+    """
     return json.dumps(storable_json(value))
 
 
 def storable_json(value: object) -> object:
-    """The same value as `jsonb` takes it and gives it back; a float that is no number becomes a word."""
+    """Return the value in the form that `jsonb` stores and returns unchanged; a float that is not
+    finite becomes a string.
+    """
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
@@ -22,46 +26,65 @@ def storable_json(value: object) -> object:
     if isinstance(value, float):
         if not math.isfinite(value):
             return str(value)
-        # From 1e16 on Postgres gives the digits that Python wrote, as a whole number: only in full is it the same one.
+        # From 1e16 on, Postgres returns Python's digits as a whole number: only an int compares
+        # equal to it.
         return int(value) if abs(value) >= 1e16 else value
     return value
 
 
 def storable(text: str) -> str:
-    """Text that Postgres takes, at any length. A column of type `db.columns.TEXT` or `JSON` does this to what it is
-    bound with. Call it where that is too late: before the text is checked, cut, stripped, split, hashed or compared in
-    Python, and for SQL written as `text()`, arguments of `func` and `varchar` columns, which have no such type."""
+    """Remove the characters that Postgres refuses, at any length.
+
+    Columns of type `db.columns.TEXT` and `JSON` do this when they bind a value. Call it where that
+    is too late: before the text is checked, cut, stripped, split, hashed or compared in Python,
+    and for SQL written as `text()`, arguments of `func` and `varchar` columns, which have no such
+    type.
+    """
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
 _LONGEST_KEY = 200
-"""Characters of a key; an entry of an index has room for 2,700 bytes."""
+"""Characters of a key; an index entry holds 2,700 bytes."""
 
 
 DIGEST = "sha256:"
-"""What a key begins with that stands for another."""
+"""The prefix of a key that replaces another key."""
 
 
 def storable_key(key: str) -> str:
-    """The key where Postgres can hold and index it, else a digest of it: the same again, and another's never."""
+    """Return the key if Postgres can store and index it, else its digest: deterministic, and
+    distinct for each key.
+    """
     if len(key) <= _LONGEST_KEY and storable(key) == key:
         return key
     return f"{DIGEST}{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def parsed(value: Any) -> Any:
-    """What a `jsonb` column holds: asyncpg hands it over as text."""
+    """Parse the value of a `jsonb` column, which asyncpg returns as text."""
     return json.loads(value) if isinstance(value, str) else value
 
 
 def any_word(parameter: str) -> str:
-    """A query for whatever has one of the words. Postgres reckons it before it plans, so that it uses the index."""
-    return f"replace(CAST(plainto_tsquery('english', left({parameter}, 4000)) AS text), '&', '|')::tsquery"
+    """Return SQL for a query that matches any of the words. Postgres evaluates it before it plans,
+    so that it uses the index. Under a generic plan it evaluates it for each row: in `ts_rank`,
+    write it as a subquery.
+
+    Args:
+        parameter: the bound list of `asked_words`.
+    """
+    return f"any_word(CAST({parameter} AS text[]))"
 
 
 def words_shared(column: str, parameter: str) -> str:
-    """How many of the words a row has; `column` is its `tsvector`. Counted by what goes when they are taken out: to lay
-    out the thousands of words of a long file for each row takes several times as long. Those asked for are reckoned
-    once."""
-    asked = f"(SELECT tsvector_to_array(to_tsvector('english', left({parameter}, 4000))))"
-    return f"length({column}) - length(ts_delete({column}, {asked}))"
+    """Return SQL for the number of asked words that a row has.
+
+    It counts the lexemes that `ts_delete` removes: unnesting the thousands of lexemes of a long
+    file for each row takes several times as long. Postgres evaluates the query's lexemes once.
+
+    Args:
+        column: the row's `tsvector`.
+        parameter: the bound list of `asked_words`.
+    """
+    asked = f"word_vector('english', CAST({parameter} AS text[]))"
+    return f"length({column}) - length(ts_delete({column}, (SELECT tsvector_to_array({asked}))))"

@@ -1,8 +1,9 @@
-"""Situation and `decide`: what to do with a question, by a model that sees the whole situation, never by keywords.
+"""Situation and `decide`: the decision on a question, made by a model that sees the whole
+situation, never by keywords.
 
-The model answers in a strict form. An invalid answer is shown to it once more with its problems; after that a person
-takes over. Everything that people, records and documents say reaches it as JSON strings, out of which no text can
-break.
+The model answers in a strict form. An invalid answer is returned to it once with its problems;
+after a second one a person takes over. All words of people, records and documents reach the model
+as JSON strings, out of which no text can break.
 """
 
 import json
@@ -16,23 +17,28 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sensitivity, Source, validate
+from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sensitivity, validate
+from threadline.knowledge.model import Source
 from threadline.models.model import Ask
 from threadline.slack.model import clean_text
 
 ATTEMPTS = 2
 """Answers of the model to one query; an invalid one is returned to it with its problems."""
 MAX_QUERY = 12_000
-"""Characters of a query that the model is shown: the head and the tail of a longer one."""
-_MAX_LINE, _MAX_SOURCE = 1_000, 1_200
+"""Characters of a query in the prompt: the head and the tail of a longer one."""
+_MAX_LINE = 1_000
+_MAX_SOURCE = 1_200
 MAX_PAIRS = 4
-"""Pairs of passages that are compared. They come with the best passages first, and each is a call of the model."""
+"""Pairs of passages that are compared. Pairs of the best passages come first, and each pair costs
+a model call.
+"""
 _MAX_COMPARED = 2_000
-_MAX_TOOLS, _MAX_PROBLEMS = 20, 10
+_MAX_TOOLS = 20
+_MAX_PROBLEMS = 10
 _UNDECIDED = "No valid decision could be made."
 _IS_IT_SENSITIVE = (
-    "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. It is asks where they mean "
-    "something else, as in a name."
+    "The query has sensitive words ({}): sensitivity is asks or claims, by what is meant. It is "
+    "asks where they mean something else, as in a name."
 )
 COMPARISON_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -41,15 +47,18 @@ COMPARISON_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 _FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
-"""A block of code around the answer; fences within its sentences belong to them."""
+"""A code block around the answer; fences within its sentences belong to them."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision is made with. `recent`: the last messages, oldest first, each with its author in front. `lead`:
-    who asks, in a few lines. `sources`: what was retrieved before; a text is empty where only the name is remembered.
-    `sensitive`: the topics that the query names. `tools`: their descriptions by their names, as the model is shown
-    them. `types`: the types of documents that there are."""
+    """The inputs of a decision.
+
+    `recent`: the last messages, oldest first, each prefixed with its author. `lead`: facts about
+    the asker, in a few lines. `sources`: passages retrieved earlier; the text is empty where only
+    the name is remembered. `sensitive`: the topics that the query names. `tools`: descriptions by
+    tool name, as the model sees them. `types`: the types of the documents.
+    """
 
     query: str
     recent: tuple[str, ...] = ()
@@ -61,19 +70,25 @@ class Situation:
 
     @property
     def hash(self) -> str:
-        """The same for the same situation alone: 64 hexadecimal digits."""
-        return sha256(json.dumps(asdict(self), sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+        """The situation's fingerprint, which differs for any other situation: 64 hexadecimal
+        digits.
+        """
+        return sha256(
+            json.dumps(asdict(self), sort_keys=True).encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
     def as_json(self) -> str:
-        """As the model reads it: one JSON document."""
-        query, half = self.query, MAX_QUERY // 2
+        """Return the JSON document that the model reads."""
+        query = self.query
+        half = MAX_QUERY // 2
         if len(query) > MAX_QUERY:
             gap = f"\n[… {len(query) - 2 * half:,} characters are left out here …]\n"
             query = f"{query[:half]}{gap}{query[-half:]}"
         sources = [
-            {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]} for each in self.sources
+            {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]}
+            for each in self.sources
         ]
-        shown = {  # the same for all queries comes first, for the provider's cache
+        shown = {  # fields that all queries share come first, for the provider's cache
             "tools": self.tools,
             "document_types": self.types,
             "lead_context": self.lead,
@@ -85,15 +100,30 @@ class Situation:
         return json.dumps(shown, ensure_ascii=False, indent=1)
 
 
-# -- Deciding ------------------------------------------------------------------------------------------------------
+# -- Deciding
 
 
-async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tuple[Decision, tuple[str, ...]]:
-    """Decide what to do with a query; whatever the model writes, there is a decision. `instructions`: others than the
-    product's own. Returns also what was wrong with the model's last answer: nothing where the decision is its own.
-    Raises Permanent or Transient where the model cannot be asked."""
-    instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
-    messages, problems = [situation.as_json()], list[str]()
+async def decide(
+    situation: Situation, ask: Ask, instructions: str = ""
+) -> tuple[Decision, tuple[str, ...]]:
+    """Decide what to do with a query; a decision results even if the model gives no valid answer.
+
+    Args:
+        situation: the inputs of the decision.
+        ask: calls the model.
+        instructions: the prompt; empty for the product's own.
+
+    Returns:
+        The decision, and the problems of the model's last answer; none if the decision is the
+        model's.
+
+    Raises:
+        Permanent, Transient: the model cannot be called.
+    """
+    instructions = instructions or prompt("decide")
+    schema = decision_schema(situation.types)
+    messages = [situation.as_json()]
+    problems = list[str]()
     for _ in range(ATTEMPTS):
         text = await ask(instructions, messages, "decision", schema)
         found = parse_decision(text)
@@ -106,12 +136,18 @@ async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tupl
         else:
             problems = list(found)
         listed = "\n".join(f"- {each}" for each in problems)
-        messages = [messages[0], text, f"This is not valid. Answer again in the same form:\n{listed}"]
+        messages = [
+            messages[0],
+            text,
+            f"This is not valid. Answer again in the same form:\n{listed}",
+        ]
     return default_escalation(situation.sensitive), tuple(problems)
 
 
 def default_escalation(sensitive: Sequence[str] = ()) -> Decision:
-    """A person decides, since nothing valid was decided; a sensitive word is then taken at its worst."""
+    """Return the decision that a person takes over, for want of a valid one; a sensitive word then
+    counts as a claim.
+    """
     return Decision(
         DecisionType.ESCALATE,
         _UNDECIDED,
@@ -124,28 +160,32 @@ def default_escalation(sensitive: Sequence[str] = ()) -> Decision:
 
 @cache
 def prompt(name: str) -> str:
-    """One of the product's own prompts."""
+    """Return one of the product's own prompts."""
     return (files(__package__) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def prompt_version(instructions: str) -> str:
-    """Names the instructions in a stored decision: 12 hexadecimal digits."""
+    """Return the name of the instructions in a stored decision: 12 hexadecimal digits."""
     return sha256(instructions.encode()).hexdigest()[:12]
 
 
-# -- The form of a decision ----------------------------------------------------------------------------------------
+# -- The form of a decision
 
 
 def _share(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-_Share = Annotated[float, AfterValidator(_share), Field(description="From 0 to 1.", allow_inf_nan=False)]
+_Share = Annotated[
+    float, AfterValidator(_share), Field(description="From 0 to 1.", allow_inf_nan=False)
+]
 
 
 class _DecisionAnswer(BaseModel):
-    """Strict: what a word means is not guessed. A number out of its range is the nearest in it, since many endpoints
-    hold a model to no range."""
+    """The model's answer in its strict form: a wrong word is never guessed at.
+
+    A number out of its range is clamped, since many endpoints do not enforce ranges.
+    """
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -164,7 +204,10 @@ class _DecisionAnswer(BaseModel):
 
 
 def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
-    """The JSON schema of a decision, as strict structured outputs take it; `types` are those of documents."""
+    """Return the JSON schema of a decision, as strict structured outputs accept it.
+
+    `types`: the types of the documents.
+    """
     properties = _DecisionAnswer.model_json_schema()["properties"]
     for each in properties.values():
         del each["title"]
@@ -172,18 +215,30 @@ def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
     properties["sensitivity"]["enum"] = [each.value for each in Sensitivity]
     if types:
         properties["document_types"]["items"]["enum"] = list(types)
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
 
 
 def parse_decision(text: str) -> Decision | tuple[str, ...]:
-    """The decision in the model's answer, or what is wrong, in sentences by which the model can correct it; never an
-    exception. Whether the decision makes sense: `validate`."""
+    """Parse the model's answer; it never raises. `validate` checks whether the decision makes
+    sense.
+
+    Returns:
+        The decision, or its problems, in sentences by which the model can correct them.
+    """
     try:
         answer = _DecisionAnswer.model_validate(_read_object(text))
         type_ = DecisionType(answer.decision.strip().upper())
         sensitivity = Sensitivity(answer.sensitivity.strip().lower())
     except ValidationError as error:
-        wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()[:_MAX_PROBLEMS]]
+        wrong = [
+            (".".join(map(str, each["loc"])), each["msg"])
+            for each in error.errors()[:_MAX_PROBLEMS]
+        ]
         return tuple(f"{where or 'the answer'}: {message}" for where, message in wrong)
     except (ValueError, RecursionError) as error:
         return (f"The answer is not the JSON that was asked for: {str(error)[:200]}",)
@@ -191,7 +246,9 @@ def parse_decision(text: str) -> Decision | tuple[str, ...]:
         type_,
         _line(answer.reasoning),
         tuple(_line(each) for each in answer.tools_needed[:_MAX_TOOLS]),
-        _line(answer.retrieval_query) if answer.retrieval_needed or type_ is DecisionType.RETRIEVE else "",
+        _line(answer.retrieval_query)
+        if answer.retrieval_needed or type_ is DecisionType.RETRIEVE
+        else "",
         _line(answer.clarifying_question),
         _line(answer.escalation_reason),
         answer.query_complexity,
@@ -203,7 +260,9 @@ def parse_decision(text: str) -> Decision | tuple[str, ...]:
 
 
 def _read_object(text: str) -> Any:
-    """The JSON of an answer: alone, in a block of code, or amid words. Raises `ValueError` where there is none."""
+    """Return the JSON of an answer: alone, in a code block, or amid text. Raises `ValueError`
+    where there is none.
+    """
     found = _FENCED.match(text)
     whole = found[1] if found else text
     try:
@@ -216,18 +275,27 @@ def _read_object(text: str) -> Any:
 
 
 def _line(text: str) -> str:
-    """Made storable: JSON can say what neither Postgres nor an API takes."""
+    """Return text that can be stored: JSON can contain characters that neither Postgres nor an API
+    accepts.
+    """
     return " ".join(clean_text(text).split())[:MAX_SENTENCE]
 
 
-# -- Comparing passages --------------------------------------------------------------------------------------------
+# -- Comparing passages
 
 
 async def find_conflict(pairs: Sequence[tuple[Source, Source]], ask: Ask) -> bool:
-    """Ask the model whether one of the pairs, which a cheap check has found suspicious, holds a contradiction. An
-    answer that cannot be read counts as one: a person is better asked once too often. Raises what `ask` raises."""
+    """Ask the model whether one of the pairs, which a cheap check has found suspicious, contains a
+    contradiction.
+
+    An unreadable answer counts as one: asking a person once too often is the lesser evil. Raises
+    the errors of `ask`.
+    """
     for pair in pairs[:MAX_PAIRS]:
-        shown = [{"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]} for each in pair]
+        shown = [
+            {"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]}
+            for each in pair
+        ]
         question = json.dumps(shown, ensure_ascii=False, indent=1)
         text = await ask(prompt("compare"), [question], "comparison", COMPARISON_SCHEMA)
         try:

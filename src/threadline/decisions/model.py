@@ -1,8 +1,8 @@
-"""Decision, the confidence in it, and what follows from it. Pure.
+"""Decision, the confidence in it, and the next step that follows. Pure.
 
-The confidence is one number, computed from evidence and never taken from the model's own feeling. The formula and the
-thresholds are the source design's (docs/designs.md). Its printed results for the three example flows do not follow from
-its formula: they are 0.905, 0.71 and 0.57.
+The confidence is one number, computed from evidence and never taken from the model's own feeling.
+The formula and the thresholds are the source design's (docs/designs.md). Its printed results for
+the three example flows do not follow from its formula: they are 0.905, 0.71 and 0.57.
 """
 
 import re
@@ -12,20 +12,23 @@ from enum import StrEnum
 from functools import lru_cache
 from math import isnan
 
-from threadline.knowledge.model import citation
+from threadline.knowledge.model import Retrieval, Source
 
 RECENT_MESSAGES = 5
-"""Messages of the conversation that a decision is made with."""
+"""Messages of the conversation that a decision takes into account."""
 MAX_SENTENCE = 500
-"""Characters that are kept of each sentence of the model's."""
+"""Characters that are kept of each sentence by the model."""
 
-SOURCE_WEIGHT, SIMPLICITY_WEIGHT, CONTEXT_WEIGHT, TOOLS_WEIGHT = 0.3, 0.2, 0.3, 0.2
-"""They sum to 1."""
+SOURCE_WEIGHT = 0.3
+SIMPLICITY_WEIGHT = 0.2
+CONTEXT_WEIGHT = 0.3
+TOOLS_WEIGHT = 0.2
+"""The four weights sum to 1."""
 CONFLICT_FACTOR = 0.5
 NO_RETRIEVAL_FACTOR = 0.7
-"""Applies where a retrieval that is not critical has failed and the turn goes on without."""
+"""Applies where a retrieval that is not critical has failed and the turn continues without it."""
 ESCALATION_CAP = 0.35
-"""The highest confidence that an escalation is stored with."""
+"""The highest confidence that is stored for an escalation."""
 
 SENSITIVE_TOPICS = {
     "refund": r"refund(?:s|ed|ing|able)?",
@@ -34,16 +37,16 @@ SENSITIVE_TOPICS = {
     "sue": r"su(?:e|es|ed|ing)",
     "compensation": r"compensat(?:e|es|ed|ing|ion|ions)",
 }
-"""The design's words, with their inflections."""
+"""The design's list, with inflections."""
 _MAX_SEARCHED = 50_000
-"""Characters of a text in which sensitive topics are searched."""
+"""Characters of a text that are searched for sensitive topics."""
 
 
-# -- A decision ----------------------------------------------------------------------------------------------------
+# -- A decision
 
 
 class DecisionType(StrEnum):
-    """What to do with a question; the values are the design's."""
+    """The possible actions on a question; the values are the design's."""
 
     RETRIEVE = "RETRIEVE"
     REASON_ONLY = "REASON_ONLY"
@@ -53,7 +56,9 @@ class DecisionType(StrEnum):
 
 
 class EscalationReason(StrEnum):
-    """Why a person takes over; the names are the design's, except for the engine's own decision."""
+    """The reasons why a person takes over; the names are the design's, except for the engine's own
+    decision.
+    """
 
     LOW_CONFIDENCE = "confidence_below_threshold"
     SENSITIVE_TOPIC = "sensitive_topic"
@@ -64,17 +69,17 @@ class EscalationReason(StrEnum):
 
 
 class Sensitivity(StrEnum):
-    """What a person does with a sensitive topic, as the model has it."""
+    """The model's view of how a person uses a sensitive topic."""
 
     NONE = "none"
     ASKS = "asks"
     """As in "what's your refund policy?"."""
     CLAIMS = "claims"
-    """They claim, complain or threaten: a person takes over."""
+    """As in a claim, a complaint or a threat: a person takes over."""
 
 
 class NextStep(StrEnum):
-    """What the turn does next."""
+    """The turn's next step."""
 
     PROCEED = "proceed"
     CLARIFY = "clarify"
@@ -85,7 +90,7 @@ class NextStep(StrEnum):
 
 
 class DecisionOutcome(StrEnum):
-    """What came of a decision, once its turn is settled, or a person has taken over."""
+    """The outcome of a decision, once its turn is settled, or a person has taken over."""
 
     ANSWERED = "answered"
     CLARIFIED = "clarified"
@@ -96,9 +101,11 @@ class DecisionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1]. `tools` are names as
-    the model is shown them. `query` is what to look up, `question` what to ask the person. `document_types`: where the
-    answer would stand."""
+    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1].
+
+    `tools`: names, as the model sees them. `query`: the query for the documents. `question`: the
+    question to the person. `document_types`: the types that may contain the answer.
+    """
 
     type: DecisionType
     reasoning: str
@@ -114,46 +121,21 @@ class Decision:
 
     @property
     def retrieves(self) -> bool:
-        """Whether documents are searched before the evidence is judged: also for what a tool is to be given."""
+        """Whether documents are searched before the evidence is judged; also for the arguments of
+        a tool.
+        """
         if self.type is DecisionType.RETRIEVE:
             return True
         return self.type is DecisionType.USE_TOOL and bool(self.query)
 
 
 @dataclass(frozen=True)
-class Source:
-    """A passage that was found for a question; `text` is empty once the turn is settled. `score` is higher for what
-    fits better; only the order means something."""
-
-    title: str
-    section: str
-    source: str
-    type: str
-    text: str = ""
-    score: float = 0.0
-
-    @property
-    def cited(self) -> str:
-        """As an answer names it."""
-        return citation(self.title, self.section)
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched. `critical`: a
-    question of this kind may not be answered without it. `suspicious`: passages that may contradict each other, as
-    pairs of their places among the sources."""
-
-    quality: float = 0.0
-    failed: bool = False
-    critical: bool = False
-    suspicious: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True)
 class Factors:
-    """The evidence, each in [0, 1]. `source_quality` is None where the decision needs no source, or its source could
-    not be asked; `retrieval_critical`: and may not be answered without it."""
+    """The evidence; each number is in [0, 1].
+
+    `source_quality`: None where the decision needs no source, or the source did not answer.
+    `retrieval_critical`: a question of this kind may not be answered without its source.
+    """
 
     source_quality: float | None
     query_complexity: float
@@ -166,19 +148,27 @@ class Factors:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From `high` on a decision proceeds; below `low` it escalates. ValueError unless 0 < low <= high <= 1."""
+    """The limits of a decision's confidence: from `high` on it proceeds, below `low` it escalates.
+
+    Raises `ValueError` unless 0 < low <= high <= 1.
+    """
 
     high: float = 0.75
     low: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high <= 1:
-            raise ValueError(f"the thresholds must be 0 < low <= high <= 1, and they are {self.low} and {self.high}")
+            raise ValueError(
+                f"the thresholds must be 0 < low <= high <= 1, and they are {self.low} and "
+                f"{self.high}"
+            )
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What follows from a decision. `confidence` is as it is stored; `reason` is set where `next_step` is ESCALATE."""
+    """The consequence of a decision. `confidence` is the stored value; `reason` is set where
+    `next_step` is ESCALATE.
+    """
 
     next_step: NextStep
     confidence: float
@@ -187,8 +177,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class DecisionRound:
-    """One round of a turn's decision, as it is stored; rounds count from 1. `retrieval` is None where nothing was
-    looked up; `factors` and `judgement` are None until the evidence is judged."""
+    """One round of a turn's decision, as it is stored; rounds count from 1.
+
+    `retrieval` is None without a look-up; `factors` and `judgement` are None until the evidence is
+    judged.
+    """
 
     round: int
     decision: Decision
@@ -203,14 +196,17 @@ class DecisionRound:
 
 
 def last_round(rounds: Sequence[DecisionRound]) -> DecisionRound | None:
-    """A turn's last round; one without a look-up has the sources of the round before it. None: nothing was decided."""
+    """Return a turn's last round, with the sources of the latest look-up; None without any
+    round.
+    """
     if not rounds:
         return None
-    last, found = rounds[-1], next((each for each in reversed(rounds) if each.retrieval), None)
+    last = rounds[-1]
+    found = next((each for each in reversed(rounds) if each.retrieval), None)
     return replace(last, sources=found.sources, retrieval=found.retrieval) if found else last
 
 
-# -- Confidence ----------------------------------------------------------------------------------------------------
+# -- Confidence
 
 
 class ConfidenceLevel(StrEnum):
@@ -220,7 +216,9 @@ class ConfidenceLevel(StrEnum):
 
 
 def confidence(factors: Factors) -> float:
-    """The confidence in [0, 1]; without a source its weight is spread over the others."""
+    """Return the confidence in [0, 1]; without a source its weight is spread over the other
+    factors.
+    """
     parts = [
         (SIMPLICITY_WEIGHT, 1 - _unit(factors.query_complexity)),
         (CONTEXT_WEIGHT, _unit(factors.context_completeness)),
@@ -235,19 +233,21 @@ def confidence(factors: Factors) -> float:
 
 
 def confidence_level(value: float, thresholds: Thresholds) -> ConfidenceLevel:
-    """What a confidence means under these thresholds."""
+    """Return the level of a confidence under these thresholds."""
     if value >= thresholds.high:
         return ConfidenceLevel.HIGH
     return ConfidenceLevel.MEDIUM if value >= thresholds.low else ConfidenceLevel.LOW
 
 
 def context_completeness(*, lead: bool, history: bool, intent: bool) -> float:
-    """A third each for who asks (on record or in Slack), a history of the thread, and a clear intent."""
+    """Return a third each for a known asker (on record or in Slack), a history of the thread, and
+    a clear intent.
+    """
     return round((lead + history + intent) / 3, 6)
 
 
 def tool_success_rate(succeeded: int, failed: int) -> float:
-    """Of this thread's executions; 1 where none ran."""
+    """Return the success rate of this thread's executions; 1 where none ran."""
     return 1.0 if succeeded + failed == 0 else succeeded / (succeeded + failed)
 
 
@@ -255,26 +255,41 @@ def _unit(value: float) -> float:
     return 0.0 if isnan(value) else min(1.0, max(0.0, value))
 
 
-# -- Rules ---------------------------------------------------------------------------------------------------------
+# -- Rules
 
 
 _NEEDED = {
-    DecisionType.USE_TOOL: ("tools", "USE_TOOL needs tools_needed: name at least one tool of the list."),
+    DecisionType.USE_TOOL: (
+        "tools",
+        "USE_TOOL needs tools_needed: name at least one tool of the list.",
+    ),
     DecisionType.RETRIEVE: ("query", "RETRIEVE needs retrieval_query: say what to look up."),
-    DecisionType.CLARIFY: ("question", "CLARIFY needs clarifying_question: say what to ask the person."),
-    DecisionType.ESCALATE: ("escalation_reason", "ESCALATE needs escalation_reason: say why a person takes over."),
+    DecisionType.CLARIFY: (
+        "question",
+        "CLARIFY needs clarifying_question: say what to ask the person.",
+    ),
+    DecisionType.ESCALATE: (
+        "escalation_reason",
+        "ESCALATE needs escalation_reason: say why a person takes over.",
+    ),
 }
-"""The field without which a decision of a type says nothing, and what the model is told then."""
+"""The field that a decision of a type requires, and the model's error message without it."""
 
 
 def validate(decision: Decision, tools: Collection[str]) -> list[str]:
-    """What is wrong with a decision, in sentences by which the model can correct it; `tools` are those allowed."""
+    """Return the problems of a decision, in sentences by which the model can correct them.
+
+    `tools`: the allowed ones.
+    """
     needed, problem = _NEEDED.get(decision.type, ("type", ""))
     problems = [] if "".join(getattr(decision, needed)).strip() else [problem]
     unknown = [each for each in decision.tools if each not in tools]
     if unknown and decision.type is DecisionType.USE_TOOL:
         problems.append(f"There is no tool {', '.join(unknown)}: use names of the list alone.")
-    for name, value in (("query_complexity", decision.complexity), ("confidence", decision.model_confidence)):
+    for name, value in (
+        ("query_complexity", decision.complexity),
+        ("confidence", decision.model_confidence),
+    ):
         if not 0 <= value <= 1:
             problems.append(f"{name} is {value}: it must be a number from 0 to 1.")
     return problems
@@ -289,73 +304,108 @@ def judge(
     questions: int = 0,
     questions_allowed: int = 2,
 ) -> Judgement:
-    """What the turn does next, by its decision and the evidence for it.
+    """Return the turn's next step by its decision and the evidence for it.
 
-    RETRIEVE is judged after its retrieval. A clarification never escalates on its score alone until the questions that
-    are allowed are used up. `retrieved_more`: the turn has retrieved more already, which it does once. `questions`: how
-    often in a row the bot has asked back.
+    RETRIEVE is judged after its retrieval. A clarification never escalates because of its score
+    while questions are left.
+
+    Args:
+        decision: the model's decision.
+        factors: the evidence.
+        thresholds: the limits that apply to the thread.
+        retrieved_more: the turn has retrieved a second time, which it does at most once.
+        questions: the number of consecutive turns in which the bot has only asked back.
+        questions_allowed: the maximum of `questions`.
     """
     value = confidence(factors)
     if reason := _person_needed(decision, factors):
         return escalation(value, reason)
     may_ask = questions < questions_allowed
     if decision.type is DecisionType.CLARIFY:
-        return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
+        return (
+            Judgement(NextStep.CLARIFY, value)
+            if may_ask
+            else escalation(value, EscalationReason.LOW_CONFIDENCE)
+        )
     match confidence_level(value, thresholds):
         case ConfidenceLevel.HIGH:
             return Judgement(NextStep.PROCEED, value)
         case ConfidenceLevel.LOW:
             return escalation(value, EscalationReason.LOW_CONFIDENCE)
     if factors.retrieval_failed:
-        return Judgement(NextStep.PROCEED, value)  # as the design has it: less sure, and without
+        # As in the design: the turn continues without sources, at a lower confidence.
+        return Judgement(NextStep.PROCEED, value)
     if decision.retrieves and not retrieved_more:
         return Judgement(NextStep.RETRIEVE_MORE, value)
-    return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
+    return (
+        Judgement(NextStep.CLARIFY, value)
+        if may_ask
+        else escalation(value, EscalationReason.LOW_CONFIDENCE)
+    )
 
 
 def may_pass_on(decision: Decision, factors: Factors, judgement: Judgement) -> bool:
-    """Whether the operator may answer a turn that would end with a question or with a person.
+    """Return whether the operator may answer a turn that would end with a question or with a
+    person.
 
-    Sensitive topics, and documents that contradict each other or cannot be searched, stay with a person.
+    Sensitive topics, and documents that contradict each other or cannot be searched, stay with a
+    person.
     """
     if factors.conflict:
         return False
     if judgement.next_step is NextStep.CLARIFY:
         return True
-    if judgement.next_step is not NextStep.ESCALATE or decision.sensitivity is not Sensitivity.NONE:
+    if (
+        judgement.next_step is not NextStep.ESCALATE
+        or decision.sensitivity is not Sensitivity.NONE
+    ):
         return False
     return judgement.reason in (EscalationReason.DECIDED, EscalationReason.LOW_CONFIDENCE)
 
 
 def escalation(value: float, reason: EscalationReason) -> Judgement:
-    """An escalation, whose confidence is capped."""
+    """Return an escalation, with its confidence capped."""
     return Judgement(NextStep.ESCALATE, min(value, ESCALATION_CAP), reason)
 
 
 def sensitive_topics(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
-    """The topics that a text names, in any case and inflection, standing alone: "issue" does not name "sue".
+    """Return the topics that a text names, in any case and inflection, as separate words: "issue"
+    does not name "sue".
 
-    They are evidence for the model, which says what is meant by them. `more`: further words, each with the endings of
-    English verbs and nouns.
+    They are evidence for the model, which judges their meaning.
+
+    `more`: further words, each with the endings of English verbs and nouns.
     """
     searched = text[:_MAX_SEARCHED]
-    return tuple(name for name, pattern in _topic_patterns(tuple(more)).items() if pattern.search(searched))
+    return tuple(
+        name for name, pattern in _topic_patterns(tuple(more)).items() if pattern.search(searched)
+    )
 
 
 def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | None:
-    """Why a person takes over, however sure the decision is; None where its confidence decides."""
+    """Return the reason why a person takes over at any confidence; None where the confidence
+    decides.
+    """
     if decision.sensitivity is Sensitivity.CLAIMS:
         return EscalationReason.SENSITIVE_TOPIC
     if decision.type is DecisionType.ESCALATE:
         return EscalationReason.DECIDED
-    return EscalationReason.RETRIEVAL_FAILURE if factors.retrieval_failed and factors.retrieval_critical else None
+    return (
+        EscalationReason.RETRIEVAL_FAILURE
+        if factors.retrieval_failed and factors.retrieval_critical
+        else None
+    )
 
 
 @lru_cache(maxsize=8)
 def _topic_patterns(more: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
-    """One for each topic, since they overlap: "legal action" names "legal", too."""
-    added = {each: _inflected(each) for each in more if each.strip() and each not in SENSITIVE_TOPICS}
-    # An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words.
+    """Return one pattern for each topic, since topics overlap: "legal action" names "legal",
+    too.
+    """
+    added = {
+        each: _inflected(each) for each in more if each.strip() and each not in SENSITIVE_TOPICS
+    }
+    # An underscore is Slack's markup for italics, not part of a word; a hyphen joins words.
     return {
         name: re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
         for name, word in (SENSITIVE_TOPICS | added).items()
@@ -363,7 +413,9 @@ def _topic_patterns(more: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
 
 
 def _inflected(words: str) -> str:
-    """With its last word's regular endings: disputed, policies, cancelling."""
+    """Return a pattern of the words with their last word's regular endings: disputed, policies,
+    cancelling.
+    """
     spaced = r"\s+".join(re.escape(each) for each in words.split())
     if ending := re.search(r"(?<=\w)e$", spaced, re.IGNORECASE):
         return rf"{spaced[: ending.start()]}(?:e|es|e's|ed|e?ing)"

@@ -1,8 +1,10 @@
-"""Report: how decisions turned out, judged by what people did; ThresholdProposal: thresholds that would have served
-better. A model judges nothing here, and nothing is changed. Pure.
+"""Report: the results of decisions, judged by what people did; ThresholdProposal: thresholds that
+would have served better.
 
-A confidence of 0.8 should be right in eight of ten cases. The Brier score is Brier's of 1950 for two outcomes; the
-expected calibration error (ECE) has bins of equal width.
+No model judges here, and nothing is changed. Pure.
+
+A confidence of 0.8 should be right in eight of ten cases. The Brier score is Brier's of 1950 for
+two outcomes; the expected calibration error (ECE) has bins of equal width.
 """
 
 from collections import Counter
@@ -25,19 +27,24 @@ from threadline.decisions.model import (
     confidence_level,
     judge,
 )
+from threadline.models.model import add_costs
 from threadline.slack.model import Thread
 
 BINS = 10
 MIN_EXAMPLES = 30
-"""Examples below which nothing is proposed: a handful of thumbs would move the thresholds by chance."""
-WRONG_ANSWER, NEEDLESS_ESCALATION = 1.0, 0.5
-ASKED_BEFORE_WRONG, ASKED_BEFORE_RIGHT = 0.5, 0.25
-"""What each mistake costs: to ask back costs half of what it averts, and is never free."""
+"""Fewer examples yield no proposal: a handful of thumbs would move the thresholds by chance."""
+WRONG_ANSWER = 1.0
+NEEDLESS_ESCALATION = 0.5
+ASKED_BEFORE_WRONG = 0.5
+ASKED_BEFORE_RIGHT = 0.25
+"""The cost of each mistake: asking back costs half of the mistake that it averts, and is never
+free.
+"""
 _GRID = tuple(step / 20 for step in range(1, 20))
 
 
 class Label(StrEnum):
-    """What people did says this of a decision; most stay without."""
+    """The verdict on a decision by what people did; most decisions have none."""
 
     GOOD = "good"
     """Answered, and more thumbs are up than down."""
@@ -52,9 +59,12 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class JudgedDecision:
-    """A turn's last round, as it was `made`, and what came of it. `thumbs_up` and `thumbs_down` count people.
-    `cost_usd` is the whole turn's. `person_answered`: a person to whom the turn was given has answered; `closed`: they
-    are done with it."""
+    """A turn's last round (`made`) and its outcome.
+
+    `thumbs_up` and `thumbs_down` count people. `cost_usd`: of the whole turn; None where it is
+    unknown. `person_answered`: a person who took the turn over has answered. `closed`: that person
+    is done with it.
+    """
 
     thread: Thread
     turn: int
@@ -62,14 +72,14 @@ class JudgedDecision:
     outcome: DecisionOutcome | None
     thumbs_up: int
     thumbs_down: int
-    cost_usd: float
+    cost_usd: float | None
     decided_at: datetime
     person_answered: bool = False
     closed: bool = False
 
     @property
     def key(self) -> str:
-        """The thread's, with the turn."""
+        """The thread's key and the turn."""
         return f"{self.thread.key}:{self.turn}"
 
     @property
@@ -93,28 +103,37 @@ class JudgedDecision:
 
     @property
     def training_example(self) -> tuple[float, bool] | None:
-        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been. None
-        without a label, and where something else has decided: a sensitive topic, an error, the engine's own word."""
+        """The uncapped confidence by the evidence, and whether an answer was right, or would have
+        been.
+
+        None without a label, and where the confidence did not decide: for a sensitive topic, an
+        error, or an escalation by the engine itself.
+        """
         if self.made.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
             return None
         if self.judgement.next_step is NextStep.OPERATOR:
             return None
         if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
             return None
-        return confidence(self.made.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
+        return confidence(self.made.factors), self.label in (
+            Label.GOOD,
+            Label.ESCALATION_NOT_NEEDED,
+        )
 
 
 def training_examples(judged: Sequence[JudgedDecision]) -> list[tuple[float, bool]]:
-    """Those that there are; see `JudgedDecision.training_example`."""
+    """Return the existing examples; see `JudgedDecision.training_example`."""
     return [example for each in judged if (example := each.training_example) is not None]
 
 
-# -- Calibration ---------------------------------------------------------------------------------------------------
+# -- Calibration
 
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """The cases with a confidence in [low, high), the last bin's in [low, 1]. `confidence` and `right` are means."""
+    """The cases with a confidence in [low, high); for the last bin in [low, 1]. `confidence` and
+    `right` are means.
+    """
 
     low: float
     high: float
@@ -125,7 +144,9 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """`brier` and `ece` in [0, 1], 0 is best; `bins` are those that hold a case."""
+    """The calibration of some cases. `brier` and `ece` are in [0, 1], 0 is best; empty `bins` are
+    left out.
+    """
 
     count: int
     brier: float
@@ -134,14 +155,17 @@ class Calibration:
 
 
 def calibrate(cases: Sequence[tuple[float, bool]]) -> Calibration | None:
-    """How far confidences in [0, 1] are from whether they were right; None without any case."""
+    """Return the calibration of pairs of a confidence in [0, 1] and whether it was right; None
+    without any pair.
+    """
     if not cases:
         return None
     bins: list[CalibrationBin] = []
     for place in range(BINS):
         held = [case for case in cases if min(int(case[0] * BINS), BINS - 1) == place]
         if held:
-            values, right = sum(value for value, _ in held), sum(right for _, right in held)
+            values = sum(value for value, _ in held)
+            right = sum(right for _, right in held)
             means = values / len(held), right / len(held)
             bins.append(CalibrationBin(place / BINS, (place + 1) / BINS, len(held), *means))
     return Calibration(
@@ -152,19 +176,21 @@ def calibrate(cases: Sequence[tuple[float, bool]]) -> Calibration | None:
     )
 
 
-# -- The report ----------------------------------------------------------------------------------------------------
+# -- The report
 
 
 @dataclass(frozen=True)
 class DecisionStats:
-    """Counts of some decisions. `cost_usd`: of their turns in all."""
+    """Counts of some decisions. `cost_usd`: the total of their turns; None where one is
+    unknown.
+    """
 
     decisions: int
     next_steps: Counter[NextStep]
     labels: Counter[Label]
     thumbs_up: int
     thumbs_down: int
-    cost_usd: float
+    cost_usd: float | None
     calibration: Calibration | None
 
     @property
@@ -173,15 +199,18 @@ class DecisionStats:
 
     @property
     def share_right(self) -> float | None:
-        """The share of the labelled decisions that were as people would have them; None without labels."""
+        """The share of the labelled decisions that people confirmed; None without labels."""
         right = self.labels[Label.GOOD] + self.labels[Label.ESCALATION_NEEDED]
         return right / self.labelled if self.labelled else None
 
 
 @dataclass(frozen=True)
 class Report:
-    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt. `not_needed`
-    are the escalations that need not have been, `missed` the answers that should have been one; newest first."""
+    """The results of decisions.
+
+    `types`: counts by type. `variants`: counts by name and version of the prompt. `not_needed`:
+    needless escalations; `missed`: answers that should have been escalated; both newest first.
+    """
 
     total: DecisionStats
     types: tuple[tuple[DecisionType, DecisionStats], ...]
@@ -191,11 +220,14 @@ class Report:
 
 
 def report(judged: Sequence[JudgedDecision]) -> Report | None:
-    """None where nothing was decided."""
+    """Return the report; None without any decision."""
     if not judged:
         return None
     newest = sorted(judged, key=lambda each: each.decided_at, reverse=True)
-    by_type = {type_: [each for each in judged if each.made.decision.type is type_] for type_ in DecisionType}
+    by_type = {
+        type_: [each for each in judged if each.made.decision.type is type_]
+        for type_ in DecisionType
+    }
     by_variant: dict[tuple[str, str], list[JudgedDecision]] = {}
     for each in judged:
         by_variant.setdefault((each.made.variant, each.made.prompt_version), []).append(each)
@@ -215,18 +247,22 @@ def _stats(judged: Sequence[JudgedDecision]) -> DecisionStats:
         Counter(each.label for each in judged),
         sum(each.thumbs_up for each in judged),
         sum(each.thumbs_down for each in judged),
-        sum(each.cost_usd for each in judged),
+        add_costs(each.cost_usd for each in judged),
         calibrate(training_examples(judged)),
     )
 
 
-# -- Tuning -------------------------------------------------------------------------------------------------------
+# -- Tuning
 
 
 @dataclass(frozen=True)
 class ThresholdProposal:
-    """`current_cost` and `proposed_cost` are means over the examples, 0 is best. `changes`: how many of the `judged`
-    decisions would have another next step, by the current and the proposed one."""
+    """Proposed thresholds. `current_cost` and `proposed_cost` are means over the examples, 0 is
+    best.
+
+    `changes`: the number of `judged` decisions whose next step would change, by the current and
+    the proposed step.
+    """
 
     current: Thresholds
     proposed: Thresholds
@@ -241,20 +277,36 @@ class ThresholdProposal:
         return sum(count for _, _, count in self.changes)
 
 
-def propose_thresholds(judged: Sequence[JudgedDecision], current: Thresholds) -> ThresholdProposal | None:
-    """The thresholds of a grid of twentieths with the least cost; of several the nearest to the current ones, which
-    stay unless others are better. None where there are fewer than `MIN_EXAMPLES` examples."""
+def propose_thresholds(
+    judged: Sequence[JudgedDecision], current: Thresholds
+) -> ThresholdProposal | None:
+    """Return the cheapest thresholds on a grid of twentieths; None for fewer than `MIN_EXAMPLES`
+    examples.
+
+    Among equally cheap ones the nearest to the current thresholds win, so the current ones stay
+    unless others are better.
+    """
     examples = training_examples(judged)
     if len(examples) < MIN_EXAMPLES:
         return None
 
     def cost_and_distance(each: Thresholds) -> tuple[float, float]:
-        return _mean_cost(examples, each), round(abs(each.high - current.high) + abs(each.low - current.low), 9)
+        return _mean_cost(examples, each), round(
+            abs(each.high - current.high) + abs(each.low - current.low), 9
+        )
 
-    candidates = [current, *(Thresholds(high, low) for high, low in product(_GRID, _GRID) if low <= high)]
+    candidates = [
+        current,
+        *(Thresholds(high, low) for high, low in product(_GRID, _GRID) if low <= high),
+    ]
     proposed = min(candidates, key=cost_and_distance)
-    pairs = [(before, _next_step(each, proposed)) for each in judged if (before := _next_step(each, current))]
-    # Both steps are computed alike, so that a turn in which something else has happened counts as no change.
+    pairs = [
+        (before, _next_step(each, proposed))
+        for each in judged
+        if (before := _next_step(each, current))
+    ]
+    # Both steps are computed alike, so that a turn that took another step in reality counts as no
+    # change.
     counted = Counter((before, after) for before, after in pairs if after and before is not after)
     changes = tuple((before, after, count) for (before, after), count in sorted(counted.items()))
     costs = _mean_cost(examples, current), _mean_cost(examples, proposed)
@@ -277,7 +329,7 @@ def _cost(level: ConfidenceLevel, right: bool) -> float:
 
 
 def _next_step(judged: JudgedDecision, thresholds: Thresholds) -> NextStep | None:
-    """None while the evidence is not judged."""
+    """Return the next step under these thresholds; None while the evidence is not judged."""
     made = judged.made
     if made.factors is None:
         return None

@@ -1,11 +1,11 @@
-"""DecisionStore: each turn's decision, round by round, with its evidence and what came of it."""
+"""DecisionStore: each turn's decision, round by round, with its evidence and its outcome."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
+from sqlalchemy import ColumnElement, Executable, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
@@ -17,11 +17,11 @@ from threadline.decisions.model import (
     Factors,
     Judgement,
     NextStep,
-    Retrieval,
-    Source,
     Thresholds,
 )
 from threadline.decisions.tables import decisions
+from threadline.errors import Permanent
+from threadline.knowledge.model import Retrieval, Source
 
 _DECISION = TypeAdapter(Decision)
 _RETRIEVAL = TypeAdapter(Retrieval | None)
@@ -29,7 +29,7 @@ _FACTORS = TypeAdapter(Factors | None)
 _SOURCES = TypeAdapter(tuple[Source, ...])
 _NO_TEXTS = {"reasoning": "", "query": "", "question": "", "escalation_reason": ""}
 _RECENT_TURNS = 3
-"""Turns before this one whose sources a decision is given."""
+"""Earlier turns whose sources a decision takes into account."""
 _QUESTIONS = text("""
 SELECT count(DISTINCT d.turn) FROM decisions d
 WHERE d.conversation_id = :id AND d.turn < :turn AND d.outcome = 'clarified'
@@ -46,16 +46,20 @@ _row = decisions.c
 
 
 class DecisionStore(Store):
-    """Whoever changes a decision holds its conversation's row. What was written first stands. `conversation_id` is that
-    row's; None, for a thread without one, has no decisions."""
+    """Access to decisions. First write wins; a caller that writes holds the conversation's row.
+
+    `conversation_id`: the id of that row; None, for a thread without one, has no decisions.
+    """
 
     async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
-        """A turn's rounds, in order."""
+        """Return a turn's rounds, in order."""
         query = select(decisions).where(_row.conversation_id == conversation_id, _row.turn == turn)
         return [round_of(row) for row in await self._tx.execute(query.order_by(_row.round))]
 
-    async def add(self, conversation_id: int, turn: int, made: DecisionRound) -> None:
-        """Store what was decided in a round, unless it is there; its evidence is judged later."""
+    async def add(self, conversation_id: int, turn: int, made: DecisionRound) -> DecisionRound:
+        """Store the decision of a round, unless it exists; return the stored one. Its evidence is
+        judged later.
+        """
         new = insert(decisions).values(
             conversation_id=conversation_id,
             turn=turn,
@@ -68,67 +72,136 @@ class DecisionStore(Store):
             threshold_high=made.thresholds.high,
             threshold_low=made.thresholds.low,
         )
-        await self._tx.execute(new.on_conflict_do_nothing())
+        stored = new.on_conflict_do_nothing().returning(decisions)
+        return await self._stored(conversation_id, turn, made.round, stored)
 
     async def add_sources(
-        self, conversation_id: int, turn: int, round_: int, sources: Sequence[Source], retrieval: Retrieval
-    ) -> None:
-        """Store what was looked up in a round, unless it is there."""
-        unless = (_row.round == round_, _row.retrieval.is_(None))
+        self,
+        conversation_id: int,
+        turn: int,
+        round_: int,
+        sources: Sequence[Source],
+        retrieval: Retrieval,
+    ) -> DecisionRound:
+        """Store the passages found in a round, unless they exist; return the stored round."""
         found = [asdict(each) for each in sources]
-        await self._update(conversation_id, turn, *unless, sources=found, retrieval=asdict(retrieval))
+        change = (
+            update(decisions)
+            .where(_is_round(conversation_id, turn, round_), _row.retrieval.is_(None))
+            .values(sources=found, retrieval=asdict(retrieval))
+            .returning(decisions)
+        )
+        return await self._stored(conversation_id, turn, round_, change)
 
     async def add_judgement(
         self, conversation_id: int, turn: int, round_: int, factors: Factors, judgement: Judgement
-    ) -> None:
-        """Store the evidence of a round, and what follows from it, unless it is there."""
-        unless = (_row.round == round_, _row.factors.is_(None))
-        await self._update(conversation_id, turn, *unless, factors=asdict(factors), **_judgement_columns(judgement))
+    ) -> DecisionRound:
+        """Store the evidence of a round and its judgement, unless they exist; return the stored
+        round.
+        """
+        change = (
+            update(decisions)
+            .where(_is_round(conversation_id, turn, round_), _row.factors.is_(None))
+            .values(factors=asdict(factors), **_judgement_columns(judgement))
+            .returning(decisions)
+        )
+        return await self._stored(conversation_id, turn, round_, change)
 
     async def escalate(self, conversation_id: int, turn: int, judgement: Judgement) -> None:
-        """A turn's last round ends with a person after all: its answer could not be made, or a tool has failed."""
-        last = select(func.max(_row.round)).where(_row.conversation_id == conversation_id, _row.turn == turn)
+        """Turn a turn's last round into an escalation: its answer could not be made, or a tool has
+        failed.
+        """
+        last = select(func.max(_row.round)).where(
+            _row.conversation_id == conversation_id, _row.turn == turn
+        )
         which = _row.round == last.scalar_subquery()
         await self._update(conversation_id, turn, which, **_judgement_columns(judgement))
 
-    async def close(self, conversation_id: int, turn: int, outcome: DecisionOutcome, cost_usd: float) -> None:
-        """Store what came of a turn's decision; the texts of its sources are removed."""
-        which = {"id": conversation_id, "turn": turn, "outcome": outcome.value, "cost_usd": cost_usd}
+    async def close(
+        self, conversation_id: int, turn: int, outcome: DecisionOutcome, cost_usd: float | None
+    ) -> None:
+        """Store the outcome of a turn's decision, and remove the texts of its sources."""
+        which = {
+            "id": conversation_id,
+            "turn": turn,
+            "outcome": outcome.value,
+            "cost_usd": cost_usd,
+        }
         await self._tx.execute(_CLOSE, which)
 
     async def mark_taken_over(self, conversation_id: int, turn: int) -> None:
-        """A person has taken the turn over, whatever came of its decision before."""
+        """Record that a person has taken the turn over; this replaces an earlier outcome."""
         await self._update(conversation_id, turn, outcome=DecisionOutcome.TAKEN_OVER.value)
 
     async def recent_sources(self, conversation_id: int | None, turn: int) -> list[Source]:
-        """What was found in the last few turns before this one, without texts, each once."""
-        before = and_(_row.conversation_id == conversation_id, _row.turn < turn, _row.turn >= turn - _RECENT_TURNS)
+        """Return the passages found in the last few turns before this one, without texts, each
+        once.
+        """
+        before = and_(
+            _row.conversation_id == conversation_id,
+            _row.turn < turn,
+            _row.turn >= turn - _RECENT_TURNS,
+        )
         query = select(_row.sources).where(before).order_by(_row.turn, _row.round)
         stored = (await self._tx.execute(query)).scalars()
-        return list(dict.fromkeys(replace(each, score=0.0) for row in stored for each in _SOURCES.validate_python(row)))
+        return list(
+            dict.fromkeys(
+                replace(each, score=0.0)
+                for row in stored
+                for each in _SOURCES.validate_python(row)
+            )
+        )
 
     async def consecutive_questions(self, conversation_id: int, turn: int) -> int:
-        """How many of the turns right before this one have only asked back."""
-        return int((await self._tx.execute(_QUESTIONS, {"id": conversation_id, "turn": turn})).scalar_one())
+        """Return how many of the turns right before this one have only asked back."""
+        return int(
+            (
+                await self._tx.execute(_QUESTIONS, {"id": conversation_id, "turn": turn})
+            ).scalar_one()
+        )
 
     async def delete_content(self, conversation_id: int) -> None:
-        """Somebody has deleted words that a decision may quote: its texts are removed, its values stay."""
+        """Remove the texts of decisions, which may quote a deleted message; their values stay."""
         without = _row.decision.op("||")(_NO_TEXTS)
         mine = _row.conversation_id == conversation_id
         await self._tx.execute(update(decisions).where(mine).values(decision=without))
 
-    async def _update(self, conversation_id: int, turn: int, *which: ColumnElement[bool], **values: object) -> None:
+    async def _stored(
+        self, conversation_id: int, turn: int, round_: int, change: Executable
+    ) -> DecisionRound:
+        """Execute a change that returns the round, or nothing if another attempt was first; return
+        the stored round.
+        """
+        row = (await self._tx.execute(change)).one_or_none()
+        if row is None:
+            query = select(decisions).where(_is_round(conversation_id, turn, round_))
+            row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            raise Permanent("This turn's decision was deleted with its conversation.")
+        return round_of(row)
+
+    async def _update(
+        self, conversation_id: int, turn: int, *which: ColumnElement[bool], **values: object
+    ) -> None:
         mine = (_row.conversation_id == conversation_id, _row.turn == turn, *which)
         await self._tx.execute(update(decisions).where(*mine).values(**values))
 
 
+def _is_round(conversation_id: int, turn: int, round_: int) -> ColumnElement[bool]:
+    return and_(_row.conversation_id == conversation_id, _row.turn == turn, _row.round == round_)
+
+
 def _judgement_columns(judgement: Judgement) -> dict[str, Any]:
     reason = judgement.reason.value if judgement.reason else ""
-    return {"confidence": judgement.confidence, "next_step": judgement.next_step.value, "reason": reason}
+    return {
+        "confidence": judgement.confidence,
+        "next_step": judgement.next_step.value,
+        "reason": reason,
+    }
 
 
 def round_of(row: Row[Any]) -> DecisionRound:
-    """The round that a row of the table is."""
+    """Build the round from a row of the table."""
     judgement = None
     if row.next_step:
         reason = EscalationReason(row.reason) if row.reason else None

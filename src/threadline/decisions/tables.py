@@ -16,6 +16,6 @@ decisions = Table(
     *(Column(name, JSON) for name in ("retrieval", "factors")),
     Column("confidence", Double),
     *(required(name, TEXT) for name in ("next_step", "reason", "outcome")),
-    required("cost_usd", Double()),
+    Column("cost_usd", Double()),
     required("decided_at", MOMENT),
 )

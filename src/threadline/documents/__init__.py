@@ -1,1 +1,1 @@
-"""Documents that strangers wrote: their text is extracted in a child process with little time and memory."""
+"""Documents from strangers: a child process with little time and memory extracts their text."""

@@ -1,4 +1,4 @@
-"""DocumentReader: reads a document in a child process, which may fail in every way without harm to this one."""
+"""DocumentReader: reads a document in a child process, whose failures cannot harm this one."""
 
 import asyncio
 import contextlib
@@ -11,15 +11,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from threadline.errors import Permanent
 
 SECONDS = 20.0
-"""For one document, all in all."""
+"""Seconds for one document, in total."""
 MAX_CONCURRENT = 2
-"""Documents that one process has read at a time: each may take a core and a GiB."""
+"""Documents that one process reads concurrently: each may take a core and a GiB."""
 _MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes: a text of full length, each character of it escaped."""
+"""Bytes of an answer: a text of full length with each character escaped."""
 _CHUNK = 64 * 1024
 _CHILD = "threadline.documents.extract"
 _ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
-"""All of it: the child of a worker inherits no token."""
+"""The complete environment: the child of a worker inherits no token."""
 
 
 class DocumentKind(StrEnum):
@@ -30,22 +30,32 @@ class DocumentKind(StrEnum):
 
 
 class DocumentText(BaseModel):
-    """The text of a document. `pages`: of a PDF, else 0; `cut`: the text is not whole."""
+    """The text of a document.
+
+    Args:
+        kind: its format.
+        text: the extracted text.
+        pages: pages of a PDF, else 0.
+        unread: noun phrases for the parts that were not read; empty where the text is complete.
+            Every user of the text has to show them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: DocumentKind
     text: str
     pages: int = 0
-    cut: bool = False
+    unread: tuple[str, ...] = ()
 
 
 class DocumentRejected(Exception):
-    """In the child: a document that is not taken. The text follows "The file …" and says what to upload instead."""
+    """A rejected document, in the child. The text follows "The file …" and says what to upload
+    instead.
+    """
 
 
 class UnreadableDocument(Permanent):
-    """A document that is not taken; the message says why, and what to upload instead."""
+    """A rejected document; the message gives the reason, and what to upload instead."""
 
 
 class _ReaderAnswer(BaseModel):
@@ -54,15 +64,22 @@ class _ReaderAnswer(BaseModel):
 
 
 class DocumentReader:
-    """Args: `seconds` that one document may take."""
+    """Reads documents in child processes. `seconds` bounds the time for one document."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def read(self, name: str, content: bytes) -> DocumentText:
-        """The text of a document; a cancellation ends the reading. `name`: of the file; only its end is looked at.
-        Raises `UnreadableDocument`: it is not taken."""
+        """Return the text of a document; a cancellation ends the child.
+
+        Args:
+            name: of the file; only its suffix matters.
+            content: the file's bytes.
+
+        Raises:
+            UnreadableDocument: the document is rejected.
+        """
         suffix = name.rpartition(".")[2].lower() if "." in name else ""
         async with self._slots:
             answered = await self._run_child(suffix[:20], content)
@@ -71,11 +88,17 @@ class DocumentReader:
         except (ValueError, ValidationError) as exc:
             raise _too_costly() from exc
         if answer.document is None:
-            raise UnreadableDocument(f"The file {answer.rejected}") if answer.rejected else _too_costly()
+            raise (
+                UnreadableDocument(f"The file {answer.rejected}")
+                if answer.rejected
+                else _too_costly()
+            )
         return answer.document
 
     async def _run_child(self, suffix: str, content: bytes) -> bytes:
-        """The child's answer; empty when it was ended, by itself, by the system or by us."""
+        """Return the child's answer; empty when the child ended early, by itself, by the system or
+        by this process.
+        """
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-B", "-m", _CHILD, suffix),
             stdin=asyncio.subprocess.PIPE,
@@ -99,7 +122,8 @@ class DocumentReader:
 async def _send(child: asyncio.subprocess.Process, content: bytes) -> None:
     if child.stdin is None:
         raise RuntimeError("the child has no standard input")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it ended before it had read everything
+    # the child ended before it read everything
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         child.stdin.write(content)
         await child.stdin.drain()
     child.stdin.close()
@@ -119,5 +143,6 @@ async def _receive(child: asyncio.subprocess.Process) -> bytes:
 
 def _too_costly() -> UnreadableDocument:
     return UnreadableDocument(
-        "The file took too much time or memory to read: upload the part that matters, or save it again."
+        "The file took too much time or memory to read: upload the part that matters, or "
+        "save it again."
     )

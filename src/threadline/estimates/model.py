@@ -1,4 +1,4 @@
-"""Projects and what they are estimated to cost: days, day rates and quotes, in exact decimals."""
+"""Projects and their estimated costs: days, day rates and quotes, in exact decimals."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,17 +10,19 @@ from pydantic import BaseModel, Field
 from threadline.errors import Permanent
 
 PROJECT_BINDING = "project"
-"""The kind of binding by which a thread is about a project."""
+"""The kind of binding of a thread to a project."""
 
 _CENT = Decimal("0.01")
 _DIGITS = 80
-"""More than any sum of products here has, so that nothing is rounded on the way."""
+"""More digits than any sum of products has here, so that intermediate results are exact."""
 _MAX_PLACES = 4
 
 
 @dataclass(frozen=True)
 class Project:
-    """`currency`: three letters of ISO 4217. While it is `locked`, nothing of it can be changed."""
+    """An estimated project. `currency`: three letters of ISO 4217. While it is `locked`, it cannot
+    be changed.
+    """
 
     project_id: str
     name: str
@@ -30,7 +32,7 @@ class Project:
 
 @dataclass(frozen=True)
 class ProjectRole:
-    """`day_rate`: what one day costs, in the project's currency."""
+    """A role in a project. `day_rate`: the price of one day, in the project's currency."""
 
     name: str
     day_rate: Decimal
@@ -38,7 +40,7 @@ class ProjectRole:
 
 @dataclass(frozen=True)
 class WbsItem:
-    """A piece of work; `number` counts from 1 in each project, `role` does it in `days`."""
+    """A piece of work of `days` for a `role`; `number` counts from 1 in each project."""
 
     number: int
     title: str
@@ -46,9 +48,13 @@ class WbsItem:
     days: Decimal
 
 
-Days = Annotated[Decimal, Field(ge=0, le=100_000, description="Days of work, with at most four decimals.")]
+Days = Annotated[
+    Decimal, Field(ge=0, le=100_000, description="Days of work, with at most four decimals.")
+]
 Title = Annotated[str, Field(min_length=1, max_length=300, description="What is to be done.")]
-RoleName = Annotated[str, Field(min_length=1, max_length=100, description="Who does it: a role of the project.")]
+RoleName = Annotated[
+    str, Field(min_length=1, max_length=100, description="Who does it: a role of the project.")
+]
 
 
 class NewWbsItem(BaseModel):
@@ -58,7 +64,7 @@ class NewWbsItem(BaseModel):
 
 
 class WbsItemChange(BaseModel):
-    """What is None stays as it is."""
+    """A change of one item. Fields that are null stay as they are."""
 
     number: Annotated[int, Field(ge=1, description="The item's number in its project.")]
     title: Title | None = None
@@ -68,7 +74,9 @@ class WbsItemChange(BaseModel):
 
 @dataclass(frozen=True)
 class Totals:
-    """Each figure is rounded by itself from the exact amount, so that they may differ by a cent from their sum."""
+    """Figures of a quote. Each is rounded separately from the exact amount, so the total may
+    differ from their sum by a cent.
+    """
 
     subtotal: Decimal
     discount: Decimal
@@ -78,7 +86,9 @@ class Totals:
 
 @dataclass(frozen=True)
 class Quote:
-    """As it was calculated last: later changes of items or rates show in it when its totals are updated."""
+    """A quote as last calculated. Later changes of items or rates appear in it after an update of
+    its totals.
+    """
 
     number: int
     discount_percent: Decimal
@@ -99,14 +109,15 @@ class ProjectNotFound(Permanent):
 
 
 class ProjectLocked(Permanent):
-    """The project is read-only now."""
+    """The project is locked."""
 
 
 def calculate_totals(
     lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
 ) -> Totals:
-    """What work costs: exact until the end, and then each figure rounded once, half up, to cents. `lines`: days and day
-    rate of each item."""
+    """Return the price of work: exact until the end, then each figure rounded once, half up, to
+    cents. `lines`: days and day rate of each item.
+    """
     with localcontext() as context:
         context.prec = _DIGITS
         subtotal = sum((days * rate for days, rate in lines), Decimal(0))
@@ -117,7 +128,7 @@ def calculate_totals(
 
 
 def stale_quotes(details: ProjectDetails) -> list[Quote]:
-    """The quotes whose totals are not what the items and the rates of now come to."""
+    """Return the quotes whose totals differ from those of the current items and rates."""
     rates = {role.name: role.day_rate for role in details.roles}
     lines = [(item.days, rates[item.role]) for item in details.items]
     return [
@@ -128,9 +139,13 @@ def stale_quotes(details: ProjectDetails) -> list[Quote]:
 
 
 def check_number(what: str, value: Decimal, most: int) -> Decimal:
-    """The value, from 0 to `most` with at most four decimals. Raises `Permanent`, whose message names `what`."""
+    """Return a value that is from 0 to `most` with at most four decimals. Raises `Permanent`,
+    whose message names `what`.
+    """
     exponent = value.as_tuple().exponent
     fits = isinstance(exponent, int) and exponent >= -_MAX_PLACES and 0 <= value <= most
     if not fits:
-        raise Permanent(f"{what} must be a number from 0 to {most:,} with at most {_MAX_PLACES} decimals")
+        raise Permanent(
+            f"{what} must be a number from 0 to {most:,} with at most {_MAX_PLACES} decimals"
+        )
     return value

@@ -8,7 +8,12 @@ estimate_projects = Table(
     "estimate_projects",
     metadata,
     identity(),
-    Column("project_id", TEXT, Computed("('PRJ-'::text || (id)::text)", persisted=True), nullable=False),
+    Column(
+        "project_id",
+        TEXT,
+        Computed("('PRJ-'::text || (id)::text)", persisted=True),
+        nullable=False,
+    ),
     *(required(name, TEXT) for name in ("team", "name", "currency")),
     required("locked", Boolean()),
     required("created_at", MOMENT),

@@ -1,4 +1,6 @@
-"""Projects, their roles, work items and quotes: read and changed from a thread that is about one of them."""
+"""Projects, their roles, work items and quotes: read and changed from a thread that is about one
+project.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
@@ -23,22 +25,39 @@ from threadline.estimates.store import EstimateStore, bound_project
 from threadline.models.model import ToolKind
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, FieldChange, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import (
+    ErrorCode,
+    FieldChange,
+    RecordGroup,
+    Risk,
+    ToolResult,
+    error_result,
+)
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 
 PAGE = 100
-"""Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
+"""Items in one answer, which names the last item as the start of the next page; also projects in
+one answer, which can be found by name.
+"""
 
 ProjectId = Annotated[
-    str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
+    str | None,
+    Field(
+        description="The project's id, such as PRJ-1, or its name. Null: the thread's own project."
+    ),
 ]
 Percent = Annotated[Decimal | None, Field(ge=0, le=100)]
 
 
-@tool("estimates.listProjects", "The team's projects, with their ids.", members_only=True, records=(RecordKind.QUOTES,))
+@tool(
+    "estimates.listProjects",
+    "The team's projects, with their ids.",
+    members_only=True,
+    records=(RecordKind.QUOTES,),
+)
 async def list_projects(context: ToolContext) -> ToolResult:
     known = await EstimateStore(context.tx).projects(context.team, PAGE + 1)
     found = [_project(each) for each in known[:PAGE]]
@@ -57,10 +76,14 @@ async def list_projects(context: ToolContext) -> ToolResult:
     records=(RecordKind.QUOTES,),
 )
 async def use_project(
-    context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
+    context: ToolContext,
+    *,
+    project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")],
 ) -> ToolResult:
     project = await EstimateStore(context.tx).project(context.team, project_id)
-    await ThreadBindingStore(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
+    await ThreadBindingStore(context.tx).bind(
+        context.thread, PROJECT_BINDING, project.project_id, context.user_id
+    )
     return ToolResult(
         data=_project(project),
         display_text=f"This thread is about {_named(project)} now.{_locked(project)}",
@@ -80,15 +103,23 @@ async def use_project(
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
-    project, late = details.project, stale_quotes(details)
-    roles, items = [_role(each) for each in details.roles], [_item(each) for each in details.items]
+    project = details.project
+    late = stale_quotes(details)
+    roles = [_role(each) for each in details.roles]
+    items = [_item(each) for each in details.items]
     quotes = [_quote(project, each, current=each not in late) for each in details.quotes]
     size = f"{counted(len(roles), 'role')}, {counted(len(items), 'item')}"
-    newest = f", quote {quotes[-1]['quote']} comes to {quotes[-1]['total']} {project.currency}" if quotes else ""
+    newest = (
+        f", quote {quotes[-1]['quote']} comes to {quotes[-1]['total']} {project.currency}"
+        if quotes
+        else ""
+    )
     return ToolResult(
         data={**_project(project), "roles": roles, **_page(items), "quotes": quotes},
         display_text=f"{_named(project)}: {size}{newest}.{_locked(project)}",
-        structured=_shown(project, projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes),
+        structured=_shown(
+            project, projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes
+        ),
     )
 
 
@@ -127,7 +158,9 @@ async def list_wbs_items(
     after: Annotated[int, Field(ge=0, description="Only those with a higher number.")] = 0,
 ) -> ToolResult:
     details = await _details(context, project_id)
-    items = [_item(each) for each in details.items if each.number > after and role in (None, each.role)]
+    items = [
+        _item(each) for each in details.items if each.number > after and role in (None, each.role)
+    ]
     return ToolResult(
         data={**_project(details.project), **_page(items)},
         display_text=f"{counted(len(items), 'item')} of {_named(details.project)}.",
@@ -136,12 +169,18 @@ async def list_wbs_items(
 
 
 async def _assess_items(context: ToolContext, given: Any) -> Assessment:
-    """Work items are of medium risk: totals follow only when they are updated."""
+    """Assess a change of work items: medium risk, since totals change only when they are
+    updated.
+    """
     found = await _project_of(context, given.project_id)
-    details = await EstimateStore(context.tx).details(context.team, found.project_id)
-    known = {each.number: vars(each) for each in details.items}
+    items = await EstimateStore(context.tx).items(found)
+    known = {each.number: vars(each) for each in items}
     changes = [
-        FieldChange(f"item {each.number} {name}", _plain(known.get(each.number, {}).get(name)), _plain(value))
+        FieldChange(
+            f"item {each.number} {name}",
+            _plain(known.get(each.number, {}).get(name)),
+            _plain(value),
+        )
         for each in given.items
         for name, value in each.model_dump(exclude={"number"}, exclude_none=True).items()
     ]
@@ -149,9 +188,11 @@ async def _assess_items(context: ToolContext, given: Any) -> Assessment:
 
 
 async def _assess_totals(context: ToolContext, given: Any) -> Assessment:
-    """Another discount or tax changes what a customer pays, so it is of high risk. To reckon anew is not."""
+    """Assess an update of totals. Another discount or tax changes the customer's price, so it is
+    of high risk; a recalculation is not.
+    """
     found = await _project_of(context, given.project_id)
-    details = await EstimateStore(context.tx).details(context.team, found.project_id)
+    details = await EstimateStore(context.tx).details(found)
     quotes = [each for each in details.quotes if given.quote in (None, each.number)][-1:]
     changes = [
         FieldChange(name, _exact(getattr(each, name)), _exact(wanted))
@@ -164,12 +205,16 @@ async def _assess_totals(context: ToolContext, given: Any) -> Assessment:
 
 
 async def _project_of(context: ToolContext, project_id: str | None) -> Project:
-    """As `use_project_in_thread`, without making the project the thread's. Raises `ProjectNotFound`."""
+    """Return the project like `use_project_in_thread`, but do not bind the thread to it. Raises
+    `ProjectNotFound`.
+    """
     if (project_id or "").strip():
         return await EstimateStore(context.tx).project(context.team, project_id or "")
     if bound := await bound_project(context.tx, context.thread):
         return bound
-    raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
+    raise ProjectNotFound(
+        "this thread has no project yet: give a project's name or id, such as PRJ-1"
+    )
 
 
 def _plain(value: object) -> object:
@@ -178,7 +223,10 @@ def _plain(value: object) -> object:
 
 @tool(
     "estimates.createWbsItems",
-    "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
+    (
+        "Add work items (WBS) to a project, all or none. Quotes keep their totals until these "
+        "are updated."
+    ),
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     members_only=True,
@@ -191,13 +239,19 @@ async def create_wbs_items(
     items: Annotated[list[NewWbsItem], Field(min_length=1, max_length=50)],
 ) -> ToolResult:
     return await _change_items(
-        context, project_id, "added to", lambda store, id_: store.create_items(context.team, id_, items)
+        context,
+        project_id,
+        "added to",
+        lambda store, id_: store.create_items(context.team, id_, items),
     )
 
 
 @tool(
     "estimates.updateWbsItems",
-    "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
+    (
+        "Change work items (WBS) of a project, all or none. Quotes keep their totals until these "
+        "are updated."
+    ),
     kind=ToolKind.CHANGE,
     assess=_assess_items,
     members_only=True,
@@ -207,16 +261,24 @@ async def update_wbs_items(
     context: ToolContext,
     *,
     project_id: ProjectId = None,
-    items: Annotated[list[WbsItemChange], Field(min_length=1, max_length=50, description="Null keeps a field.")],
+    items: Annotated[
+        list[WbsItemChange], Field(min_length=1, max_length=50, description="Null keeps a field.")
+    ],
 ) -> ToolResult:
     return await _change_items(
-        context, project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, items)
+        context,
+        project_id,
+        "changed in",
+        lambda store, id_: store.update_items(context.team, id_, items),
     )
 
 
 @tool(
     "estimates.updateQuoteTotals",
-    "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
+    (
+        "Reckon a quote's totals anew from the project's items and rates, with another discount "
+        "or tax where one is given."
+    ),
     kind=ToolKind.CHANGE,
     assess=_assess_totals,
     members_only=True,
@@ -226,7 +288,9 @@ async def update_quote_totals(
     context: ToolContext,
     *,
     project_id: ProjectId = None,
-    quote: Annotated[int | None, Field(ge=1, description="The quote's number. Null: the newest.")] = None,
+    quote: Annotated[
+        int | None, Field(ge=1, description="The quote's number. Null: the newest.")
+    ] = None,
     discount_percent: Annotated[Percent, Field(description="Null keeps it.")] = None,
     tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None,
 ) -> ToolResult:
@@ -235,13 +299,18 @@ async def update_quote_totals(
     percents = {"discount_percent": discount_percent, "tax_percent": tax_percent}
     try:
         store = EstimateStore(context.tx)
-        updated = await store.update_quote_totals(context.team, project.project_id, quote or 0, **percents)
+        updated = await store.update_quote_totals(
+            context.team, project.project_id, quote or 0, **percents
+        )
     except ProjectLocked as locked:
         return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
     shown = _quote(project, updated, current=True)
     return ToolResult(
         data={**_project(project), "quotes": [shown]},
-        display_text=f"Quote {updated.number} of {_named(project)} comes to {shown['total']} {project.currency}.",
+        display_text=(
+            f"Quote {updated.number} of {_named(project)} comes to {shown['total']} "
+            f"{project.currency}."
+        ),
         structured=_shown(project, quotes=[shown]),
     )
 
@@ -251,18 +320,22 @@ TOOLS += [create_wbs_items, update_wbs_items, update_quote_totals]
 
 
 async def use_project_in_thread(context: ToolContext, project_id: str | None) -> Project:
-    """The project that is named, or else the thread's; the first one that is named becomes the thread's. Raises
-    `ProjectNotFound`: the team has no such project, or none was named and the thread is about none."""
+    """Return the given project, or else the thread's; the first given one becomes the thread's.
+    Raises `ProjectNotFound`: the team has no such project, or none was given and the thread has
+    none.
+    """
     named = await _project_of(context, project_id)
     if not (project_id or "").strip():
         return named
-    await ThreadBindingStore(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
+    await ThreadBindingStore(context.tx).bind_first(
+        context.thread, PROJECT_BINDING, named.project_id, context.user_id
+    )
     return named
 
 
 async def _details(context: ToolContext, project_id: str | None) -> ProjectDetails:
     project = await use_project_in_thread(context, project_id)
-    return await EstimateStore(context.tx).details(context.team, project.project_id)
+    return await EstimateStore(context.tx).details(project)
 
 
 async def _change_items(
@@ -276,14 +349,14 @@ async def _change_items(
     store = EstimateStore(context.tx)
     try:
         items = [_item(each) for each in await change(store, project.project_id)]
-    except ProjectLocked as locked:  # whichever project the thread is about, and whenever it was locked
+    except ProjectLocked as locked:  # locked before or since the thread was bound to it
         return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
-    # New or changed work makes the totals of a quote wrong until they are calculated anew.
-    stale = stale_quotes(await store.details(context.team, project.project_id))
+    # New or changed work makes the totals of a quote wrong until an update.
+    stale = stale_quotes(await store.details(project))
     numbers = ", ".join(str(each.number) for each in stale)
     note = (
-        f"[Side Effect] The totals of quote {numbers} of {project.project_id} are out of date now: "
-        "estimates.updateQuoteTotals mends that."
+        f"[Side Effect] The totals of quote {numbers} of {project.project_id} are out of date "
+        "now: estimates.updateQuoteTotals mends that."
     )
     return ToolResult(
         data={**_project(project), "items": items},
@@ -294,8 +367,10 @@ async def _change_items(
 
 
 def _page(items: list[dict[str, Any]]) -> dict[str, Any]:
-    """`after` names where the next page begins, where there is one."""
-    more = {"item_count": len(items), "after": items[PAGE - 1]["number"]} if len(items) > PAGE else {}
+    """Return the first page; `after` is the start of the next one, if any."""
+    more = (
+        {"item_count": len(items), "after": items[PAGE - 1]["number"]} if len(items) > PAGE else {}
+    )
     return {"items": items[:PAGE], **more}
 
 
@@ -317,13 +392,14 @@ def _quote(project: Project, quote: Quote, *, current: bool) -> dict[str, Any]:
         "currency": project.currency,
         "discount_percent": _exact(quote.discount_percent),
         "tax_percent": _exact(quote.tax_percent),
-        **{name: f"{amount:.2f}" for name, amount in vars(quote.totals).items()},  # whole cents: nothing is rounded
+        # whole cents: nothing is rounded
+        **{name: f"{amount:.2f}" for name, amount in vars(quote.totals).items()},
         "up_to_date": current,
     }
 
 
 def _exact(number: Decimal) -> str:
-    return f"{number:f}"  # all its digits, and no exponent
+    return f"{number:f}"  # all digits, without an exponent
 
 
 def _named(project: Project) -> str:
@@ -335,6 +411,12 @@ def _locked(project: Project) -> str:
 
 
 def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    """With what tells a record from those of other projects, so that of one that changed the last state is shown."""
+    """Return records for the thread, with the project's id: it distinguishes records of several
+    projects, so that the last state of a changed one is shown.
+    """
     about = {"project_id": of.project_id} if of else {}
-    return tuple(RecordGroup(kind, tuple(about | each for each in rows)) for kind, rows in kinds.items() if rows)
+    return tuple(
+        RecordGroup(kind, tuple(about | each for each in rows))
+        for kind, rows in kinds.items()
+        if rows
+    )

@@ -1,1 +1,1 @@
-"""Git and its hosts: mirrors and exports that agents work in, and the pull requests that come of it."""
+"""Git and its hosts: mirrors and exports for the agents' work, and the resulting pull requests."""

@@ -1,6 +1,7 @@
 """GitHub Actions: runs, their failed jobs with the ends of the logs, and re-runs.
 
-The API: https://docs.github.com/en/rest/actions/workflow-runs and https://docs.github.com/en/rest/actions/workflow-jobs.
+The API: https://docs.github.com/en/rest/actions/workflow-runs and
+https://docs.github.com/en/rest/actions/workflow-jobs.
 """
 
 import asyncio
@@ -17,15 +18,19 @@ from threadline.errors import Transient
 from threadline.forge.github import GITHUB_API, GitHub, GitHubAdvice
 
 TIMEOUT = 8
-"""Seconds to connect, and between two pieces of an answer; a tool's own limit has room for two calls."""
+"""Seconds to connect, and between two pieces of an answer; a tool's own limit covers two calls."""
 LOGS = 4
 """Jobs of one build whose logs are fetched."""
-LOG_ROOM, EACH_LOG = 12_000, 8_000
-"""Bytes of all ends of logs together, and of one: what a model is shown of one result has room for them."""
-_PAGE, _JOBS = 100, 200
-"""Jobs that one answer lists at most, and jobs of one build that are looked at."""
+LOG_ROOM = 12_000
+EACH_LOG = 8_000
+"""Bytes of all log ends together, and of one: they fit into the part of a result that a model
+sees.
+"""
+_PAGE = 100
+_JOBS = 200
+"""Most jobs in one answer, and most jobs of one build that are examined."""
 _LARGEST_LOG = 100 << 20
-"""Bytes of a log that are read to come to its end, which can be had in no other way."""
+"""Most bytes of a log that are read: its end is only reachable through the whole log."""
 _CHUNK = 1 << 16
 _WELL = frozenset({"success", "skipped", "neutral", ""})
 _NO_LOG = "(There is no log of this job any more, or not yet.)"
@@ -42,7 +47,9 @@ _STAMP = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?", re.MULTIL
 
 @dataclass(frozen=True)
 class Build:
-    """One run of a workflow. `attempt` counts from 1; `conclusion` is empty until its `status` is `completed`."""
+    """One run of a workflow. `attempt` counts from 1; `conclusion` is empty until `status` is
+    `completed`.
+    """
 
     id: int
     attempt: int
@@ -63,7 +70,9 @@ class Build:
 
 @dataclass(frozen=True)
 class FailedJob:
-    """`steps` are the names of those that failed. `log` is the end of its log, or a sentence on why there is none."""
+    """A failed job. `steps` are the names of its failed steps. `log` is the end of its log, or a
+    sentence on why there is none.
+    """
 
     id: int
     name: str
@@ -75,7 +84,9 @@ class FailedJob:
 
 @dataclass(frozen=True)
 class FailedJobs:
-    """The failed jobs of a build's latest attempt, the first of them with their logs; `count` is of all that failed."""
+    """The failed jobs of a build's latest attempt, the first of them with their logs; `count` is
+    the number of all failed jobs.
+    """
 
     build: Build
     jobs: tuple[FailedJob, ...]
@@ -83,45 +94,62 @@ class FailedJobs:
 
 
 class Actions:
-    """The workflow runs of one repository, `owner/name`. `token` may read actions, and write them for `rerun`.
-    `api_url` is that of a GitHub Enterprise, such as `https://github.acme.example/api/v3`. `timeout`: seconds to
-    connect, and between two pieces of an answer.
+    """The workflow runs of one repository.
 
-    Every method raises `Permanent` when GitHub refuses, and `Transient` when it is away or asks to wait.
+    Every method raises `Permanent` when GitHub refuses, and `Transient` when GitHub cannot be
+    reached or asks to wait.
+
+    Args:
+        slug: the repository, as `owner/name`.
+        token: may read actions, and write them for `rerun`.
+        api_url: that of a GitHub Enterprise, such as `https://github.acme.example/api/v3`.
+        timeout: seconds to connect, and between two pieces of an answer.
     """
 
     setup_hint = (
-        "Set THREADLINE_GITHUB_REPOSITORY to owner/name, and THREADLINE_GITHUB_TOKEN to a token that may read and "
-        "write its actions."
+        "Set THREADLINE_GITHUB_REPOSITORY to owner/name, and THREADLINE_GITHUB_TOKEN to a token "
+        "that may read and write its actions."
     )
 
-    def __init__(self, slug: str, token: SecretStr, api_url: str = "", *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, slug: str, token: SecretStr, api_url: str = "", *, timeout: float = TIMEOUT
+    ) -> None:
         self._timeout = aiohttp.ClientTimeout(sock_connect=timeout, sock_read=timeout)
         self._api_path = urlsplit(api_url or GITHUB_API).path.rstrip("/")
         self._github = GitHub(api_url or GITHUB_API, token, _ADVICE, self._timeout)
         self._path = f"/repos/{slug}/actions"
 
     async def recent(self, branch: str, status: str, limit: int) -> list[Build]:
-        """The newest runs first, 30 at most; an empty `branch` or `status` does not narrow them."""
+        """Return the newest runs first, 30 at most; an empty `branch` or `status` does not
+        filter.
+        """
         asked = {"branch": branch, "status": status, "per_page": str(limit)}
         params = {name: value for name, value in asked.items() if value}
 
         def read(answer: Any) -> list[Build]:
             return [_build(run) for run in answer["workflow_runs"]]
 
-        return await self._github.call("GET", f"{self._path}/runs", "The repository", read, params=params)
+        return await self._github.call(
+            "GET", f"{self._path}/runs", "The repository", read, params=params
+        )
 
     async def build(self, run_id: int) -> Build:
-        return await self._github.call("GET", f"{self._path}/runs/{run_id}", f"Run {run_id}", _build)
+        return await self._github.call(
+            "GET", f"{self._path}/runs/{run_id}", f"Run {run_id}", _build
+        )
 
     async def failed_jobs(self, run_id: int) -> FailedJobs:
-        """Of a run's latest attempt; the first `LOGS` of them with the ends of their logs."""
+        """Return the failed jobs of a run's latest attempt; the first `LOGS` of them with the ends
+        of their logs.
+        """
         build = await self.build(run_id)
         failed: list[tuple[FailedJob, str]] = []
 
         def read(answer: Any) -> int:
             jobs = answer["jobs"]
-            failed.extend(_failed_job(job) for job in jobs if (job["conclusion"] or "") not in _WELL)
+            failed.extend(
+                _failed_job(job) for job in jobs if (job["conclusion"] or "") not in _WELL
+            )
             return len(jobs)
 
         for page in range(1, _JOBS // _PAGE + 1):
@@ -138,18 +166,24 @@ class Actions:
     async def rerun(self, run_id: int, *, failed_only: bool) -> None:
         """Start the next attempt of a run that has ended."""
         part = "rerun-failed-jobs" if failed_only else "rerun"
-        await self._github.call("POST", f"{self._path}/runs/{run_id}/{part}", f"Run {run_id}", lambda _: None)
+        await self._github.call(
+            "POST", f"{self._path}/runs/{run_id}/{part}", f"Run {run_id}", lambda _: None
+        )
 
     async def _log_end(self, job_url: str, room: int) -> str:
-        """The end of a job's log, `room` bytes, or a sentence on why there is none. The job's own address, which GitHub
-        gives, leads there even for a repository that was renamed."""
+        """Return the last `room` bytes of a job's log, or a sentence on why there is none. The
+        job's own address, which GitHub returns, is valid even after the repository was renamed.
+        """
         path = f"{urlsplit(job_url).path.removeprefix(self._api_path)}/logs"
-        url = await self._github.call("GET", path, "The job", lambda to: to or "", missing=(404, 410), follow=False)
+        url = await self._github.call(
+            "GET", path, "The job", lambda to: to or "", missing=(404, 410), follow=False
+        )
         if not url:
             return _NO_LOG
-        end, read = b"", 0
+        end = b""
+        read = 0
         try:
-            # The address holds for a minute, and its host refuses a request that brings a token.
+            # The address is valid for a minute, and its host refuses a request with a token.
             async with (
                 aiohttp.ClientSession(timeout=self._timeout, trust_env=True) as session,
                 session.get(url) as response,
@@ -162,7 +196,8 @@ class Actions:
                     read += len(chunk)
                     if read > _LARGEST_LOG:
                         return _LONG_LOG
-                    end = (end + chunk)[-8 * room :]  # colours and stamps are taken out of it yet
+                    # with reserve for colours and stamps, which are removed below
+                    end = (end + chunk)[-8 * room :]
         except (aiohttp.ClientError, TimeoutError, ValueError):
             raise Transient("The log could not be fetched from GitHub.") from None
         return tail(end.decode("utf-8", "replace"), room) or _NO_LOG
@@ -188,14 +223,19 @@ def _build(run: Any) -> Build:
 
 
 def _failed_job(job: Any) -> tuple[FailedJob, str]:
-    """The job without its log, and its address at the API."""
-    steps = tuple(step["name"] for step in job.get("steps") or () if (step["conclusion"] or "") not in _WELL)
-    return FailedJob(job["id"], job["name"], job["conclusion"], steps, job.get("html_url") or "", _NO_LOG), job["url"]
+    """Return the job without its log, and its address at the API."""
+    steps = tuple(
+        step["name"] for step in job.get("steps") or () if (step["conclusion"] or "") not in _WELL
+    )
+    return FailedJob(
+        job["id"], job["name"], job["conclusion"], steps, job.get("html_url") or "", _NO_LOG
+    ), job["url"]
 
 
 def tail(log: str, room: int) -> str:
-    """The last whole lines of a log within `room` bytes of UTF-8, without colours and the stamp before each line. Of a
-    last line that is longer than that, its end."""
+    """Return the last whole lines of a log within `room` bytes of UTF-8, without colours and the
+    stamp before each line. If the last line alone is longer, returns its end.
+    """
     clean = _STAMP.sub("", _COLOURS.sub("", log)).rstrip()
     kept: list[str] = []
     left = room

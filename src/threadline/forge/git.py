@@ -1,4 +1,6 @@
-"""Runs git so that neither this machine's settings nor the content of a repository decide what it executes."""
+"""Runs git so that neither this machine's settings nor the content of a repository decide what it
+executes.
+"""
 
 import asyncio
 import os
@@ -19,13 +21,15 @@ from threadline.forge.remotes import Remote
 
 LOCAL_SECONDS = 60.0
 NETWORK_SECONDS = 600.0
-"""A first clone of a big repository takes minutes; beyond this the other side is taken for stuck."""
+"""Limits of a command without and with network access. A first clone of a big repository takes
+minutes; after this limit the remote counts as stuck.
+"""
 
 MAX_OUTPUT = 16 * 1024 * 1024
 """Bytes of standard output that are kept; a command that prints more fails."""
 
 _MAX_ERRORS = 65_536
-"""Bytes of standard error that are kept, the last ones."""
+"""Last bytes of standard error that are kept."""
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
@@ -49,12 +53,13 @@ _CONFIG = (
     "protocol.ext.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
-    # A helper that talks to a silent host would else outlive its git for as long as the host likes.
+    # A helper on a silent connection would otherwise outlive its git for as long as the host keeps
+    # it open.
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
 )
-# A repository's own attributes could rewrite line ends, hide files from a diff or name a filter; these outrank them,
-# so that an export and a diff hold the very bytes of the commit.
+# A repository's own attributes could rewrite line ends, hide files from a diff or name a filter;
+# these override them, so that an export and a diff hold the exact bytes of the commit.
 _ATTRIBUTES = "* -text !eol !ident !filter !working-tree-encoding !diff !merge\n"
 
 _log = structlog.get_logger(__name__)
@@ -62,24 +67,26 @@ _NOISE = (
     *("hint:", "To ", "error: failed to push some refs to "),
     *("Please make sure you have the correct access rights", "and the repository exists."),
 )
-"""Lines that repeat what the caller knows, with addresses, and general advice."""
+"""Prefixes of lines that repeat what the caller knows, with addresses, or give general advice."""
 _USER_INFO = re.compile(r"://[^/@\s]+@")
 
 
 class OwnedByAnother(Permanent):
-    """The folder of a repository belongs to another account, so that git does not read it."""
+    """The folder of a repository belongs to another account, so git refuses to read it."""
 
 
 class DiskUnusable(Transient):
-    """Git cannot write on this machine: its disk is full, or cannot be used."""
+    """Git cannot write on this machine: its disk is full or unusable."""
 
     def __init__(self) -> None:
-        super().__init__("The disk under the repositories is full or cannot be used: free some space there.")
+        super().__init__(
+            "The disk under the repositories is full or cannot be used: free some space there."
+        )
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a command ended with and printed."""
+    """Exit code and standard output of a command."""
 
     code: int
     stdout: bytes
@@ -90,16 +97,24 @@ class Output:
 
 
 class Git:
-    """Git as a child process; of this process's environment it gets the path, proxies and certificates alone."""
+    """Git as a child process. From this process's environment it only inherits the path, proxies
+    and certificates.
+    """
 
     def __init__(self) -> None:
-        self._environment = {name: os.environ[name] for name in _PASSED if name in os.environ} | _OWN
+        self._environment = {
+            name: os.environ[name] for name in _PASSED if name in os.environ
+        } | _OWN
         self._tie = _tie(self._environment.get("PATH"))
 
     async def init(self, git_dir: Path) -> None:
-        """Make (or keep) a bare repository of ours, whose attributes outrank those of its content."""
+        """Create (or keep) a bare repository of Threadline, whose attributes override those of its
+        content.
+        """
         git_dir.parent.mkdir(parents=True, exist_ok=True)
-        await self.run("init", "--bare", "--quiet", "--template=", "--initial-branch=main", git_dir=git_dir)
+        await self.run(
+            "init", "--bare", "--quiet", "--template=", "--initial-branch=main", git_dir=git_dir
+        )
         (git_dir / "info").mkdir(exist_ok=True)
         (git_dir / "info" / "attributes").write_text(_ATTRIBUTES)
 
@@ -117,31 +132,48 @@ class Git:
         """Run one git command on the repository `git_dir`; git never searches for one.
 
         Args:
-            work_tree: the files it works on, which is also the directory it runs in.
+            work_tree: the files it works on, which is also its working directory.
             env: further variables, such as `GIT_INDEX_FILE`.
-            remote: whose credentials the command may use; it gets `NETWORK_SECONDS` then, else `LOCAL_SECONDS`.
+            remote: its credentials are for this command; the limit is `NETWORK_SECONDS` then, else
+                `LOCAL_SECONDS`.
             accept: exit codes that are answers and not failures.
-            failure: the sentence of a failure, in which `{reason}` is replaced by git's own words.
+            failure: the sentence of a failure, in which git's own text replaces `{reason}`.
 
-        Raises `Permanent` when git refused, or printed more than `MAX_OUTPUT` bytes, and `Transient` when the network
-        or a lock was in the way, or time ran out.
+        Raises:
+            Permanent: git refused, or printed more than `MAX_OUTPUT` bytes.
+            Transient: the network or a lock was in the way, or time ran out.
         """
         name = next((word for word in arguments if word.isidentifier() or "-" in word[1:]), "")
         sentence = failure or f"git {name} failed: {{reason}}"
         settings = (part for one in _CONFIG for part in ("-c", one))
-        command = [*self._tie, "git", "--no-pager", "--literal-pathspecs", *settings, f"--git-dir={git_dir}"]
+        command = [
+            *self._tie,
+            "git",
+            "--no-pager",
+            "--literal-pathspecs",
+            *settings,
+            f"--git-dir={git_dir}",
+        ]
         command += [*([f"--work-tree={work_tree}"] if work_tree else []), *arguments]
         environment = self._environment | (remote.environment if remote else {}) | dict(env or {})
         seconds = NETWORK_SECONDS if remote else LOCAL_SECONDS
         try:
             async with asyncio.timeout(seconds):
-                code, stdout, stderr = await self._execute(command, stdin, environment, work_tree or git_dir.parent)
+                code, stdout, stderr = await self._execute(
+                    command, stdin, environment, work_tree or git_dir.parent
+                )
         except TimeoutError as exc:
-            raise Transient(sentence.replace("{reason}", f"git did not end within {seconds:.0f} s")) from exc
+            raise Transient(
+                sentence.replace("{reason}", f"git did not end within {seconds:.0f} s")
+            ) from exc
         except FileNotFoundError as exc:
-            raise Permanent(sentence.replace("{reason}", f"git could not be started ({exc}); install git")) from exc
+            raise Permanent(
+                sentence.replace("{reason}", f"git could not be started ({exc}); install git")
+            ) from exc
         if len(stdout) > MAX_OUTPUT:
-            raise Permanent(sentence.replace("{reason}", f"git printed more than {MAX_OUTPUT} bytes"))
+            raise Permanent(
+                sentence.replace("{reason}", f"git printed more than {MAX_OUTPUT} bytes")
+            )
         if code not in accept:
             raise _failure(sentence, stderr, _reason(stderr, remote) or f"exit code {code}")
         return Output(code, stdout)
@@ -158,14 +190,17 @@ class Git:
             cwd=cwd,
             start_new_session=True,
         )
-        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - we asked for pipes
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - all piped
         try:
             _, stdout, stderr = await asyncio.gather(
-                feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read_end(process.stderr)
+                feed(process.stdin, stdin),
+                _read(process.stdout, MAX_OUTPUT + 1),
+                _read_end(process.stderr),
             )
             return await process.wait(), stdout, stderr
         except BaseException:
-            # The whole group: `git fetch` leaves the talking to children that would outlive it.
+            # Kill the whole group: `git fetch` delegates the transfer to children that would
+            # outlive it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
@@ -189,16 +224,21 @@ def _failure(sentence: str, stderr: bytes, reason: str) -> Permanent | Transient
 
 
 def _tie(path: str | None) -> Sequence[str]:
-    """What ends git with this process, also when that is killed: a git left alone would write to a mirror for minutes.
-    It is util-linux's `setpriv`, since a wrapper in Python would cost each command 15 ms, and code between fork and
-    exec may hang where there are threads. Where it is missing, or the system knows no death signal, git runs untied."""
+    """Return the command prefix that ends git with this process, even when this process is killed:
+    an orphaned git would write to a mirror for minutes.
+
+    It is util-linux's `setpriv`, since a wrapper in Python would cost each command 15 ms, and code
+    between fork and exec may hang in a process with threads. Where it is missing, or the system
+    has no death signal, git runs without it.
+    """
     found = shutil.which("setpriv", path=path) if sys.platform == "linux" else None
     return (found, "--pdeathsig", "KILL", "--") if found and shutil.which("git", path=path) else ()
 
 
 async def feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    """Write all that a process may read, and close its input; one that has ended reads nothing. uvloop raises
-    `RuntimeError` once a pipe is closed from the other side, even where nothing is written."""
+    """Write the input of a process, and close it; a process that has ended reads nothing. uvloop
+    raises `RuntimeError` once the other side closed a pipe, even for an empty write.
+    """
     with suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         pipe.write(data)
         await pipe.drain()
@@ -214,7 +254,9 @@ async def _read(pipe: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def _read_end(pipe: asyncio.StreamReader) -> bytes:
-    """Read to the end, and keep that: a host may write pages before git tells what was refused."""
+    """Read to the end, and keep the last bytes: a host may print pages before git reports the
+    refusal.
+    """
     kept = b""
     while chunk := await pipe.read(_MAX_ERRORS):
         kept = (kept + chunk)[-_MAX_ERRORS:]
@@ -222,9 +264,13 @@ async def _read_end(pipe: asyncio.StreamReader) -> bytes:
 
 
 def _reason(stderr: bytes, remote: Remote | None) -> str:
-    """Git's own words in one line, without anything secret."""
+    """Return git's own text in one line, without secrets."""
     text = _USER_INFO.sub("://", stderr.decode("utf-8", "replace"))
     if remote and remote.password:
         text = text.replace(remote.password.get_secret_value(), "***")
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)]
-    return "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in lines[-6:])[-800:]
+    lines = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NOISE)
+    ]
+    return "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in lines[-6:])[
+        -800:
+    ]

@@ -1,5 +1,5 @@
-"""Restores line ends that an editing tool rewrote: it reads a file with mixed ends and writes it with
-one kind, so that an edit of one word would change every line.
+"""Restores line ends that an editing tool rewrote: some tools read a file with mixed ends and
+write it with one kind, so that an edit of one word would change every line.
 
 Pure: git compares the two texts without their ends, and `restore` applies its hunks.
 """
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 BOM = b"\xef\xbb\xbf"
 LARGEST = 8 << 20
-"""Bytes of a file; a larger one stays as it is."""
+"""Bytes of a file; larger ones stay unchanged."""
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
-"""A CR within a line belongs to the line."""
+"""Matches one line; a CR within it belongs to the line."""
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines that differ: `old_count` of them from `old` on became `new_count` from `new` on. Lines
-    are counted from 0."""
+    """Lines that differ: `new_count` lines from `new` on replaced `old_count` lines from `old` on.
+    Lines count from 0.
+    """
 
     old: int
     old_count: int
@@ -29,7 +30,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class Text:
-    """A file as its lines and their ends: any number of CRs and LF, or none after the last line."""
+    """A file as its lines and their ends: CRs and LF, or none after the last line."""
 
     bom: bytes
     lines: list[bytes]
@@ -50,7 +51,9 @@ class Text:
 
     @property
     def content(self) -> bytes:
-        return self.bom + b"".join(line + end for line, end in zip(self.lines, self.ends, strict=True))
+        return self.bom + b"".join(
+            line + end for line, end in zip(self.lines, self.ends, strict=True)
+        )
 
     @property
     def is_mixed(self) -> bool:
@@ -68,11 +71,13 @@ def may_differ(base: bytes, edited: bytes) -> bool:
 
 
 def hunks_in(diff: bytes) -> list[Hunk]:
-    """Read the heads of a diff without context (`-U0`), which number an empty part by the line before
-    it."""
+    """Read the hunk headers of a diff without context (`-U0`), which number an empty part by the
+    line before it.
+    """
     found = []
     for head in _HUNK.finditer(diff):
-        old_count, new_count = int(head[2] or b"1"), int(head[4] or b"1")
+        old_count = int(head[2] or b"1")
+        new_count = int(head[4] or b"1")
         old = int(head[1]) - (1 if old_count else 0)
         new = int(head[3]) - (1 if new_count else 0)
         found.append(Hunk(old, old_count, new, new_count))
@@ -80,10 +85,11 @@ def hunks_in(diff: bytes) -> list[Hunk]:
 
 
 def restore(base: Text, edited: Text, hunks: Iterable[Hunk]) -> Text:
-    """Return `edited` with the line ends, the last newline and the byte order mark of `base`. A new
-    line gets the end of the line that it replaces, or of the one before it.
+    """Return `edited` with the line ends, the last newline and the byte order mark of `base`. A
+    new line gets the end of the line that it replaces, or of the one before it.
 
-    Ends that are the only change of a file with one kind of them were changed on purpose, and stay.
+    Ends that are the only change of a file with one kind of line ends were changed on purpose, and
+    stay.
     """
     hunks = list(hunks)
     if not hunks and not base.is_mixed:
@@ -103,7 +109,9 @@ def restore(base: Text, edited: Text, hunks: Iterable[Hunk]) -> Text:
 
 
 def _closed(ends: list[bytes], last: bytes) -> list[bytes]:
-    """End each line but perhaps the last one: a line that was the last may no longer be it."""
+    """End each line except perhaps the last one: the former last line may now be followed by
+    others.
+    """
     closed = list[bytes]()
     for end in ends:
         before = closed[-1] if closed else next((each for each in ends if _ends(each)), b"\n")

@@ -1,5 +1,7 @@
-"""Mirrors of repositories, and exports of their commits: plain files without a `.git`, and what was changed in them. A
-mirror is bare, cloned once a machine, and fetched when it is old or lacks a commit."""
+"""Mirrors of repositories, and exports of their commits: plain files without a `.git`, and the
+changes in them. A mirror is bare, cloned once per machine, and fetched when it is old or lacks a
+commit.
+"""
 
 import asyncio
 import os
@@ -25,38 +27,46 @@ MAX_AGE = 60.0
 """Seconds for which a fetched mirror counts as fresh."""
 
 PATIENCE = 120.0
-"""Seconds for which a repository may be out of reach before that is the admin's to mend: networks have short faults."""
+"""Seconds of a repository's outage after which it counts as a fault for the admin: networks have
+short outages.
+"""
 SAME_FAULT = 900.0
-"""Seconds between two failed fetches beyond which the second one begins anew."""
+"""Seconds between two failed fetches after which the second one starts a new outage."""
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DEFAULT = "refs/threadline/default"
 _GC = ("gc.auto=6700", "gc.autoPackLimit=50", "gc.autoDetach=false", "gc.pruneExpire=never")
-# Symbolic links become small text files that hold their target, so no link in an export leads anywhere; and a tool
-# that loses the executable bit changes nothing.
+# Symbolic links become small text files with their target, so no link in an export leads anywhere;
+# and a tool that drops the executable bit changes nothing.
 _PLAIN = ("-c", "core.symlinks=false", "-c", "core.fileMode=false")
 _GITLINK = b"160000"
 
 
 @dataclass
 class Outage:
-    """The failed fetches of one repository without a good one between them, in seconds of a clock."""
+    """Consecutive failed fetches of one repository, in seconds of a clock."""
 
     since: float
     last: float
 
 
 class Mirrors:
-    """Mirrors under `root`, one `<name>.git` for each of `repositories` (name → URL or path). `clock`: in seconds."""
+    """Mirrors under `root`, one `<name>.git` for each of `repositories` (name → URL or path).
+    `clock` returns seconds.
+    """
 
     def __init__(
-        self, root: Path, repositories: Mapping[str, str], git: Git, clock: Callable[[], float] = time.monotonic
+        self,
+        root: Path,
+        repositories: Mapping[str, str],
+        git: Git,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = root.resolve()
         self._remotes = {name: Remote.parse(url) for name, url in repositories.items()}
         self._git = git
         self._heads: dict[str, tuple[int, str]] = {}
-        """What each default branch led to, and the stamp of the fetch that it was read after."""
+        """Fetch stamp and head of each default branch."""
         self._clock = clock
         self._outages: dict[str, Outage] = {}
 
@@ -64,21 +74,36 @@ class Mirrors:
         return self._root / f"{name}.git"
 
     async def commit(self, name: str, wanted: str | None = None) -> str:
-        """Make sure that the mirror holds a commit, and return its full id: `wanted`, or the head of the default
-        branch, at most `MAX_AGE` old. Raises `Permanent` when the repository cannot be cloned, or has no such commit,
-        and `Transient` when it cannot be reached now."""
+        """Make sure that the mirror holds a commit.
+
+        Args:
+            name: of the repository.
+            wanted: the full id; None for the head of the default branch, at most `MAX_AGE` old.
+
+        Returns:
+            The commit's full id.
+
+        Raises:
+            Permanent: the repository cannot be cloned, or has no such commit.
+            Transient: the repository cannot be reached now.
+        """
         if wanted is None:
             fetched = await self._refresh(name, MAX_AGE)
             known, head = self._heads.get(name, (0, ""))
             if known != fetched:
                 branch = f"{_DEFAULT}^{{commit}}"
-                head = (await self._git.run("rev-parse", "--verify", branch, git_dir=self.path(name))).text
+                head = (
+                    await self._git.run("rev-parse", "--verify", branch, git_dir=self.path(name))
+                ).text
                 self._heads[name] = fetched, head
             return head
         if not COMMIT.fullmatch(wanted):
-            raise Permanent(f"{wanted!r} is not a commit id of {name}: give all of its hexadecimal digits")
+            raise Permanent(
+                f"{wanted!r} is not a commit id of {name}: give all of its hexadecimal digits"
+            )
         if not await self._has(name, wanted):
-            # Another machine may have seen it first, so a mirror that is fresh by the clock is fetched too.
+            # Another machine may know the commit already, so the mirror is fetched even if it is
+            # fresh by the clock.
             await self._refresh(name, 0)
         if not await self._has(name, wanted):
             raise Permanent(
@@ -96,11 +121,19 @@ class Mirrors:
         return (await self._git.run(*arguments, git_dir=mirror, accept=(0, 1, 128))).code == 0
 
     async def _refresh(self, name: str, max_age: float) -> int:
-        """Returns the stamp of the newest fetch."""
+        """Fetch the mirror if it is older than `max_age` seconds, and return the stamp of the
+        newest fetch.
+        """
         message = f"another process has been fetching {name} for too long: try again later"
-        async with locks.file_lock(self._root / f"{name}.lock", wait=NETWORK_SECONDS, message=message):
+        async with locks.file_lock(
+            self._root / f"{name}.lock", wait=NETWORK_SECONDS, message=message
+        ):
             stamp = self._root / f"{name}.fetched"
-            if not (stamp.exists() and time.time() - stamp.stat().st_mtime < max_age and self.path(name).exists()):
+            if not (
+                stamp.exists()
+                and time.time() - stamp.stat().st_mtime < max_age
+                and self.path(name).exists()
+            ):
                 await self._fetch(name)
                 stamp.touch()
             return stamp.stat().st_mtime_ns
@@ -108,7 +141,8 @@ class Mirrors:
     async def _fetch(self, name: str) -> None:
         mirror = self.path(name)
         await self._git.init(mirror)
-        # What a killed fetch left: only fetches write here, one at a time, so no lock can be alive now.
+        # Locks of a killed fetch: only fetches write here, one at a time, so every lock is stale
+        # now.
         for lock in (*mirror.glob("*.lock"), *(mirror / "refs").rglob("*.lock")):
             lock.unlink(missing_ok=True)
         try:
@@ -121,20 +155,35 @@ class Mirrors:
                 await self._refuse_unusable(name)
             raise self._fetch_fault(name, lasting=isinstance(error, Permanent)) from error
         self._outages.pop(name, None)
-        # Keeps every object: a case may have started from a commit that no branch leads to any more.
+        # gc keeps every object: a case may have started from a commit that no branch reaches now.
+        # A failure is only logged, since cases must not wait for a big repository's housekeeping.
         try:
             await self._git.run(
-                *(part for one in _GC for part in ("-c", one)), "gc", "--auto", "--quiet", git_dir=mirror
+                *(part for one in _GC for part in ("-c", one)),
+                "gc",
+                "--auto",
+                "--quiet",
+                git_dir=mirror,
             )
-        except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
+        except (Permanent, Transient) as error:
             _log.warning("mirror_gc_failed", repository=name, reason=str(error))
 
     async def _take_all(self, name: str) -> None:
-        """Fetch every branch. Of a shallow repository git takes nothing, with a warning alone."""
-        mirror, remote = self.path(name), self._remotes[name]
+        """Fetch every branch. From a shallow repository git fetches nothing, and only warns."""
+        mirror = self.path(name)
+        remote = self._remotes[name]
         refs = ("+refs/heads/*:refs/heads/*", f"+HEAD:{_DEFAULT}")
         await self._git.run(
-            *("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--", remote.url, *refs),
+            *(
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--prune",
+                "--no-write-fetch-head",
+                "--",
+                remote.url,
+                *refs,
+            ),
             git_dir=mirror,
             remote=remote,
             failure=f"could not clone {name} from {remote.url}: {{reason}}; check THREADLINE_REPO",
@@ -143,17 +192,21 @@ class Mirrors:
             raise Permanent(f"{name} gave no commit: it may be a shallow clone")
 
     async def _refuse_unusable(self, name: str) -> None:
-        """Raise `Mendable` with its own sentence where the repository as it is cannot be worked with."""
+        """Raise `Mendable` with its own sentence where the state of the repository makes it
+        unusable.
+        """
         try:
             await look(self._git, self.path(name), name, self._remotes[name])
         except UnusableRepository as error:
             raise Mendable(str(error), kind=INVESTIGATION, subject=f"repository {name}") from error
         except (Permanent, Transient):
-            return  # the fetch tells the same
+            return  # the fault of the fetch says the same
 
     def _fetch_fault(self, name: str, *, lasting: bool) -> Mendable | Transient:
-        """Return the fault of a failed fetch: the admin's at once when the repository refused it, and after `PATIENCE`
-        when it could not be reached. Git's own words may hold paths and addresses; they are for the log."""
+        """Return the fault of a failed fetch: `Mendable` at once when the repository refused it,
+        or after `PATIENCE` when it could not be reached. Git's own text may contain paths and
+        addresses, so it only goes to the log.
+        """
         now = self._clock()
         outage = self._outages.get(name)
         if outage is None or now - outage.last > SAME_FAULT:
@@ -162,19 +215,26 @@ class Mirrors:
         if not lasting and now - outage.since < PATIENCE:
             return Transient(f"The repository {name} cannot be reached now.")
         said = (
-            f"The repository {name} cannot be fetched: check its address in THREADLINE_REPO, and that the agents' "
-            "worker may reach and read it. The worker's log has git's own words."
+            f"The repository {name} cannot be fetched: check its address in THREADLINE_REPO, "
+            "and that the agents' worker may reach and read it. The worker's log has git's "
+            "error message."
         )
         return Mendable(said, kind=INVESTIGATION, subject=f"repository {name}")
 
 
 class Export:
-    """One commit of a mirror, written out as plain files to `tree`, an empty directory. `scratch` is a directory of its
-    own for the index and for new objects, out of the agent's reach. The mirror holds the commit (a full id), and is
-    only read."""
+    """One commit of a mirror, written as plain files to `tree`, an empty directory.
+
+    `scratch` is a separate directory for the index and for new objects, out of the agent's reach.
+    The mirror holds the commit (a full id), and is only read.
+    """
 
     def __init__(self, git: Git, mirror: Path, tree: Path, scratch: Path, commit: str) -> None:
-        self._git, self._mirror, self._tree, self._scratch, self._commit = git, mirror, tree, scratch, commit
+        self._git = git
+        self._mirror = mirror
+        self._tree = tree
+        self._scratch = scratch
+        self._commit = commit
         self._env = {
             "GIT_INDEX_FILE": str(scratch / "index"),
             "GIT_OBJECT_DIRECTORY": str(scratch / "objects"),
@@ -187,43 +247,72 @@ class Export:
         await self._run("read-tree", "--reset", "-u", self._commit)
 
     async def apply(self, diff: str) -> None:
-        """Apply a diff that `diff` returned. Raises `Permanent` when it does not fit the commit, or reaches out of the
-        tree."""
-        failure = f"the kept changes do not fit {self._tree.name} at {self._commit[:12]}: {{reason}}; open a new case"
+        """Apply a diff of the method `diff`.
+
+        Raises:
+            Permanent: it does not fit the commit, or reaches out of the tree.
+        """
+        failure = (
+            f"the kept changes do not fit {self._tree.name} at {self._commit[:12]}: {{reason}}; "
+            "open a new case"
+        )
         await self._run("apply", "--whitespace=nowarn", "-", stdin=diff.encode(), failure=failure)
 
     async def diff(self) -> str:
-        """What differs from the commit, new and deleted files included; empty when nothing does. Paths with a component
-        that begins with `.git` count as unchanged, as do ends of lines that a tool rewrote by the way (`line_ends`).
-        Files that are no text, or not in UTF-8, come as git's binary patches, so that `apply` can restore them and
-        `patches.check` can refuse them."""
+        """Return the changes against the commit, including new and deleted files; empty without
+        changes.
+
+        Paths with a component that begins with `.git` count as unchanged, as do line ends that a
+        tool rewrote as a side effect (`line_ends`). Binary files, and files that are not UTF-8,
+        become git's binary patches, so that `apply` can restore them and `patches.check_diff` can
+        refuse them.
+        """
         await self._stage()
         await self._restore_ends()
-        diff = ("diff", "--cached", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff")
+        diff = (
+            "diff",
+            "--cached",
+            "--binary",
+            "--full-index",
+            "--no-renames",
+            "--no-color",
+            "--no-ext-diff",
+        )
         options = ("--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", self._commit)
         failure = f"could not read the changes in {self._tree.name}: {{reason}}"
         printed = (await self._run(*diff, *options, failure=failure)).stdout
         try:
             return printed.decode("utf-8")
         except UnicodeDecodeError:
-            as_binary = await self._run("-c", "diff.default.binary=true", *diff, *options, failure=failure)
+            as_binary = await self._run(
+                "-c", "diff.default.binary=true", *diff, *options, failure=failure
+            )
             return as_binary.stdout.decode("ascii")
 
     async def _stage(self) -> None:
-        """Bring the index to the state of the files, which are found by our own walk. `git add` would ask each nested
-        `.git` what it is, and obey the settings it finds there."""
+        """Bring the index to the state of the files, found by a walk of this module. `git add`
+        would inspect each nested `.git`, and obey its settings.
+        """
         listed = (await self._run("ls-files", "--stage", "-z")).stdout.split(b"\0")[:-1]
         entries = {path: info[:6] for info, _, path in (line.partition(b"\t") for line in listed)}
         foreign = tuple(path + b"/" for path, mode in entries.items() if mode == _GITLINK)
         tracked = {path for path, mode in entries.items() if mode != _GITLINK}
         present = await asyncio.to_thread(lambda: set(_files(self._tree)))
-        paths = [path for path in sorted(tracked | present) if not _is_git(path) and not path.startswith(foreign)]
+        paths = [
+            path
+            for path in sorted(tracked | present)
+            if not _is_git(path) and not path.startswith(foreign)
+        ]
         feed = b"".join(path + b"\0" for path in paths)
-        await self._run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=feed)
+        await self._run(
+            "update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=feed
+        )
 
     async def _restore_ends(self) -> None:
-        """Stage changed files with the commit's line ends; the files themselves stay as they are."""
-        listed = (await self._run("diff-index", "--cached", "--raw", "-z", "--no-renames", self._commit)).stdout
+        """Stage changed files with the commit's line ends; the files themselves do not change."""
+        listed = (
+            await self._run("diff-index", "--cached", "--raw", "-z", "--no-renames", self._commit)
+        ).stdout
         fields = listed.split(b"\0")[:-1]
         for info, path in zip(fields[::2], fields[1::2], strict=True):
             old_mode, mode, base, edited, status = info.decode("ascii").lstrip(":").split(" ")
@@ -232,20 +321,36 @@ class Export:
             restored = await self._with_ends_of(base, edited)
             if restored != edited:
                 await self._run(
-                    "update-index", "-z", "--index-info", stdin=f"{mode} {restored}\t".encode() + path + b"\0"
+                    "update-index",
+                    "-z",
+                    "--index-info",
+                    stdin=f"{mode} {restored}\t".encode() + path + b"\0",
                 )
 
     async def _with_ends_of(self, base: str, edited: str) -> str:
-        """Return the blob `edited` with the ends of `base`; itself when nothing is to be restored."""
-        if max([int((await self._run("cat-file", "-s", blob)).text) for blob in (base, edited)]) > line_ends.LARGEST:
+        """Return the blob `edited` with the line ends of `base`; `edited` itself when they need no
+        restoring.
+        """
+        if (
+            max([int((await self._run("cat-file", "-s", blob)).text) for blob in (base, edited)])
+            > line_ends.LARGEST
+        ):
             return edited
         before = (await self._run("cat-file", "blob", base)).stdout
         after = (await self._run("cat-file", "blob", edited)).stdout
         if not line_ends.may_differ(before, after):
             return edited
-        old, new = Text.of(before), Text.of(after)
+        old = Text.of(before)
+        new = Text.of(after)
         plain = [await self._store(text.plain) for text in (old, new)]
-        compare = ("diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--inter-hunk-context=0")
+        compare = (
+            "diff",
+            "-U0",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--inter-hunk-context=0",
+        )
         hunks = line_ends.hunks_in((await self._run(*compare, *plain)).stdout)
         return await self._store(line_ends.restore(old, new, hunks).content)
 
@@ -254,7 +359,13 @@ class Export:
 
     async def _run(self, *arguments: str, stdin: bytes = b"", failure: str = "") -> Output:
         return await self._git.run(
-            *_PLAIN, *arguments, git_dir=self._mirror, work_tree=self._tree, stdin=stdin, env=self._env, failure=failure
+            *_PLAIN,
+            *arguments,
+            git_dir=self._mirror,
+            work_tree=self._tree,
+            stdin=stdin,
+            env=self._env,
+            failure=failure,
         )
 
 

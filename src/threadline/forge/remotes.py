@@ -1,4 +1,6 @@
-"""Where a repository lives: its name, its address without credentials, and the credentials apart from it."""
+"""The address of a repository: its name, its URL without credentials, and the credentials
+separately.
+"""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +14,8 @@ from threadline.errors import Permanent
 
 _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?(?P<host>[^:/\s]{2,}):(?P<path>(?!//).+)")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-# The shell sees names of variables alone: the secret is in the environment, never in an argument list.
+# The shell only sees names of variables: the secret is in the environment, never in an argument
+# list.
 _HELPER = (
     "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n'"
     ' "$THREADLINE_GIT_USER" "$THREADLINE_GIT_PASSWORD"; }; f'
@@ -21,7 +24,9 @@ _HELPER = (
 
 @dataclass(frozen=True)
 class Remote:
-    """A repository as git is told of it: a path or URL that may be shown and stored, and what it may log in with."""
+    """A repository's address for git: a path or URL that is safe to show and store, and the
+    credentials.
+    """
 
     url: str
     user: str = ""
@@ -29,14 +34,21 @@ class Remote:
 
     @classmethod
     def parse(cls, url: str) -> "Remote":
-        """Take the credentials out of `https://user:password@host/…`; a path or any other form stays as it is."""
+        """Split the credentials from `https://user:password@host/…`; a path or any other form
+        stays unchanged.
+        """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.username is None:
             return cls(url)
         bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-        user, password = unquote(parts.username), unquote(parts.password or "")
-        # A token alone is often written in the user's place.
-        return cls(bare, user, SecretStr(password)) if password else cls(bare, "x-access-token", SecretStr(user))
+        user = unquote(parts.username)
+        password = unquote(parts.password or "")
+        # A token without a user is often written in the user's place.
+        return (
+            cls(bare, user, SecretStr(password))
+            if password
+            else cls(bare, "x-access-token", SecretStr(user))
+        )
 
     def with_token(self, token: SecretStr) -> "Remote":
         return replace(self, user="x-access-token", password=token)
@@ -62,7 +74,7 @@ class Remote:
 
     @property
     def slug(self) -> str:
-        """`owner/name`, as hosts write it."""
+        """`owner/name`, in the hosts' notation."""
         return "/".join(self.path.rstrip("/").removesuffix(".git").split("/")[-2:])
 
     @property
@@ -74,7 +86,7 @@ class Remote:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that let git log in here, and at no other origin."""
+        """Variables that let git log in at this origin only."""
         if not self.password:
             return {}
         parts = urlsplit(self.url)
@@ -88,17 +100,24 @@ class Remote:
 
 
 def repositories_by_name(urls: Sequence[str]) -> dict[str, str]:
-    """Repositories by the name of their folder: `https://host/acme/shop.git` is `shop`. Raises `Permanent` when two
-    have the same name, or one has a name that cannot be a folder in a workspace."""
+    """Return repositories by the name of their folder: `https://host/acme/shop.git` is `shop`.
+
+    Raises:
+        Permanent: two have the same name, or a name cannot be a folder in a workspace.
+    """
     named: dict[str, str] = {}
     for url in urls:
         remote = Remote.parse(url.strip())
         name = remote.path.rstrip("/").rpartition("/")[2].removesuffix(".git")
         if not _NAME.fullmatch(name) or name.lower() == "attachments":
             raise Permanent(
-                f"{remote.url!r} in THREADLINE_REPO has no usable name: let it end in a name such as shop.git"
+                f"{remote.url!r} in THREADLINE_REPO has no usable name: let it end in a name "
+                "such as shop.git"
             )
         if name.lower() in map(str.lower, named):
-            raise Permanent(f"two repositories in THREADLINE_REPO are called {name}: give one of them another name")
+            raise Permanent(
+                f"two repositories in THREADLINE_REPO are called {name}: give one of them "
+                "another name"
+            )
         named[name] = url.strip()
     return named

@@ -1,1 +1,3 @@
-"""Slack events and interactions: each becomes one signal to one workflow, and only then is it acknowledged."""
+"""Slack events and interactions: each becomes one signal to one workflow, and is acknowledged only
+after that.
+"""

@@ -1,4 +1,6 @@
-"""CatchUpRequester: a gateway that comes back requests a catch-up, since Slack could not deliver to it meanwhile."""
+"""CatchUpRequester: requests a catch-up after each new connection, since Slack could not deliver
+events without one.
+"""
 
 import asyncio
 import math
@@ -11,20 +13,33 @@ from temporalio.client import Client
 from threadline.threads.contract import catch_up_start
 from threadline.threads.workflow_client import WorkflowClient
 
-_ATTEMPTS, _RETRY_SECONDS = 30, 10.0
-"""Temporal may come up after the gateway. After the last attempt, the schedule starts the catch-up."""
+_ATTEMPTS = 30
+_RETRY_SECONDS = 10.0
+"""Temporal may start after the gateway. After the last attempt, the schedule starts the
+catch-up.
+"""
 _GAP = 60.0
-"""Seconds without a connection after which edits may have been missed in any thread: Slack's second retry."""
+"""Seconds without a connection after which edits may have been missed in any thread: the time of
+Slack's second retry.
+"""
 
 _log = structlog.stdlib.get_logger(__name__)
 
 
 class CatchUpRequester:
-    """Requests in the background: no event waits for it. `channels`: those that the gateway follows; what is written
-    there from now on is found, also when the core worker starts later. `clock`: rising seconds."""
+    """Requests catch-ups in the background; no event waits for them.
+
+    Args:
+        channels: the channels that the gateway follows. A catch-up covers their messages from now
+            on, also if the core worker starts later.
+        clock: monotonic seconds.
+    """
 
     def __init__(
-        self, client: Client, channels: Collection[str] = (), clock: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        channels: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._channels = channels
         self._began = time.time()
@@ -35,21 +50,23 @@ class CatchUpRequester:
         self._rejecting_since = math.inf
 
     def on_connected(self) -> None:
-        """A connection stands: the first of this process, or a new one."""
+        """Request a catch-up for a connection, the first of this process or a new one."""
         deep = self._clock() - self._lost_at > _GAP
         self.on_heartbeat()
         self._request(deep=deep)
 
     def on_heartbeat(self) -> None:
-        """Record that the connection is up: a gap is counted from here."""
+        """Record that the connection is up: a gap is measured from here."""
         self._lost_at = self._clock()
 
     def on_rejected(self) -> None:
-        """Temporal did not accept an event, so Slack may give it up."""
+        """Record that Temporal did not accept an event, so Slack may drop it."""
         self._rejecting_since = min(self._rejecting_since, self._clock())
 
     def on_accepted(self) -> None:
-        """Temporal accepted an event. Slack's connection may have stood all the while in which it did not."""
+        """Record that Temporal accepted an event; request a deep catch-up if it had refused events
+        for long. Slack's connection may have been up all that time.
+        """
         if self._clock() - self._rejecting_since > _GAP:
             self._request(deep=True)
         self._rejecting_since = math.inf
@@ -67,11 +84,15 @@ class CatchUpRequester:
     async def _start(self, *, deep: bool) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._workflows.start(catch_up_start(deep=deep, channels=self._channels, at=self._began))
-            except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
+                await self._workflows.start(
+                    catch_up_start(deep=deep, channels=self._channels, at=self._began)
+                )
+            except Exception as exc:  # noqa: BLE001 - no Temporal error may stop the events
                 if attempt == _ATTEMPTS:
                     _log.error(
-                        "catch_up_request_failed", error=type(exc).__name__, next="The schedule starts the catch-up."
+                        "catch_up_request_failed",
+                        error=type(exc).__name__,
+                        next="The schedule starts the catch-up.",
                     )
                     return
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -1,4 +1,5 @@
-"""A press of a button, or a modal that a person sends, becomes a signal to the workflow of its card. Pure and total.
+"""Presses of buttons and submitted modals, as signals to the workflows of their cards. Pure and
+total.
 
 Sources: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload and
 https://docs.slack.dev/reference/interaction-payloads/view-interactions-payload.
@@ -19,11 +20,11 @@ from threadline.threads.model import ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
 BLOCK_ACTIONS = "block_actions"
-"""The `type` of what Slack delivers for a press."""
+"""The `type` of a delivery for a press."""
 VIEW_SUBMISSION = "view_submission"
-"""The `type` of what Slack delivers for a modal that a person sends."""
+"""The `type` of a delivery for a submitted modal."""
 _MAX_LENGTH = 300
-"""Characters of an id, a time or a button's value."""
+"""Maximum characters of an id, a time or a button's value."""
 _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
     APPROVE: approval_pressed,
     REJECT: approval_pressed,
@@ -31,23 +32,27 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
     CLOSE: handover_pressed,
     UNDO: handover_pressed,
 }
-"""For each button, the workflow that a press of it in a team is for; None where its value names none."""
+"""For each button, the function that returns the workflow of a press in a team; None if the
+button's value names no workflow.
+"""
 
 
 @dataclass(frozen=True)
 class ModalRequest:
-    """A modal that a press asks for. Slack shows it to the person whose press has the trigger."""
+    """A modal for a press. Slack shows it to the person whose press created the trigger."""
 
     trigger_id: str
     view: Mapping[str, Any]
 
 
 def parse_modal_request(body: Mapping[str, Any], team: str, bot_id: str) -> ModalRequest | None:
-    """The modal of a pressed button; None for a button that opens none, and for any other JSON object. `team` and
-    `bot_id`: as for `parse_button`."""
+    """Return the modal of a pressed button; None for a button without one, and for any other JSON
+    object. `team` and `bot_id`: as for `parse_button`.
+    """
     if _text(body, "message", "bot_id") not in ("", bot_id):
         return None
-    actions, trigger = body.get("actions"), _text(body, "trigger_id")
+    actions = body.get("actions")
+    trigger = _text(body, "trigger_id")
     for action in actions if isinstance(actions, list) else ():
         press = _press(body, action)
         ref = parse_value(press.value) if press.action_id == REPLY else None
@@ -57,10 +62,12 @@ def parse_modal_request(body: Mapping[str, Any], team: str, bot_id: str) -> Moda
 
 
 def parse_submission(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowStart | None:
-    """The workflow of the card whose modal was sent, with a press that has its text; None for any other JSON object.
-    `team` and `bot_id`: as for `parse_button`."""
+    """Return the workflow of the card whose modal was submitted, with a press that carries its
+    text; None for any other JSON object. `team` and `bot_id`: as for `parse_button`.
+    """
     view = body.get("view")
-    user, view_id = pressing_user(body), _text(view, "id")
+    user = pressing_user(body)
+    view_id = _text(view, "id")
     is_ours = _text(view, "callback_id") == REPLY and _text(view, "bot_id") in ("", bot_id)
     if not (is_ours and user and view_id):
         return None
@@ -72,13 +79,15 @@ def parse_submission(body: Mapping[str, Any], team: str, bot_id: str) -> Workflo
 
 
 def parse_button(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowStart | None:
-    """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object.
+    """Return the workflow of the pressed button's card, with the press as its signal; None for any
+    other JSON object.
 
     Args:
         body: the interaction.
-        team: our workspace. The interaction's own `team` is where the person pressed, which in a channel that is shared
-            with another company may be theirs.
-        bot_id: our bot's. Each installation of an app has another: a card of another one is none of ours.
+        team: our workspace. The interaction's own `team` is the workspace in which the person
+            pressed; in a channel that is shared with another company, it may be theirs.
+        bot_id: our bot's. Each installation of an app has its own: cards of other bots are
+            ignored.
     """
     if _text(body, "message", "bot_id") not in ("", bot_id):
         return None
@@ -92,12 +101,14 @@ def parse_button(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowSta
 
 
 def pressing_user(body: Mapping[str, Any]) -> str:
-    """The id of the user who pressed; empty where the interaction names none."""
+    """Return the id of the user who pressed; empty if the interaction names none."""
     return _text(body, "user", "id")
 
 
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
-    user, button, moment = pressing_user(body), _text(action, "action_id"), _text(action, "action_ts")
+    user = pressing_user(body)
+    button = _text(action, "action_id")
+    moment = _text(action, "action_ts")
     place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
     try:
         at = float(moment)
@@ -110,19 +121,25 @@ def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
         key=":".join((place, user, button, moment or _text(body, "trigger_id"))),
         at=at if 0.0 < at < 1e11 else 0.0,
         channel=_text(body, "container", "channel_id") or _text(body, "channel", "id"),
-        thread_ts=_text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place,
+        thread_ts=_text(body, "container", "thread_ts")
+        or _text(body, "message", "thread_ts")
+        or place,
     )
 
 
 def _long_text(value: object, *path: str) -> str:
-    """What a person wrote in a field, without secrets; empty if there is no text."""
+    """Return a person's text in a field, with secrets redacted; empty if there is no text."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return redact(clean_text(value))[:MAX_REPLY] if isinstance(value, str) else ""
 
 
 def _text(value: object, *path: str) -> str:
-    """The text at the end of a path of fields; empty where there is none of bounded length."""
+    """Return the text at the end of a path of fields; empty if there is none of bounded length."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable() else ""
+    return (
+        value
+        if isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable()
+        else ""
+    )

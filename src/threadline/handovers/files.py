@@ -1,8 +1,9 @@
-"""HandoverFiles: what people attach is shown on the other side of a handover, once.
+"""HandoverFiles: shows people's attachments on the other side of a handover, once.
 
-A file is downloaded from Slack and uploaded into the other thread under a key of its own, as `threads/outbox.py` posts
-a message. Slack keeps no key with a file, so the name of the upload holds the id of the original: by it the upload is
-searched for, before it is sent again and after a restore. A file that cannot be shown is named with its link.
+A file is downloaded from Slack and uploaded into the other thread under its own key, as
+`threads/outbox.py` posts a message. Slack stores no key with a file, so the name of the upload
+contains the id of the original: the search for the upload uses it, before another upload and after
+a restore. A file that cannot be shown is named with its link.
 """
 
 import re
@@ -16,7 +17,14 @@ import structlog
 
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.db.engine import Database
-from threadline.errors import InternalError, Mendable, NotDone, Permanent, Transient, before_a_change
+from threadline.errors import (
+    InternalError,
+    Mendable,
+    NotDone,
+    Permanent,
+    Transient,
+    before_a_change,
+)
 from threadline.handovers import blocks
 from threadline.handovers.model import UnshownFile, post_key
 from threadline.privacy.redaction import redact
@@ -39,32 +47,41 @@ from threadline.threads.outbox import ClaimAnew, Outbox, Post
 from threadline.threads.store import PostStore
 
 MAX_FILES = 10
-"""Files of one message that are shown; Slack's own clients attach no more."""
+"""Maximum files of one message that are shown; also the limit of Slack's own clients."""
 PATIENCE = 120.0
-"""Seconds after the message's post in which a file is tried again that Slack does not deliver. Later posts wait."""
+"""Seconds after the message's post in which the download of a file is retried while Slack does not
+deliver it. Later posts wait.
+"""
 MAX_DOUBT = 900.0
-"""Seconds after the message's post in which a file is looked for that may be shown. Later posts wait."""
+"""Seconds after the message's post in which a file that may be shown is searched for. Later posts
+wait.
+"""
 DOWNLOAD_TIME = 20.0
-"""Seconds for one file, since later posts wait."""
+"""Seconds for the download of one file, since later posts wait."""
 UNSHOWN = {
     FileProblem.GONE: "I cannot see it: it was deleted, or it is in a channel without me.",
-    FileProblem.TOO_LARGE: f"It is larger than {MAX_BYTES / 2**20:.3g} MiB: attach the part that matters.",
+    FileProblem.TOO_LARGE: (
+        f"It is larger than {MAX_BYTES / 2**20:.3g} MiB: attach the part that matters."
+    ),
     FileProblem.OUTSIDE: "It is kept outside Slack: attach the file itself.",
     FileProblem.UNREADABLE: "Slack does not let me read it: an admin has to allow it first.",
 }
-"""For the author of a file that is not shown. An id, or advice for an admin, is in the log."""
+"""Reasons for the author of a file that is not shown. Ids and advice for an admin are in the
+log.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Attachments:
-    """What one message shows.
+    """The attachments of one message.
 
     - `message_id` and `user_id`: the message and its author;
-    - `files`: what it shows now, of which the other side shows no more;
+    - `files`: its current files; the other side must show only these;
     - `place`: the thread on the other side, where the message itself is posted as `what`;
-    - `read_files`: reads anew which files the message shows; none once it is deleted, or meant for colleagues.
+    - `read_files`: reads the message's current files again; none after it was deleted or made
+      internal.
     """
 
     ref: ConversationTurn
@@ -77,20 +94,23 @@ class Attachments:
 
 
 class _NotWanted(Permanent):
-    """A file that is searched for is not to be sent."""
+    """The file that is searched for must not be sent."""
 
 
 @dataclass(frozen=True, eq=False)
 class HandoverFiles:
-    """Raises what `Outbox.publish` raises, but of `Permanent` only what `must_wait`: other refusals are returned."""
+    """Raises all errors of `Outbox.publish`, except that a `Permanent` is raised only if it
+    `must_wait`: other refusals are returned.
+    """
 
     database: Database
     slack: SlackClient
     outbox: Outbox
 
     async def show(self, given: Attachments) -> list[UnshownFile]:
-        """Show the files of a message that is posted, in their order, and remove those that it shows no more. Safe to
-        repeat. Returns those that are not shown."""
+        """Show the files of a posted message, in order, and remove those that it has lost. Safe to
+        repeat. Return the files that are not shown.
+        """
         shown = await self.remove_missing(given)
         async with self.database.begin() as tx:
             age = await PostStore(tx).age_of(post_key(given.ref, given.what))
@@ -101,19 +121,21 @@ class HandoverFiles:
             if number >= MAX_FILES:
                 unshown.append(await self._unshown(file, blocks.TOO_MANY_FILES))
             elif file.id not in {each.id for each in await given.read_files()}:
-                continue  # the call that tells of this removes what was shown before
+                # a file that is removed meanwhile is skipped here; the call for its removal also
+                # removes its earlier upload
+                continue
             elif reason := await self._show(given, file, age):
                 unshown.append(await self._unshown(file, reason))
         return unshown
 
     async def remove_missing(self, given: Attachments) -> set[str]:
-        """Remove the files that a message shows no more. Safe to repeat.
+        """Remove the uploads of files that a message has lost. Safe to repeat.
 
         Returns:
-            The keys of those that were shown.
+            The keys of all uploads that were shown.
 
         Raises:
-            Transient: one may still arrive in Slack.
+            Transient: an upload may still arrive in Slack.
         """
         async with self.database.begin() as tx:
             store = PostStore(tx)
@@ -129,7 +151,7 @@ class HandoverFiles:
         return set(shown)
 
     async def _remove_in_doubt(self, given: Attachments, key: str) -> None:
-        """Remove a file that an earlier try may have uploaded, or give up its claim."""
+        """Remove a file that an earlier try may have uploaded, or drop its claim."""
         file = FileRef(key.rpartition(":")[2])
 
         async def send(_: ClaimAnew) -> str:
@@ -137,25 +159,37 @@ class HandoverFiles:
 
         try:
             find = partial(self._find, given, file)
-            upload_id = await self.outbox.once(Post(key, given.place.channel, given.place.ts, ()), send, find)
+            upload_id = await self.outbox.once(
+                Post(key, given.place.channel, given.place.ts, ()), send, find
+            )
         except _NotWanted:
             return
         except (InternalError, Mendable):
             raise
-        except Permanent as refused:  # such as a thread that was deleted with the file
+        except Permanent as refused:  # for example a thread that was deleted with the file
             _log.warning("relayed_file_not_searched", key=key, reason=str(refused))
             return
         await self._remove(upload_id)
 
     async def _show(self, given: Attachments, file: FileRef, age: float) -> str:
-        """Show one file. Returns why that is not possible; empty if it is shown. `age`: seconds since the message was
-        posted; while it is young, a `Transient` is raised."""
-        key, place = _key(given, file.id), given.place
-        send, find = partial(self._send, given, file), partial(self._find, given, file)
+        """Show one file.
+
+        Args:
+            age: seconds since the message was posted; while it is young, a `Transient` is raised.
+
+        Returns:
+            The reason why the file cannot be shown; empty if it is shown.
+        """
+        key = _key(given, file.id)
+        place = given.place
+        send = partial(self._send, given, file)
+        find = partial(self._find, given, file)
         try:
             await self.outbox.once(Post(key, place.channel, place.ts, ()), send, find)
         except Permanent as refused:
-            if must_wait(refused) or (isinstance(refused, Mendable) and await self._is_in_doubt(key)):
+            if must_wait(refused) or (
+                isinstance(refused, Mendable) and await self._is_in_doubt(key)
+            ):
                 raise
             _log.warning("file_not_relayed", key=key, reason=str(refused))
             return _reason(refused)
@@ -170,7 +204,9 @@ class HandoverFiles:
     async def _send(self, given: Attachments, file: FileRef, claim_anew: ClaimAnew) -> str:
         client = self.slack.client
         with before_a_change():
-            if (window := self.outbox.lost.active_window) and (found := await self._find(given, file, window.oldest)):
+            if (window := self.outbox.lost.active_window) and (
+                found := await self._find(given, file, window.oldest)
+            ):
                 return found
             info = await file_info(client, file.id)
             content = await fetch(client, info, seconds=DOWNLOAD_TIME)
@@ -187,7 +223,7 @@ class HandoverFiles:
         return await upload_file(self.slack, upload, claim_anew)
 
     async def _name_of(self, user_id: str) -> str:
-        """The display name of an author; empty where Slack does not tell it now."""
+        """Return the display name of an author; empty if Slack does not provide it now."""
         try:
             user = await self.slack.user(user_id)
         except (Permanent, Transient) as error:
@@ -197,10 +233,14 @@ class HandoverFiles:
 
     async def _find(self, given: Attachments, file: FileRef, oldest: float) -> str:
         is_ours = partial(_is_upload_of, file.id, await own_user_id(self.slack))
-        return await find_file_where(self.slack, given.place.channel, given.place.ts, is_ours, oldest)
+        return await find_file_where(
+            self.slack, given.place.channel, given.place.ts, is_ours, oldest
+        )
 
     async def _remove(self, upload_id: str) -> None:
-        """Delete an upload of ours. Where Slack refuses that, the message is changed all the same."""
+        """Delete one of our uploads. If Slack refuses that, only log it: the message's change
+        continues.
+        """
         try:
             await delete_file(self.slack, upload_id)
         except Permanent as refused:
@@ -209,7 +249,9 @@ class HandoverFiles:
             _log.warning("relayed_file_not_deleted", file=upload_id, reason=str(refused))
 
     async def _is_in_doubt(self, key: str) -> bool:
-        """Whether an earlier try may have shown a file; the search for it was refused then."""
+        """Return whether an earlier try may have shown a file; the search for it was refused
+        then.
+        """
         async with self.database.begin() as tx:
             return any(each.key == key for each in await PostStore(tx).in_doubt(key))
 
@@ -224,9 +266,11 @@ class HandoverFiles:
 
 
 def must_wait(refused: Permanent) -> bool:
-    """Whether a refusal is to reach the workflow, which tries again once the admin has mended it.
+    """Return whether a refusal must reach the workflow, which retries after the admin has mended
+    it.
 
-    A scope that only files need holds up no later post: the file is named, and its author is told.
+    A missing scope that only files need holds up no later post: the file is named, and its author
+    is notified.
     """
     if isinstance(refused, Mendable):
         lacks_scope = refused.kind == ACCESS_FAULT and refused.subject != ACCESS
@@ -235,7 +279,7 @@ def must_wait(refused: Permanent) -> bool:
 
 
 def _reason(refused: Permanent) -> str:
-    """The reason why a file is not shown, in words for its author."""
+    """Return the reason why a file is not shown, in words for its author."""
     if isinstance(refused, FileRefused):
         return UNSHOWN[refused.problem]
     return blocks.NO_SCOPE if isinstance(refused, Mendable) else blocks.NOT_COPIED
@@ -246,12 +290,16 @@ def _key(given: Attachments, file_id: str) -> str:
 
 
 def _upload_name(original: SharedFile) -> str:
-    """The name under which people save it. No other upload of ours has it: it holds the original's id."""
+    """Return the name under which people save the upload. It is unique among our uploads, since it
+    contains the original's id.
+    """
     name = PurePath(redact(original.name).rstrip(". "))
     return f"{name.stem}-{original.id}{name.suffix}"
 
 
 def _is_upload_of(file_id: str, bot_user_id: str, shown: Mapping[str, Any]) -> bool:
-    """Whether a file of a thread is the bot's upload of another one. People may give theirs the same name."""
+    """Return whether a file of a thread is the bot's upload of another one. People may give theirs
+    the same name.
+    """
     holds_id = re.search(rf"-{re.escape(file_id)}(?![A-Za-z0-9])", str(shown.get("name") or ""))
     return bool(holds_id) and shown.get("user") == bot_user_id

@@ -1,4 +1,6 @@
-"""HandoverPosts: what the bot says of a handover, in both threads. Each post has a key, so that it is posted once."""
+"""HandoverPosts: the bot's posts about a handover, in both threads. Each post has a key, so that
+it is posted once.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,18 +27,25 @@ class HandoverPosts:
     outbox: Outbox
 
     async def post(
-        self, ref: ConversationTurn, what: str, place: Thread, rendered: Sequence[Rendered], about: Sequence[str] = ()
+        self,
+        ref: ConversationTurn,
+        what: str,
+        place: Thread,
+        rendered: Sequence[Rendered],
+        about: Sequence[str] = (),
     ) -> None:
         """Post in a thread, once for each `what`.
 
         Args:
-            about: the `ts` of the messages that the post shows or answers, by which it is recognised after a restore.
-                Without them it is sent again then.
+            about: the `ts` of the messages that the post shows or answers, by which it is
+                recognised after a restore. Without them it is then sent again.
         """
         asked = tuple(about)
         basis = Basis(f"handover:{what}", ref.thread.key, asked, asked) if asked else None
         key = post_key(ref, what)
-        post = Post(key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key, basis=basis)
+        post = Post(
+            key, place.channel, place.ts, tuple(rendered), correlation_id=ref.key, basis=basis
+        )
         await self.outbox.publish(post)
 
     @property
@@ -45,11 +54,11 @@ class HandoverPosts:
 
     @property
     def finds_lost_posts(self) -> bool:
-        """Whether `post` may find a post from before a restore, which shows what was true then."""
+        """Whether `post` may find a post from before a restore, whose content may be outdated."""
         return self.outbox.lost.active_window is not None
 
     async def parts(self, ref: ConversationTurn, what: str) -> list[str]:
-        """Find the `ts` of each message that was posted for this."""
+        """Return the `ts` of each message that was posted for this `what`."""
         async with self.database.begin() as tx:
             return list(await PostStore(tx).part_timestamps(post_key(ref, what)))
 
@@ -63,8 +72,9 @@ class HandoverPosts:
         rest: str,
         about: Sequence[str] = (),
     ) -> None:
-        """Show a new wording in the messages of an earlier one, and `rest` in those that are not needed any more. Parts
-        by which the new wording is longer are posted."""
+        """Show a new wording in the messages of an earlier one, and `rest` in the messages that it
+        leaves unused. Further parts of a longer wording are posted.
+        """
         for number, ts in enumerate(parts):
             now = rendered[number] if number < len(rendered) else formatting.notice(rest)[0]
             await self.slack.update(place.channel, ts, now.text, now.blocks)

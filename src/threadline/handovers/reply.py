@@ -1,7 +1,9 @@
-"""Rules about words under a card: which of them are for the asker, and how a reply goes from held to sent. Pure.
+"""Rules for messages under a card: which are for the asker, and the states of a reply from held to
+sent. Pure.
 
-Words under a card are internal. A message is a reply if its author says so: it begins with `reply:` or with a mention
-of the asker. A reply is held for some seconds, in which anybody of the team can undo it, and is posted afterwards.
+Messages under a card are internal. A message is a reply only if its author marks it: it begins
+with `reply:` or with a mention of the asker. A reply is held for some seconds, in which any member
+of the team can undo it, and is then posted.
 """
 
 import re
@@ -12,30 +14,35 @@ from threadline.slack.model import FileRef
 from threadline.slack.text import leading_quotes, quotes_in
 
 REPLY_PREFIX = "reply:"
-"""How a message begins that is posted in the asker's thread."""
+"""The beginning of a message that is posted in the asker's thread."""
 
 _BLANK = r"[\s\u200b-\u200f\u2060\ufeff]*"
 _MARK = r"[*_]*"
-"""Bold and italic, in which people set the prefix."""
-_PREFIX = re.compile(rf"{_BLANK}{_MARK}reply{_MARK}{_BLANK}[:\uff1a]{_MARK}{_BLANK}", re.IGNORECASE)
-_TAKE = re.compile(r"(?:(?:i|i'll|i will|let me)\s+)?take(?:\s+(?:it|this|over|it over|this over))?", re.IGNORECASE)
+"""Bold and italic marks, which people put around the prefix."""
+_PREFIX = re.compile(
+    rf"{_BLANK}{_MARK}reply{_MARK}{_BLANK}[:\uff1a]{_MARK}{_BLANK}", re.IGNORECASE
+)
+_TAKE = re.compile(
+    r"(?:(?:i|i'll|i will|let me)\s+)?take(?:\s+(?:it|this|over|it over|this over))?",
+    re.IGNORECASE,
+)
 _AROUND = re.compile(r"^[\s*_~.!:]+|[\s*_~.!:]+$")
 
 
 class ReplyState(StrEnum):
-    """What becomes of a message under a card."""
+    """The states of a message under a card."""
 
     INTERNAL = ""
     """It stays among colleagues."""
     HELD = "held"
-    """It is shown under the card, and may be undone."""
+    """It is shown under the card, and can be undone."""
     SENDING = "sending"
-    """Its time to undo it is over; it is on its way to the asker's thread."""
+    """Its undo time is over; it is being posted in the asker's thread."""
     SENT = "sent"
     UNDONE = "undone"
-    """Somebody pressed Undo, or its author deleted it or made it internal while it was held."""
+    """A person pressed Undo, or its author deleted it or made it internal while it was held."""
     LATE = "late"
-    """The handover was closed before it was written."""
+    """It was written after the handover was closed."""
     REFUSED = "refused"
     """Slack did not accept it in the asker's thread."""
 
@@ -44,7 +51,7 @@ WAITING = (ReplyState.HELD, ReplyState.SENDING)
 
 
 class Intent(StrEnum):
-    """For whom a message under a card is meant."""
+    """The intent of a message under a card."""
 
     INTERNAL = "internal"
     TAKE = "take"
@@ -53,7 +60,7 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """`text`: of a reply, what the asker is to read; otherwise empty."""
+    """`text`: the asker's text of a reply; empty for other intents."""
 
     intent: Intent
     text: str = ""
@@ -63,11 +70,18 @@ _INTERNAL = Words(Intent.INTERNAL)
 
 
 def read_words(text: str, asker: str, *, has_content: bool = False) -> Words:
-    """Find out for whom a message under a card is meant. `text` is decoded, `asker` a user's id.
-    `has_content`: it has files or quotes beside the text."""
+    """Determine the intent of a message under a card.
+
+    Args:
+        text: decoded.
+        asker: a user's id.
+        has_content: it has files or quotes beside the text.
+    """
     prefix = _PREFIX.match(text)
     rest = text[prefix.end() :] if prefix else text
-    mention = re.match(rf"{_BLANK}<@{re.escape(asker)}(?:\|[^<>]*)?>[\s,:]*", rest) if asker else None
+    mention = (
+        re.match(rf"{_BLANK}<@{re.escape(asker)}(?:\|[^<>]*)?>[\s,:]*", rest) if asker else None
+    )
     rest = rest[mention.end() :] if mention else rest
     if prefix or mention:
         return Words(Intent.REPLY, rest.strip()) if rest.strip() or has_content else _INTERNAL
@@ -75,23 +89,35 @@ def read_words(text: str, asker: str, *, has_content: bool = False) -> Words:
 
 
 def next_state(before: ReplyState, *, is_reply: bool, deleted: bool, late: bool) -> ReplyState:
-    """What a message becomes that is new, edited or deleted. `late`: this happened after the handover was closed.
+    """Return the state of a message after it was written, edited or deleted. `late`: this happened
+    after the handover was closed.
 
-    What has left the hold stays as it is: the asker's thread is corrected, and nothing is sent again.
+    Edits do not change a state after the hold: the asker's thread is corrected, and the reply is
+    not sent again.
     """
     if before in (ReplyState.SENDING, ReplyState.SENT, ReplyState.REFUSED):
         return before
     if deleted or not is_reply:
-        return ReplyState.UNDONE if before in (ReplyState.HELD, ReplyState.UNDONE) else ReplyState.INTERNAL
+        return (
+            ReplyState.UNDONE
+            if before in (ReplyState.HELD, ReplyState.UNDONE)
+            else ReplyState.INTERNAL
+        )
     return ReplyState.LATE if late else ReplyState.HELD
 
 
 @dataclass(frozen=True)
 class HandoverAnswer:
-    """A message under a card as it reads now; a deleted one has no text. `undone_by` pressed Undo; it is empty when the
-    author withdrew the reply. `is_shown_as_held`: its time to undo it has begun. `forwarded`: what it quotes and
-    shares. The quotes of a reply belong to it; what it shares stays among colleagues. `ts`: Slack's timestamp of the
-    message. `as_written`: its words with its quotes where they were written; see `slack.text.MessageText`."""
+    """A message under a card with its current text; a deleted one has none.
+
+    - `undone_by`: the user who pressed Undo; empty if the author withdrew the reply;
+    - `is_shown_as_held`: its undo time has begun;
+    - `forwarded`: its quotes and shared messages. The quotes of a reply belong to it; shared
+      messages stay among colleagues;
+    - `ts`: Slack's timestamp of the message;
+    - `as_written`: its words with the quotes in their original places; see
+      `slack.text.MessageText`.
+    """
 
     message_id: str
     user_id: str
@@ -106,7 +132,7 @@ class HandoverAnswer:
     as_written: str = ""
 
     def words(self, asker: str) -> Words:
-        """For whom it is meant, as it reads now."""
+        """Return the intent and the asker's text of its current version."""
         quotes = quotes_in(self.forwarded)
         words = read_words(self.text, asker, has_content=bool(self.files or quotes))
         if words.intent is not Intent.REPLY or not quotes:
@@ -118,5 +144,5 @@ class HandoverAnswer:
         return Words(Intent.REPLY, f"{before}\n{written.text}".strip())
 
     def is_marked(self, asker: str) -> bool:
-        """Whether its author marks it as a reply; one that was sent may be empty by now."""
+        """Return whether its author marks it as a reply, even if a sent reply is now empty."""
         return read_words(self.text, asker, has_content=True).intent is Intent.REPLY

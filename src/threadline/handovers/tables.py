@@ -1,20 +1,11 @@
-"""The tables of handovers and of answers to them. Constraints, indexes, defaults and triggers are in `alembic/`."""
+"""The table of messages under the cards of handovers. Constraints, indexes, defaults and
+triggers are in `alembic/`.
+"""
 
 from sqlalchemy import Boolean, Column, Integer, Table
 
 from threadline.conversations.tables import conversation_id
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
-
-handovers = Table(
-    "handovers",
-    metadata,
-    conversation_id(primary_key=True),
-    Column("turn", Integer, primary_key=True, autoincrement=False),
-    *(required(name, TEXT) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
-    required("reminded", Integer()),
-    required("opened_at", MOMENT),
-    *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
-)
 
 handover_answers = Table(
     "handover_answers",
@@ -22,7 +13,10 @@ handover_answers = Table(
     conversation_id(primary_key=True),
     Column("message_id", TEXT, primary_key=True),
     *(required(name, Integer()) for name in ("turn", "seq")),
-    *(required(name, TEXT) for name in ("message_type", "sender_type", "sender_id", "message_text", "channel")),
+    *(
+        required(name, TEXT)
+        for name in ("message_type", "sender_type", "sender_id", "message_text", "channel")
+    ),
     required("slack_ts", TEXT),
     required("said_at", SLACK_TIME),
     required("correction_of", TEXT),

@@ -6,10 +6,10 @@ from typing import Any
 
 from temporalio import workflow
 
+from threadline.conversations.model.handover import HANDOVER_WORKFLOW, HandoverInput
 from threadline.handovers.contract import HandoverActivities, HandoverState, Reminder
 from threadline.handovers.model import (
     CLOSE,
-    HANDOVER_WORKFLOW,
     LOOK_EVERY,
     MAX_REMINDERS,
     REPLY,
@@ -17,53 +17,67 @@ from threadline.handovers.model import (
     TAKE,
     UNDO,
     WRITTEN,
-    HandoverInput,
 )
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import NotMended, attempt_despite_cancel, call_until_done
 from threadline.threads.model import ButtonPress, format_utc, mending_delay
 
-_VERBS = {CLOSE: "close", TAKE: "take", REPLY: "reply", UNDO: "undo", WRITTEN: "write under the card"}
-"""For Temporal's UI, by the button."""
+_VERBS = {
+    CLOSE: "close",
+    TAKE: "take",
+    REPLY: "reply",
+    UNDO: "undo",
+    WRITTEN: "write under the card",
+}
+"""Verbs for Temporal's UI, by button."""
 
 
 class Due(Enum):
-    """The next step that the timer is set for."""
+    """The next step of the timer."""
 
     SEND = "post held replies"
     REMIND = "reminder"
-    AGAIN = "post what Slack refused"
-    LOOK = "look at the record"
+    AGAIN = "retry refused posts"
+    LOOK = "check the record"
 
 
 @workflow.defn(name=HANDOVER_WORKFLOW)
 class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
-    """One for each turn that a person is to take over. It ends when somebody has closed it and no reply is held, or
-    when it is deleted with its conversation; a later press starts another run, which answers it from the record."""
+    """One run for each turn that a person should take over. It ends when the handover is closed
+    and no reply is held, or when it is deleted with its conversation; a later press starts another
+    run, which answers it from the record.
+    """
 
     @workflow.init
     def __init__(self, given: HandoverInput) -> None:
         super().__init__(given)
         self._state = HandoverState(open=True)
-        self._due, self._until = Due.LOOK, 0.0
+        self._due = Due.LOOK
+        self._until = 0.0
         self._reminds = False
         self._look_at = 0.0
-        """When to remind people, or to look at the record, in seconds since 1970."""
+        """Time of the next reminder or check of the record, in seconds since 1970."""
         self._send_at: float | None = None
-        """When the next reply is due; None while none is held."""
+        """Time at which the next reply is due; None while none is held."""
         self._unsent = False
-        """Slack refused a reply until the admin mends something."""
+        """Slack refused a reply until the admin mends the cause."""
         self._again_at = 0.0
-        """When the refused posts are tried again; 0 while none was refused."""
+        """Time of the next try of the refused posts; 0 while there are none."""
         self._refusals = 0
 
     @workflow.run
     async def run(self, given: HandoverInput) -> str:
-        """Wait until somebody has closed it; returns who had taken it."""
+        """Wait until a person has closed it, and return the user who had taken it."""
         workflow.upsert_memo({"correlation_id": given.ref.key})
-        opened = await call_until_done(HandoverActivities.open_handover, given.ref, summary="post the handover card")
+        opened = await call_until_done(
+            HandoverActivities.open_handover, given.ref, summary="post the handover card"
+        )
         self._enter(opened)
-        if self._owes_posts:  # an earlier run was refused them
+        if opened.asked_with_files:
+            show = HandoverActivities.show_question_files
+            summary = "show the question's files"
+            self.background.start(show, given.ref, summary=summary)
+        if self._owes_posts:  # Slack refused them in an earlier run
             self._wait_until_mended()
         await self.serve()
         return self._state.taken_by
@@ -77,9 +91,12 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         }
 
     async def on_press(self, press: ButtonPress) -> str:
-        taken_by, button = self._state.taken_by, press.action_id
+        taken_by = self._state.taken_by
+        button = press.action_id
         summary = f"{press.user_id}: {_VERBS.get(button, button)}"
-        state: HandoverState = await call_until_done(HandoverActivities.press_handover, press, summary=summary)
+        state: HandoverState = await call_until_done(
+            HandoverActivities.press_handover, press, summary=summary
+        )
         self._enter(state)
         if button == CLOSE:
             await self._send_all_replies()
@@ -90,7 +107,9 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         return state.reply
 
     async def on_timer(self) -> None:
-        """Post what was held, remind people, or look at the record. The next timer is set also when this fails."""
+        """Run the due step: post held replies, remind people, or check the record. The next timer
+        is set even if this fails.
+        """
         match self._due:
             case Due.SEND:
                 await self._send_replies("post held replies")
@@ -102,13 +121,16 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
                 await self._look()
 
     async def _remind(self) -> None:
-        """Remind people. A reminder that is refused does not count, and is tried again."""
+        """Remind people. A refused reminder does not count, and is retried."""
         self._look_at = 0.0
         self.input.reminded += 1
-        number, remind = self.input.reminded, HandoverActivities.remind_handover
+        number = self.input.reminded
+        remind = HandoverActivities.remind_handover
         reminder = Reminder(self.input.ref, number)
         try:
-            failed = await attempt_despite_cancel(remind, reminder, summary=f"reminder {number}", on_result=self._enter)
+            failed = await attempt_despite_cancel(
+                remind, reminder, summary=f"reminder {number}", on_result=self._enter
+            )
         except NotMended:
             self.input.reminded -= 1
             self._refusals += 1
@@ -121,12 +143,17 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
     async def _look(self) -> None:
         self._look_at = 0.0
         look = HandoverActivities.open_handover
-        if await attempt_despite_cancel(look, self.input.ref, summary="look at the record", on_result=self._enter):
+        if await attempt_despite_cancel(
+            look, self.input.ref, summary="check the record", on_result=self._enter
+        ):
             self._enter(self._state)
 
     async def _show_handover(self) -> None:
-        """Show on the card and in the asker's thread how the handover stands, now or once Slack takes it."""
-        show, summary = HandoverActivities.show_handover, "update the card, tell both threads"
+        """Show the handover's state on the card and in the asker's thread, now or once Slack
+        accepts it.
+        """
+        show = HandoverActivities.show_handover
+        summary = "update the card, tell both threads"
         try:
             await attempt_despite_cancel(show, self.input.ref, summary=summary)
         except NotMended:
@@ -136,8 +163,9 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
             self.input.unshown = False
 
     async def _show_reply(self, press: ButtonPress) -> None:
-        """Show under the card how a reply stands, now or once Slack takes it."""
-        show, summary = HandoverActivities.show_reply, "show the reply under the card"
+        """Show a reply's state under the card, now or once Slack accepts it."""
+        show = HandoverActivities.show_reply
+        summary = "show the reply under the card"
         unanswered = self.input.unanswered
         try:
             await attempt_despite_cancel(show, press, summary=summary, on_result=self._enter)
@@ -149,10 +177,12 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
             self.input.unanswered = [each for each in unanswered if each != press]
 
     async def _send_replies(self, summary: str) -> None:
-        """Post the replies that are due, now or once Slack takes them."""
+        """Post the due replies, now or once Slack accepts them."""
         send = HandoverActivities.send_replies
         try:
-            failed = await attempt_despite_cancel(send, self.input.ref, summary=summary, on_result=self._enter)
+            failed = await attempt_despite_cancel(
+                send, self.input.ref, summary=summary, on_result=self._enter
+            )
         except NotMended:
             self._unsent = True
             self._wait_until_mended()
@@ -162,20 +192,20 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
             self._enter(replace(self._state, send_in=SEND_AGAIN))
 
     async def _send_all_replies(self) -> None:
-        """Post all replies that are due, before the asker is told of the end."""
+        """Post all due replies before the asker's thread shows the end."""
         while True:
             await self._send_replies("post held replies before the end")
             if self._unsent or self._state.send_in != 0:
                 return
 
-    # -- posts that Slack refuses until the admin mends something ----------------------------------------------------
+    # -- posts that Slack refuses until the admin mends the cause
 
     @property
     def _owes_posts(self) -> bool:
         return self._unsent or self.input.unshown or bool(self.input.unanswered)
 
     def _wait_until_mended(self) -> None:
-        """Set the time of the next try. Presses go on meanwhile, and do not put it off."""
+        """Set the time of the next try. Presses continue meanwhile, and do not postpone it."""
         now = workflow.now().timestamp()
         if self._again_at <= now:
             self._refusals += 1
@@ -183,7 +213,7 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         self._set_timer()
 
     async def _post_again(self) -> None:
-        """Try the refused posts again, each kind in its order."""
+        """Retry the refused posts, each kind in order."""
         self._again_at = 0.0
         if self._unsent:
             await self._send_replies("post refused replies")
@@ -201,7 +231,7 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         return not (self._state.open or self._owes_posts or self._state.send_in is not None)
 
     def _enter(self, state: HandoverState) -> None:
-        """Take a state over and set the timer for what is due next."""
+        """Apply a new state and set the timer for the next due step."""
         self._state = state
         self.input.reminded = max(self.input.reminded, state.reminded)
         now = workflow.now().timestamp()
@@ -216,17 +246,21 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
 
     def _set_timer(self) -> None:
         is_open = self._state.open
-        due, until = Due.LOOK, self._look_at
+        due = Due.LOOK
+        until = self._look_at
         if self._reminds:
             due = Due.REMIND
         if self._send_at is not None and not self._unsent:
-            due, until = Due.SEND, self._send_at
+            due = Due.SEND
+            until = self._send_at
         waits_for_nothing_else = not is_open and due is not Due.SEND
         if self._again_at and (self._again_at <= until or waits_for_nothing_else):
-            due, until = Due.AGAIN, self._again_at
+            due = Due.AGAIN
+            until = self._again_at
         if (due, until) == (self._due, self._until) and self.timer.is_set and is_open:
             return
         self.timer.clear()
-        self._due, self._until = due, until
+        self._due = due
+        self._until = until
         if is_open or due in (Due.SEND, Due.AGAIN):
             self.timer.set(until, f"{due.value} at {format_utc(until)}")

@@ -1,4 +1,6 @@
-"""How people's words reach the model: fenced and numbered, so that nothing in them can open or close a fence."""
+"""Presents people's messages to the model: fenced and numbered, so that nothing in them can open
+or close a fence.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from threadline.cases.model import Entry
 from threadline.slack.names import plain_tokens
 
 PART_BYTES = 12_000
-"""A longer message is given in parts of this size, so that one tool result always holds at least one part."""
+"""Bytes of one part of a longer message: one tool result always holds at least one part."""
 
 _FENCE = re.compile(r"<(?=\s*/?\s*message)", re.IGNORECASE)
 _HEAD = re.compile(r'^<message number="(\d+)" [^\n]*?(?: part="(\d+)/(\d+)")?>$', re.MULTILINE)
@@ -26,8 +28,10 @@ class MessagePart:
 
 
 def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
-    """One message as the model sees it, or a part of its neutralised `text`. `mark` is a further attribute, as
-    `part="1/3"`."""
+    """Return one message, or a part of its neutralised `text`, as the model sees it.
+
+    `mark` is a further attribute, such as `part="1/3"`.
+    """
     attributes = {
         "number": str(entry.seq),
         "from": entry.sender_type,
@@ -35,28 +39,39 @@ def fence(entry: Entry, text: str | None = None, *, mark: str = "") -> str:
         "kind": entry.kind,
         "at": entry.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     } | ({"read": "yes"} if entry.read else {})
-    plain = {name: escape(" ".join(value.split()), quote=True) for name, value in attributes.items()}
+    plain = {
+        name: escape(" ".join(value.split()), quote=True) for name, value in attributes.items()
+    }
     head = " ".join(f'{name}="{value}"' for name, value in plain.items())
-    return f"<message {head}{mark and ' ' + mark}>\n{neutralise(entry.text) if text is None else text}\n</message>"
+    return (
+        f"<message {head}{mark and ' ' + mark}>\n"
+        f"{neutralise(entry.text) if text is None else text}\n</message>"
+    )
 
 
 def parts(entry: Entry) -> list[str]:
-    """The message in fences of at most `PART_BYTES` of text each; the same message always gives the same parts."""
+    """Return the message in fences of at most `PART_BYTES` of text each.
+
+    The same message always gives the same parts.
+    """
     pieces = list(_pieces(neutralise(entry.text)))
     if len(pieces) == 1:
         return [fence(entry)]
-    return [fence(entry, piece, mark=f'part="{n}/{len(pieces)}"') for n, piece in enumerate(pieces, start=1)]
+    return [
+        fence(entry, piece, mark=f'part="{n}/{len(pieces)}"')
+        for n, piece in enumerate(pieces, start=1)
+    ]
 
 
 def parts_in(text: str) -> Iterator[MessagePart]:
-    """Which messages, or parts of them, a text that was made of fences shows."""
+    """Yield the messages, or the parts of them, that a text made of fences shows."""
     for found in _HEAD.finditer(text):
         seq, index, count = found.groups(default="1")
         yield MessagePart(int(seq), int(index), int(count))
 
 
 def neutralise(text: str) -> str:
-    """A person's text in which Slack's tokens are plain names, and nothing opens or closes a fence."""
+    """Return a text with Slack's tokens as plain names, and without openings or ends of fences."""
     return _FENCE.sub("&lt;", plain_tokens(text))
 
 

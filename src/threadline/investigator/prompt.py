@@ -9,30 +9,48 @@ from threadline.investigator.fences import fence, neutralise
 from threadline.investigator.store import TurnClaim
 
 LONGEST_BATCH = 60_000
-"""Bytes of fenced messages in one prompt. Of a longer batch the newest are shown, each shortened, and the others are
-counted."""
+"""Bytes of fenced messages in one prompt.
+
+A longer batch shows the newest ones, each shortened, and counts the others.
+"""
 LONGEST_CUT = 4_000
-"""Characters of one message that a shortened batch shows."""
+"""Characters of one message in a shortened batch."""
 
 NO_QUESTION = "You may not ask the reporter in this turn."
 NO_ANSWER = "The reporter did not answer the last question in time."
 MAY_EDIT = "You may edit files in this turn: a developer asked for work in this batch."
 _NEW_SESSION = (
-    "Your memory of the earlier turns of this case is gone. Before anything else read the whole conversation, every"
+    "Your memory of the earlier turns of this case is gone. Before anything else read the whole "
+    "conversation, every"
     ' page of it, with get_bug_conversations, and the record with get_bug("{bug_id}").'
 )
 
 
 def system() -> str:
-    """The same for every case and turn. It is a process argument, and must stay far below 128 kB."""
+    """Return the system prompt, the same for every case and turn.
+
+    It is a process argument, and must stay far below 128 kB.
+    """
     return _text("system")
 
 
-def turn_prompt(claim: TurnClaim, *, may_ask: bool, unanswered: bool = False, forgotten: bool = False) -> str:
-    """The prompt of one turn. Its instructions depend on what the case was waiting for. `unanswered`: the reporter did
-    not answer the last question in time. `forgotten`: the agent starts without the session of the earlier turns."""
-    bug_id, state = claim.bug_id, claim.state.value
-    kind, instructions = ("initial", "initial") if claim.turn == 1 else (f"continuation, state {state}", state)
+def turn_prompt(
+    claim: TurnClaim, *, may_ask: bool, unanswered: bool = False, forgotten: bool = False
+) -> str:
+    """Return the prompt of one turn; its instructions depend on the state in which its messages
+    came.
+
+    Args:
+        claim: The turn.
+        may_ask: Whether the agent may ask the reporter.
+        unanswered: The reporter did not answer the last question in time.
+        forgotten: The agent starts without the session of the earlier turns.
+    """
+    bug_id = claim.bug_id
+    state = claim.state.value
+    kind, instructions = (
+        ("initial", "initial") if claim.turn == 1 else (f"continuation, state {state}", state)
+    )
     sections = [
         f"Case {bug_id}, turn {claim.turn} ({kind})",
         Template(_text(instructions)).substitute(bug_id=bug_id),
@@ -46,7 +64,7 @@ def turn_prompt(claim: TurnClaim, *, may_ask: bool, unanswered: bool = False, fo
 
 
 def repair(bug_id: str, problems: Sequence[str]) -> str:
-    """The one further prompt after an answer that cannot be used."""
+    """Return the only further prompt, after an answer that cannot be used."""
     listed = "\n".join(f"- {problem}" for problem in problems)
     return Template(_text("repair")).substitute(bug_id=bug_id, problems=listed)
 
@@ -60,7 +78,8 @@ def _batch(entries: Sequence[Entry]) -> str:
     shown = _newest(list(map(_cut, entries)))
     left_out = len(entries) - len(shown)
     told = (
-        f"New messages. They are too long for here: {left_out} earlier ones are left out, and those marked cut are"
+        f"New messages. They are too long for here: {left_out} earlier ones are left out, and "
+        "those marked cut are"
         " incomplete. Read them in full with get_bug_conversations."
     )
     return "\n".join([told, *shown])
@@ -68,11 +87,16 @@ def _batch(entries: Sequence[Entry]) -> str:
 
 def _cut(entry: Entry) -> str:
     text = neutralise(entry.text)
-    return fence(entry) if len(text) <= LONGEST_CUT else fence(entry, text[:LONGEST_CUT], mark='cut="yes"')
+    return (
+        fence(entry)
+        if len(text) <= LONGEST_CUT
+        else fence(entry, text[:LONGEST_CUT], mark='cut="yes"')
+    )
 
 
 def _newest(fenced: list[str]) -> list[str]:
-    kept, room = len(fenced), LONGEST_BATCH
+    kept = len(fenced)
+    room = LONGEST_BATCH
     while kept and (room := room - _size(fenced[kept - 1])) >= 0:
         kept -= 1
     return fenced[kept:]

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -36,32 +37,44 @@ from threadline.investigator.stream import (
 )
 from threadline.investigator.tools import SERVER, case_tools
 from threadline.investigator.workspace import ATTACHMENTS
+from threadline.models.prices import Price, PriceList
 from threadline.threads.model import SenderType
 
 LARGEST_LINE = 64 << 20
-"""Bytes of one message of the CLI. The SDK's default of 1 MiB ends a turn that reads one big file."""
+"""Bytes of one message of the CLI. The SDK's default of 1 MiB ends a turn that reads one big
+file.
+"""
 BUDGET_SLACK = 1.25
-"""A turn that crosses its budget with the very call that answers would lose the answer."""
+"""Factor on the CLI's budget: a turn that crosses its budget with the very call that answers would
+lose the answer.
+"""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class InvestigatorConfig:
-    """How the agent's CLI is run. Prices are looked up by the model's full name. `base_url` is where the model's API
-    is, if not at its usual address; `max_turns` counts the model's replies in one turn of the case. After `stale_after`
-    seconds without a sign of life a turn is interrupted: keep it above the limits of a tool and of a request."""
+    """The settings of the agent's CLI.
+
+    `base_url`: the address of the model's API, if not the usual one. `max_turns` counts the
+    model's replies in one turn of the case. After `stale_after` seconds without a sign of life a
+    turn is interrupted: keep it above the limits of a tool and of a request. `prices`, by the
+    model's full name, take precedence over the known ones.
+    """
 
     model: str
     api_key: str = field(repr=False)
     base_url: str | None = None
     max_turns: int = 60
     stale_after: float = 300.0
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TurnInput:
-    """One attempt at a turn, with what it may use of its case. `budget_usd` bounds this attempt; `sessions` keeps its
-    transcript."""
+    """One attempt at a turn, with its access to the case.
+
+    `budget_usd` limits this attempt; `sessions` stores its transcript.
+    """
 
     request: TurnRequest
     claim: TurnClaim
@@ -72,26 +85,38 @@ class TurnInput:
 
     @property
     def may_ask(self) -> bool:
-        return not self.request.unanswered and self.claim.questions < self.request.limits.max_questions
+        return (
+            not self.request.unanswered
+            and self.claim.questions < self.request.limits.max_questions
+        )
 
 
 @dataclass(eq=False)
 class Investigator:
-    """Starts a process of the agent's CLI for each turn; keeps nothing between turns. The agent has a tool for the
-    databases (`queries`) and one for the logs where these are given."""
+    """Starts a process of the agent's CLI for each turn; keeps no state between turns.
+
+    The agent has a tool for the databases (`queries`) and one for the logs where these are given.
+    """
 
     config: InvestigatorConfig
     queries: ReadOnlyQueries | None = None
     logs: Loki | None = None
 
     async def run(self, turn: TurnInput, usage: SessionUsage) -> TurnOutcome:
-        """Run one attempt. A later turn goes on from a copy of its parent session, or without one when that is gone or
-        refused before the first reply: a transcript that the API does not take would end every turn of its case.
-        The outcome lacks the changes to the code, which lie in the workspace. `usage` counts what the attempt uses,
-        also when it fails or is cancelled.
+        """Run one attempt.
 
-        Raises `Permanent` when another attempt cannot help, and `Transient` when one with a new `session_id` may; when
-        it is cancelled, it ends within a second, with no process left.
+        A later turn continues a copy of its parent session. It starts without one when the parent
+        is gone, or is refused before the first reply: a transcript that the API does not accept
+        would end every turn of its case. The outcome lacks the changes to the code, which are in
+        the workspace. A cancellation takes less than a second, and leaves no process.
+
+        Args:
+            turn: The turn.
+            usage: Counts the usage of the attempt, also when it fails or is cancelled.
+
+        Raises:
+            Permanent: Another attempt cannot help.
+            Transient: An attempt with a new `session_id` may help.
         """
         if parent := turn.claim.parent_session:
             try:
@@ -101,7 +126,9 @@ class Investigator:
             except SessionRefused as refused:
                 reason = str(refused)
                 await turn.sessions.discard()
-            _log.warning("session_not_resumed", case=turn.claim.bug_id, turn=turn.claim.turn, reason=reason)
+            _log.warning(
+                "session_not_resumed", case=turn.claim.bug_id, turn=turn.claim.turn, reason=reason
+            )
         return await self._run(turn, usage, None)
 
     async def _run(self, turn: TurnInput, usage: SessionUsage, parent: str | None) -> TurnOutcome:
@@ -109,7 +136,7 @@ class Investigator:
         turn.sessions.begin()
         sandbox = Sandbox(find_cli(), self._environment())
         try:
-            monitor = TurnMonitor([self.config.api_key], usage)
+            monitor = TurnMonitor([self.config.api_key], usage, PriceList(self.config.prices))
             session = CliSession(self._options(turn, sandbox, monitor, parent), sandbox, monitor)
             outcome = await session.run(
                 _converse(session, monitor, turn, parent),
@@ -134,7 +161,8 @@ class Investigator:
             "ANTHROPIC_API_KEY": config.api_key,
             "API_TIMEOUT_MS": "240000",
             "MCP_TOOL_TIMEOUT": "60000",
-            "CLAUDE_CODE_MAX_RETRIES": "2",  # the workflow retries: ten retries here hold a slot for three minutes
+            # the workflow retries: ten retries here hold a slot for three minutes
+            "CLAUDE_CODE_MAX_RETRIES": "2",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_TELEMETRY": "1",
         }
@@ -157,14 +185,16 @@ class Investigator:
             hooks={"PreToolUse": [policy.hook()]},
             mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=tools)},
             strict_mcp_config=True,
-            setting_sources=[],  # a repository's own settings could run programs and redirect the key
-            verbatim_prompts=True,  # or `@/path` in a person's message reads that file
+            # a repository's own settings could run programs and redirect the key
+            setting_sources=[],
+            verbatim_prompts=True,  # or `@/path` in a message reads that file
             output_format=output_format(),
             max_turns=self.config.max_turns,
             max_budget_usd=turn.budget_usd * BUDGET_SLACK,
             max_buffer_size=LARGEST_LINE,
             include_partial_messages=True,
-            session_store=cast("SessionStore", turn.sessions),  # the SDK takes what has append and load
+            # The SDK only needs `append` and `load`.
+            session_store=cast("SessionStore", turn.sessions),
             session_store_flush="eager",
             session_id=turn.claim.session_id,
             resume=parent,
@@ -173,11 +203,14 @@ class Investigator:
         )
 
 
-async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, parent: str | None) -> Outcome:
-    """Ask, and ask once more when the answer cannot be used."""
+async def _converse(
+    session: CliSession, monitor: TurnMonitor, turn: TurnInput, parent: str | None
+) -> Outcome:
+    """Ask the agent, and ask once more when its answer cannot be used."""
     with refusals_of_resumed(monitor, parent):
         await session.connect()
-    problems, known = list[str](), await asyncio.to_thread(_known_to_reporter, turn)
+    problems = list[str]()
+    known = await asyncio.to_thread(_known_to_reporter, turn)
     first = prompts.turn_prompt(
         turn.claim,
         may_ask=turn.may_ask,
@@ -190,15 +223,20 @@ async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, 
             raise_for_result(result, monitor)
         outcome, problems = parse_outcome(result.structured_output)
         if outcome is not None:
-            problems, leaks = check_outcome(outcome, may_ask=turn.may_ask), check_reporter_text(outcome, known)
+            problems = check_outcome(outcome, may_ask=turn.may_ask)
+            leaks = check_reporter_text(outcome, known)
             if not problems and not (prompt and leaks):
                 return withhold_question(outcome) if leaks else outcome
             problems += leaks
     monitor.log_failure("answer_unusable", " ".join(problems))
-    raise Permanent("The agent's answer cannot be used, after it was asked twice: look at the case yourself.")
+    raise Permanent(
+        "The agent's answer is still unusable after a second request: look at the case yourself."
+    )
 
 
 def _known_to_reporter(turn: TurnInput) -> str:
-    """What the reporter wrote in this batch, and the names of what was attached."""
-    written = [entry.text for entry in turn.claim.entries if entry.sender_type == SenderType.REPORTER]
+    """Return the reporter's messages in this batch, and the names of the attachments."""
+    written = [
+        entry.text for entry in turn.claim.entries if entry.sender_type == SenderType.REPORTER
+    ]
     return "\n".join([*written, *(path.name for path in (turn.workspace / ATTACHMENTS).iterdir())])

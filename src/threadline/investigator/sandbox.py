@@ -1,5 +1,6 @@
-"""How the agent's process is confined: its folder, its launcher, its environment, and the last resort to end it. No
-other file knows that. What the agent's tools may touch is decided in policy.py."""
+"""Confines the agent's process: its folder, its launcher, its environment, and the last resort to
+end it. Only this file knows them. `policy.py` limits the agent's tools.
+"""
 
 import contextlib
 import os
@@ -23,18 +24,30 @@ _INHERITED = (
     *("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
     *("HTTPS_PROXY", "NO_PROXY", "https_proxy", "no_proxy"),
 )
-_FROM_SDK = ("PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_CODE_SDK_READS_SESSION_STATE")
+_FROM_SDK = (
+    "PWD",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+)
 
 
 class Sandbox:
-    """The temporary folder of one CLI process, which holds its configuration, transcripts and scratch files. `settings`
-    are variables that the CLI gets besides the few it may inherit; no other variable reaches it. Raises `OSError` when
-    the folder cannot be made; nothing of it is left."""
+    """The temporary folder of one CLI process: its configuration, transcripts and scratch files.
+
+    Args:
+        cli: The program.
+        settings: Variables of the CLI besides the few that it may inherit; it gets no other.
+
+    Raises:
+        OSError: The folder cannot be made; nothing of it is left.
+    """
 
     def __init__(self, cli: Path, settings: Mapping[str, str]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="threadline-turn-"))
         self._pid_file = self._folder / "pid"
-        config, scratch = self._folder / "config", self._folder / "tmp"
+        config = self._folder / "config"
+        scratch = self._folder / "tmp"
         self.environment = {
             **settings,
             "HOME": str(self._folder),
@@ -48,12 +61,16 @@ class Sandbox:
             scratch.mkdir()
             self.launcher.write_text(self._script(cli))
             self.launcher.chmod(0o700)
-        except OSError:  # a full disk, on which each attempt of an hour would leave a folder
+        except OSError:
+            # Otherwise every attempt on a full disk would leave a folder.
             self.remove()
             raise
 
     def _script(self, cli: Path) -> str:
-        """A shell script, because a `#!` line with the interpreter's path breaks on blanks and long paths."""
+        """Return the launcher, a shell script.
+
+        A `#!` line with the interpreter's path breaks on blanks and long paths.
+        """
         names = ",".join(sorted({*_INHERITED, *_FROM_SDK, *self.environment}))
         program = (sys.executable, "-I", "-S", sandbox_exec.__file__)
         words = shlex.join([*program, str(cli), str(os.getpid()), str(self._pid_file), names])
@@ -63,7 +80,7 @@ class Sandbox:
         """End the CLI at once, if it has started and has not ended."""
         try:
             pid = int(self._pid_file.read_text())
-            if sys.platform == "linux":  # raises when the id is no longer that of a child of ours
+            if sys.platform == "linux":  # raises unless the id is our child's
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             os.kill(pid, signal.SIGKILL)
         except (FileNotFoundError, ValueError, ProcessLookupError, ChildProcessError):
@@ -74,21 +91,29 @@ class Sandbox:
 
 
 def find_cli() -> Path:
-    """The CLI to run: the one inside the SDK's wheel, else `claude` on the PATH. Raises `Permanent` when there is
-    none."""
+    """Return the CLI to run: the one inside the SDK's wheel, else `claude` on the PATH.
+
+    Raises:
+        Mendable: There is none.
+    """
     bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
     found = bundled if bundled.is_file() else shutil.which("claude")
     if found is None:
-        said = "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or put it on PATH."
+        said = (
+            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this "
+            "platform, or put it on PATH."
+        )
         raise Mendable(said, kind=INVESTIGATION, subject="cli")
     return Path(found)
 
 
 @asynccontextmanager
 async def own_temporary_folder(root: Path) -> AsyncIterator[None]:
-    """Have this process make its temporary files below `root`, and remove those of workers that were killed. It sets
-    the folder of the whole process, since the SDK, too, writes a resumed transcript to a temporary folder that is left
-    behind when the worker is killed."""
+    """Make this process's temporary files below `root`, and remove those of killed workers.
+
+    It sets the folder of the whole process, since the SDK, too, writes a resumed transcript to a
+    temporary folder, which a killed worker leaves.
+    """
     shelf = root / "tmp"
     shelf.mkdir(parents=True, exist_ok=True)
     for lock in shelf.glob("*.lock"):

@@ -1,5 +1,6 @@
-"""What is noted while a turn streams: signs of life, usage, the messages that were read, and what became of it.
-Failures of the Claude Agent SDK are classified: another attempt may help, or it cannot."""
+"""Observes a turn while it streams: signs of life, usage, the messages that were read, and the
+result. Classifies failures of the Claude Agent SDK: another attempt may help, or it cannot.
+"""
 
 import re
 import time
@@ -15,6 +16,7 @@ from claude_agent_sdk import (
     CLIConnectionError,
     CLINotFoundError,
     Message,
+    ModelUsage,
     ProcessError,
     ResultMessage,
     SystemMessage,
@@ -25,6 +27,7 @@ from claude_agent_sdk import (
 
 from threadline.errors import INVESTIGATION, Mendable, Permanent, Transient
 from threadline.investigator.fences import MessagePart, parts_in
+from threadline.models.prices import PriceList
 
 READING_TOOL = "mcp__bug__get_bug_conversations"
 _KEYS = re.compile(r"sk-[\w-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?i:(?<=bearer )\S+)")
@@ -34,39 +37,63 @@ _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _TRANSIENT_REASONS = frozenset({"server_error", "rate_limit", "overloaded"})
 _KILLED = frozenset({137, 143})
 _LIMITS = {
-    "error_max_turns": "The agent used up its steps for one turn: look at the case, or raise the limit of steps.",
-    "error_max_budget_usd": "The agent used up its budget for one turn: look at the case, or raise the budget.",
-    "error_max_structured_output_retries": "The agent did not answer in the required form: look at the case yourself.",
+    "error_max_turns": (
+        "The agent used up its steps for one turn: look at the case, or raise the limit of steps."
+    ),
+    "error_max_budget_usd": (
+        "The agent used up its budget for one turn: look at the case, or raise the budget."
+    ),
+    "error_max_structured_output_retries": (
+        "The agent did not answer in the required form: look at the case yourself."
+    ),
 }
-_KEY_REFUSED = ("model key", "The model's API refused the key: check the API key and what it may use.")
-_NO_CREDIT = ("model credit", "The model's API refused the request because of billing: check the account.")
+_KEY_REFUSED = (
+    "model key",
+    "The model's API refused the key: check the API key and what it may use.",
+)
+_NO_CREDIT = (
+    "model credit",
+    "The model's API refused the request because of billing: check the account.",
+)
 _MENDABLE = {
     "authentication_failed": _KEY_REFUSED,
     "oauth_org_not_allowed": _KEY_REFUSED,
     "model_not_found": ("model name", "The model's API does not know the model: check its name."),
     "billing_error": _NO_CREDIT,
 }
-"""Kinds of API errors that the admin can mend: the subject of the fault, and what the admin is told."""
+"""Kinds of API errors that the admin can mend: the fault's subject, and advice to the admin."""
 _MENDABLE_STATUS = {401: _KEY_REFUSED, 402: _NO_CREDIT, 403: _KEY_REFUSED}
-_NO_CREDIT_WORDS = re.compile(r"credit balance is too low|insufficient (?:credit|quota)", re.IGNORECASE)
+_NO_CREDIT_WORDS = re.compile(
+    r"credit balance is too low|insufficient (?:credit|quota)", re.IGNORECASE
+)
+_CLAUDE = re.compile(r"(?:^|[./])claude-(?:\d|opus|sonnet|haiku)")
+"""Names of the models whose prices the CLI knows, also as Bedrock and Vertex write them."""
 _log = structlog.get_logger(__name__)
 _TOO_LONG = "The model's answer exceeded its length limit: look at the case yourself."
 
 
 @dataclass
 class SessionUsage:
-    """What an attempt has used, counted while it runs: so it is known however the attempt ends. Tokens that were read
-    from or written to a cache count as input."""
+    """The usage of an attempt, counted while it runs, so that it is known however the attempt
+    ends.
+
+    Tokens that were read from or written to a cache count as input. `cost_usd` counts for the
+    budgets. Where a model's price is unknown, it is the CLI's estimate by another model's price,
+    and `cost_known` is false.
+    """
 
     cost_usd: float = 0.0
+    cost_known: bool = True
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class ReadTracker:
-    """Which messages of the case the model has certainly read through its tool: it has replied again after the tool's
-    result. The reply that called the tool does not count: it may hold the call and the turn's answer at once, and then
-    the result reaches nobody."""
+    """The messages of the case that the model has certainly read through its tool.
+
+    It has replied again after the tool's result. The reply that called the tool does not count: it
+    may hold the call and the turn's answer at once, and then the model never reads the result.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
@@ -75,15 +102,21 @@ class ReadTracker:
 
     @property
     def read(self) -> frozenset[int]:
-        """The `seq` of each message of which every part was read."""
-        return frozenset(seq for (seq, count), indexes in self._seen.items() if len(indexes) == count)
+        """The `seq` of each message whose parts were all read."""
+        return frozenset(
+            seq for (seq, count), indexes in self._seen.items() if len(indexes) == count
+        )
 
     def observe(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):
             self._reply(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
             for block in message.content:
-                if isinstance(block, ToolResultBlock) and block.tool_use_id in self._calls and not block.is_error:
+                if (
+                    isinstance(block, ToolResultBlock)
+                    and block.tool_use_id in self._calls
+                    and not block.is_error
+                ):
                     reply = self._calls[block.tool_use_id]
                     self._waiting += [(reply, part) for part in parts_in(_text(block))]
 
@@ -103,22 +136,32 @@ class ReadTracker:
 
 
 class TurnMonitor:
-    """Observes every message of one CLI process. What the process uses is added to `usage`; `secrets` must not appear
-    in any error text."""
+    """Observes every message of one CLI process.
 
-    def __init__(self, secrets: Collection[str], usage: SessionUsage) -> None:
+    Args:
+        secrets: Texts that must not appear in any error.
+        usage: Counts the usage of the process.
+        prices: Prices that take precedence over the CLI's own.
+    """
+
+    def __init__(
+        self, secrets: Collection[str], usage: SessionUsage, prices: PriceList | None = None
+    ) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
         self.tracker = ReadTracker()
         self._usage = usage
+        self._prices = prices or PriceList()
         self._cost_before = usage.cost_usd
         self.last_sign = time.monotonic()
         self.last_error = ""
-        """The kind of API error of the last reply, which the result itself does not tell; empty after a good reply."""
+        """Kind of the last reply's API error, which the result itself lacks; empty after a good
+        reply.
+        """
         self.replied = False
         """Whether the model has given a reply, or a part of one."""
         self.retry_after: float | None = None
-        """Seconds for which the CLI meant to wait when it last retried a request by itself."""
+        """Seconds that the CLI planned to wait when it last retried a request by itself."""
 
     def observe(self, message: Message) -> None:
         self.last_sign = time.monotonic()
@@ -136,22 +179,40 @@ class TurnMonitor:
         """Add a result: its cost counts from the process's start, its tokens do not."""
         tokens = result.usage or {}
         inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        if result.total_cost_usd:
-            self._usage.cost_usd = self._cost_before + result.total_cost_usd
+        costs = [self._cost(model, used) for model, used in (result.model_usage or {}).items()]
+        total = sum(costs) if costs else result.total_cost_usd
+        if total:
+            self._usage.cost_usd = self._cost_before + total
         self._usage.input_tokens += sum(int(tokens.get(name) or 0) for name in inputs)
         self._usage.output_tokens += int(tokens.get("output_tokens") or 0)
 
+    def _cost(self, model: str, used: ModelUsage) -> float:
+        """Return the cost of a model since the process's start.
+
+        For an unknown model, the CLI uses the price of another one.
+        """
+        if price := self._prices.find(model):
+            cached = used["cacheReadInputTokens"]
+            fresh = used["inputTokens"] + used["cacheCreationInputTokens"]
+            return price.of(fresh + cached, cached, used["outputTokens"])
+        self._usage.cost_known &= _CLAUDE.search(model) is not None
+        return used["costUSD"]
+
     def stderr(self, line: str) -> None:
-        """Keep one line of the CLI's standard error: some failures are told nowhere else."""
+        """Keep one line of the CLI's standard error, the only trace of some failures."""
         self._stderr.append(line[:500])
 
     def log_failure(self, event: str, text: str, **fields: object) -> None:
-        """Log a failure with the CLI's last lines, which are for the admin alone: they hold paths, settings, and
-        sentences for the model."""
+        """Log a failure with the CLI's last lines.
+
+        They are for the admin alone: they hold paths, settings, and sentences for the model.
+        """
         _log.warning(event, detail=self.detail(text), **fields)
 
     def detail(self, text: str) -> str:
-        """`text` and the CLI's last lines, shortened and without anything that is or looks like a secret."""
+        """Return `text` and the CLI's last lines, shortened and without secrets or their
+        look-alikes.
+        """
         told = " ".join([text, *self._stderr]).strip()
         for secret in self._secrets:
             told = told.replace(secret, "…")
@@ -165,7 +226,7 @@ def _text(block: ToolResultBlock) -> str:
 
 
 def _is_from_a_model(message: AssistantMessage) -> bool:
-    """Whether the CLI did not make it up."""
+    """Return whether a model wrote the message, and not the CLI itself."""
     return message.error is None and message.message_id is not None
 
 
@@ -174,14 +235,19 @@ class SessionNotFound(Exception):
 
 
 class SessionRefused(Exception):
-    """A resumed session was refused before its first reply, which its transcript may be the cause of: every later turn
-    that resumes it would be refused, too."""
+    """A resumed session was refused before its first reply, possibly for its transcript.
+
+    Every later turn that resumes it would be refused, too.
+    """
 
 
 @contextmanager
 def refusals_of_resumed(monitor: TurnMonitor, parent: str | None) -> Iterator[None]:
-    """Goes around the start and the questions of a session. A `Permanent` inside becomes `SessionRefused` when the
-    session resumes `parent` and the model has not replied."""
+    """Wrap the start and the questions of a session.
+
+    A `Permanent` inside becomes `SessionRefused` when the session resumes `parent` and the model
+    has not replied.
+    """
     try:
         yield
     except Permanent as refusal:
@@ -191,9 +257,12 @@ def refusals_of_resumed(monitor: TurnMonitor, parent: str | None) -> Iterator[No
 
 
 def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
-    """Raise `SessionNotFound`, `Permanent` or `Transient` when `result` is a failure. The order of the tests held over
-    every kind of failure that was provoked. A result without structured output is no failure here: the model is asked
-    once more. `subtype` alone tells nothing, since a failed API call ends as `success`, too."""
+    """Raise `SessionNotFound`, `Permanent` or `Transient` when `result` is a failure.
+
+    The order of the tests held over every kind of failure that was provoked. A result without
+    structured output is no failure here: the model is asked once more. `subtype` alone is not
+    enough, since a failed API call ends as `success`, too.
+    """
     if not result.is_error:
         return
     if (result.terminal_reason or "").startswith("aborted"):
@@ -212,9 +281,12 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
     if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
         raise Transient(
-            f"The model's API did not answer{status}: the turn is tried again.", retry_after=monitor.retry_after
+            f"The model's API did not answer{status}: the turn is tried again.",
+            retry_after=monitor.retry_after,
         )
-    monitor.log_failure("model_refused_turn", said or result.subtype, status=result.api_error_status)
+    monitor.log_failure(
+        "model_refused_turn", said or result.subtype, status=result.api_error_status
+    )
     raise Permanent("The model's API refused the turn. The worker's log has its reason.")
 
 
@@ -225,23 +297,32 @@ def _mendable(status: int | None, reason: str, said: str) -> tuple[str, str] | N
 
 
 def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
-    """Classify an exception from starting the CLI, writing to it or reading from it as `Permanent`, `Transient` or
-    `SessionNotFound`; None when it is not the SDK's."""
+    """Classify an exception from starting the CLI, writing to it or reading from it as
+    `Permanent`, `Transient` or `SessionNotFound`; None when it is not the SDK's.
+    """
     if isinstance(error, ProcessError):
         code = error.exit_code or 0
         if _is_unknown_session(monitor.detail(str(error))):
             return SessionNotFound()
         monitor.log_failure("agent_process_failed", str(error), code=code)
         if code < 0 or code in _KILLED:
-            return Transient(f"The agent's process was killed (exit code {code}): the turn is tried again.")
-        return Permanent(f"The agent's process failed (exit code {code}). The worker's log has its last words.")
-    if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
+            return Transient(
+                f"The agent's process was killed (exit code {code}): the turn is tried again."
+            )
+        return Permanent(
+            f"The agent's process failed (exit code {code}). The worker's log has its last output."
+        )
+    if isinstance(error, CLIConnectionError) and re.search(
+        r"[Ww]rite to|not ready|Not connected", str(error)
+    ):
         return Transient("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
         return _unusable_cli(error, monitor)
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
-        return Transient("The agent's earlier session could not be loaded: the turn is tried again.")
-    if type(error) is Exception:  # what the SDK raises when its own protocol with the CLI breaks
+        return Transient(
+            "The agent's earlier session could not be loaded: the turn is tried again."
+        )
+    if type(error) is Exception:  # the SDK's error when its own protocol with the CLI breaks
         monitor.log_failure("agent_broke_protocol", str(error))
         return Transient("The agent's process broke its protocol: the turn is tried again.")
     return None
@@ -249,10 +330,13 @@ def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
 
 def _unusable_cli(error: ClaudeSDKError, monitor: TurnMonitor) -> Permanent:
     if isinstance(error, CLINotFoundError):
-        said = "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform."
+        said = (
+            "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform."
+        )
         return Mendable(said, kind=INVESTIGATION, subject="cli")
     monitor.log_failure("agent_not_run", str(error))
-    if isinstance(error, CLIConnectionError):  # the SDK's own words about the start; other errors quote the CLI
+    # A connection error has the SDK's own words about the start; other errors quote the CLI.
+    if isinstance(error, CLIConnectionError):
         return Permanent(f"The agent could not be run: {error}")
     return Permanent("The agent could not be run. The worker's log has the reason.")
 

@@ -1,4 +1,6 @@
-"""The MCP tools of one case, served to the agent in process. Each is bound to the case and limited in time and size."""
+"""The MCP tools of one case, served to the agent in process. Each is bound to the case and limited
+in time and size.
+"""
 
 import asyncio
 import json
@@ -19,23 +21,37 @@ from threadline.privacy.redaction import redact, redact_value
 
 SERVER = "bug"
 LARGEST_RESULT = 19_000
-"""Bytes of one result. The CLI would write a larger one to a file, which is gone when the session is resumed."""
+"""Bytes of one result. The CLI would write a larger one to a file, which is gone when the session
+is resumed.
+"""
 _SEARCHED = 10
-"""How many times its final length of a text is searched for secrets, since marks may shorten it."""
+"""Searched length of a text, as a multiple of its final length: marks may shorten it."""
 PAGE = 20
-"""Messages that are fetched at a time."""
-RECORDS_TIMEOUT, QUERIES_TIMEOUT = 20.0, 45.0
-"""Seconds for one call of a tool that reads the case, and of one that reads a database or logs."""
+"""Number of messages fetched at a time."""
+RECORDS_TIMEOUT = 20.0
+QUERIES_TIMEOUT = 45.0
+"""Seconds for one call of a tool that reads a database or logs; `RECORDS_TIMEOUT`: the case."""
 
 Arguments = Mapping[str, Any]
 Answer = Callable[[Arguments], Awaitable[str]]
 
 
-def case_tools(records: CaseReader, queries: ReadOnlyQueries | None, logs: Loki | None) -> list[SdkMcpTool[Any]]:
-    """The tools of one case, made anew for each turn. Without `queries` or `logs` their tool does not exist."""
+def case_tools(
+    records: CaseReader, queries: ReadOnlyQueries | None, logs: Loki | None
+) -> list[SdkMcpTool[Any]]:
+    """Return the tools of one case, for one turn.
+
+    Without `queries` or `logs` their tool does not exist.
+    """
     case = _CaseTools(records)
     tools = [
-        _tool("get_bug_conversations", _CONVERSATIONS, _BUG_ID | _CURSOR, case.conversations, optional=_CURSOR),
+        _tool(
+            "get_bug_conversations",
+            _CONVERSATIONS,
+            _BUG_ID | _CURSOR,
+            case.conversations,
+            optional=_CURSOR,
+        ),
         _tool("get_bug", "The record of the case.", _BUG_ID, case.case),
         _tool("find_similar_bugs", _SIMILAR, {"text": _string("What to look for.")}, case.similar),
         _tool("list_services", "All services of the catalogue.", {}, case.services),
@@ -60,7 +76,9 @@ def _tool(
     optional: Collection[str] = (),
     writes: bool = False,
 ) -> SdkMcpTool[Any]:
-    """A tool that never raises: the SDK would show the model the exception's text, whatever is in it."""
+    """Return a tool that never raises: the SDK would show the model an exception's text
+    unfiltered.
+    """
     timeout = QUERIES_TIMEOUT if slow else RECORDS_TIMEOUT
 
     async def handle(given: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +89,8 @@ def _tool(
             return _result(redact(str(told)), is_error=True)
         except TimeoutError:
             return _result(
-                f"{name} gave no answer within {timeout:g} s. Go on without it, or ask for less.", is_error=True
+                f"{name} gave no answer within {timeout:g} s. Go on without it, or ask for less.",
+                is_error=True,
             )
         except Exception:  # noqa: BLE001 - logged; its text could hold what the model must not see
             structlog.get_logger().exception("tool_failed", tool=name)
@@ -87,8 +106,11 @@ def _tool(
 
 
 def _result(text: str, *, is_error: bool = False) -> dict[str, Any]:
-    """What the model is shown. `text` holds no secrets: they are removed from each value before it becomes part of a
-    text, since a rule must not reach from one person's words into another's, and JSON hides where a token begins."""
+    """Return a result as the model sees it; `text` holds no secrets.
+
+    They are removed from each value before it becomes part of a text, since a rule must not reach
+    from one person's words into another's, and JSON hides where a token begins.
+    """
     data = text.encode()
     if len(data) > LARGEST_RESULT:
         beginning = data[: LARGEST_RESULT - 100].decode(errors="ignore")
@@ -101,18 +123,29 @@ class _CaseTools:
         self._records = records
 
     async def conversations(self, given: Arguments) -> str:
-        """One page of fenced messages. Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may
-        not fit into one result, and neither may a single message."""
+        """Return one page of fenced messages.
+
+        Its cursor is `<parts to skip>:<the records' cursor>`: a page of the records may not fit
+        into one result, and neither may a single message.
+        """
         self._check_case(given)
         skip, at = _cursor(given.get("cursor") or "")
         page = await self._records.conversation(at, PAGE)
-        fenced = [part for entry in page.entries for part in parts(replace(entry, text=redact(entry.text)))][skip:]
+        fenced = [
+            part
+            for entry in page.entries
+            for part in parts(replace(entry, text=redact(entry.text)))
+        ][skip:]
         shown = _fill(fenced)
         if len(shown) < len(fenced):
             follow: str | None = f"{skip + len(shown)}:{at or ''}"
         else:
             follow = None if page.next_cursor is None else f"0:{page.next_cursor}"
-        end = f'There is more: call again with cursor "{follow}".' if follow else "This is the end of the conversation."
+        end = (
+            f'There is more: call again with cursor "{follow}".'
+            if follow
+            else "This is the end of the conversation."
+        )
         return "\n".join([*shown, end])
 
     async def case(self, given: Arguments) -> str:
@@ -129,7 +162,9 @@ class _CaseTools:
     async def owner(self, given: Arguments) -> str:
         service = await self._records.service(given["name"])
         if service is None:
-            raise Permanent(f"No service is called {given['name']!r}: list_services names them all.")
+            raise Permanent(
+                f"No service is called {given['name']!r}: list_services names them all."
+            )
         return _json(asdict(service))
 
     async def record(self, given: Arguments) -> str:
@@ -144,12 +179,16 @@ class _CaseTools:
 def _cursor(text: str) -> tuple[int, str | None]:
     skip, _, at = text.partition(":")
     if text and not (skip.isdecimal() and ":" in text):
-        raise Permanent("This cursor is unknown: use one that an earlier call gave, or leave it out.")
+        raise Permanent(
+            "This cursor is unknown: use one that an earlier call gave, or leave it out."
+        )
     return int(skip or 0), at or None
 
 
 def _fill(fenced: list[str]) -> list[str]:
-    shown, room = 0, LARGEST_RESULT - 500  # the last line, and what surrounds the text on its way
+    # Leaves room for the last line, and for the text's envelope on its way.
+    shown = 0
+    room = LARGEST_RESULT - 500
     while shown < len(fenced) and (room := room - len(fenced[shown].encode()) - 1) >= 0:
         shown += 1
     return fenced[:shown]
@@ -158,7 +197,9 @@ def _fill(fenced: list[str]) -> list[str]:
 async def _query(queries: ReadOnlyQueries, given: Arguments) -> str:
     table = await queries.query(given["source"], given["sql"], given["limit"])
     names = list(table.columns)
-    rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
+    rows = [
+        [_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows
+    ]
     return _json({"columns": names, "rows": rows, "truncated": table.truncated})
 
 
@@ -174,8 +215,11 @@ def _cell(column: str, value: object) -> str | int | float | bool | None:
 
 
 def _cut(text: str, length: int) -> str:
-    """The beginning of a text, shortened only after its secrets are removed: no rule recognises half a token. A row may
-    hold megabytes: no more of it is searched than can come to be shown."""
+    """Return the beginning of a text, shortened only after its secrets are removed.
+
+    No rule recognises half a token. A row may hold megabytes: the search stops at the part that
+    can come to be shown.
+    """
     return redact(text[: _SEARCHED * length])[:length]
 
 
@@ -192,7 +236,8 @@ def _count(description: str, most: int) -> dict[str, Any]:
 
 
 _CONVERSATIONS = (
-    "The case's whole conversation so far, oldest message first, page by page, including what arrived after this turn"
+    "The case's whole conversation so far, oldest message first, page by page, including what "
+    "arrived after this turn"
     " began. Call it at the start of each turn."
 )
 _SIMILAR = "Earlier cases that read like a text: a symptom, an error message."
@@ -208,7 +253,11 @@ _FINDING = {
     "line": {"type": "integer", "minimum": 0, "description": "0 for the whole file."},
     "severity": {"type": "string", "enum": [severity.value for severity in Severity]},
 }
-_QUERY = {"source": _string("Its name."), "sql": _string("One statement."), "limit": _count("Rows.", 100)}
+_QUERY = {
+    "source": _string("Its name."),
+    "sql": _string("One statement."),
+    "limit": _count("Rows.", 100),
+}
 _SEARCH = {
     "query": _string("Words that must occur."),
     "minutes": _count("How far back.", 7 * 24 * 60),

@@ -1,4 +1,6 @@
-"""The files an agent sees during one turn: an export of each repository, the kept changes, and what people attached."""
+"""The files an agent sees during one turn: an export of each repository, the kept changes, and
+people's attachments.
+"""
 
 import asyncio
 import re
@@ -27,66 +29,107 @@ _log = structlog.get_logger(__name__)
 
 
 class Workspace:
-    """What a turn works in, as long as it is open. `path` has one folder for each repository, and `attachments`; `base`
-    is the commit of each repository by name."""
+    """The folder of an open turn.
+
+    `path` has one folder for each repository, and `attachments`; `base` is the commit of each
+    repository by name.
+    """
 
     def __init__(self, path: Path, base: Mapping[str, str], exports: Mapping[str, Export]) -> None:
-        self.path, self.base, self._exports = path, base, exports
+        self.path = path
+        self.base = base
+        self._exports = exports
 
     async def diff(self) -> dict[str, str]:
-        """The changes since `base` by repository; one without changes is left out. See `Export.diff` for their form."""
+        """Return the changes since `base` by repository, without the unchanged ones.
+
+        See `Export.diff` for their form.
+        """
         diffs = {name: await export.diff() for name, export in self._exports.items()}
         return {name: diff for name, diff in diffs.items() if diff}
 
 
 class Workspaces:
-    """All workspaces of a machine, below `root`: a directory of ours with `mirrors`, `cases` and `scratch`.
-    `repositories` are URLs or paths; the last part of each is its name in a workspace."""
+    """All workspaces of a machine.
+
+    Args:
+        root: A directory of our own, with `mirrors`, `cases` and `scratch`.
+        repositories: URLs or paths; the last part of each is its name in a workspace.
+    """
 
     def __init__(self, root: Path, repositories: Sequence[str]) -> None:
-        self._root, self._git = root.resolve(), Git()
+        self._root = root.resolve()
+        self._git = Git()
         self._repositories = remotes.repositories_by_name(repositories)
         self._mirrors = Mirrors(self._root / "mirrors", self._repositories, self._git)
 
     @asynccontextmanager
     async def open(
-        self, bug_id: str, base: Mapping[str, str], diffs: Mapping[str, str], attachments: Sequence[AttachedFile] = ()
+        self,
+        bug_id: str,
+        base: Mapping[str, str],
+        diffs: Mapping[str, str],
+        attachments: Sequence[AttachedFile] = (),
     ) -> AsyncIterator[Workspace]:
-        """Set a case's workspace up from nothing, and hold it. It is always at the same path, which the agent's session
-        remembers.
+        """Create a case's workspace from scratch, and hold it.
 
-        `base`: the commit of each repository that the case started from; the default branch's head where missing.
-        `diffs`: the changes that were kept, as `Workspace.diff` returned them. Attachments that have a content are
-        written under safe and unique names. Raises `Permanent` when a repository cannot be cloned, or the changes do
-        not fit it, and `Transient` when another attempt holds the workspace, or the network is in the way.
+        It is always at the same path, which the agent's session remembers.
+
+        Args:
+            bug_id: The case.
+            base: The commit of each repository at the case's start; the default branch's head
+                if missing.
+            diffs: The kept changes, as `Workspace.diff` returned them.
+            attachments: Files; those with a content are written under safe and unique names.
+
+        Raises:
+            Permanent: A repository cannot be cloned, or the changes do not fit it.
+            Transient: Another attempt holds the workspace, or the network fails.
         """
-        if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
-            raise Permanent(f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
+        if lost := [
+            name for name, diff in diffs.items() if diff and name not in self._repositories
+        ]:
+            raise Permanent(
+                f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again"
+            )
         async with self._held(bug_id, OPEN_WAIT):
             await run_to_end(asyncio.to_thread(self._reset, bug_id))
-            exports, commits = {}, {}
+            exports = {}
+            commits = {}
             for name in self._repositories:
                 commits[name] = await self._mirrors.commit(name, base.get(name))
-                tree, scratch = self._case(bug_id) / name, self._scratch(bug_id) / name
+                tree = self._case(bug_id) / name
+                scratch = self._scratch(bug_id) / name
                 export = Export(self._git, self._mirrors.path(name), tree, scratch, commits[name])
                 await export.write()
                 if diff := diffs.get(name):
                     await export.apply(diff)
                 exports[name] = export
-            await run_to_end(asyncio.to_thread(_write, self._case(bug_id) / ATTACHMENTS, attachments))
+            await run_to_end(
+                asyncio.to_thread(_write, self._case(bug_id) / ATTACHMENTS, attachments)
+            )
             yield Workspace(self._case(bug_id), commits, exports)
 
     async def remove(self, bug_id: str, wait: float = 5.0) -> None:
-        """Delete a case's workspace; nothing happens when there is none. Raises `Transient` when an attempt holds it
-        for longer than `wait` seconds."""
+        """Delete a case's workspace, if there is one.
+
+        Raises:
+            Transient: An attempt holds it for longer than `wait` seconds.
+        """
         async with self._held(bug_id, wait):
             await run_to_end(asyncio.to_thread(self._delete, bug_id))
             self._lock(bug_id).unlink(missing_ok=True)
 
     async def sweep(self, keep: Collection[str]) -> list[str]:
-        """Delete every workspace whose case is not in `keep` and that nobody holds; returns the cases concerned."""
+        """Delete every workspace that is not held and whose case is not in `keep`; return the
+        cases.
+        """
         cases = self._root / "cases"
-        found = {path.name.removesuffix(".lock") for path in cases.iterdir()} if cases.exists() else set()
+        found = (
+            {path.name.removesuffix(".lock") for path in cases.iterdir()}
+            if cases.exists()
+            else set()
+        )
         swept = []
         for bug_id in sorted(found - set(keep)):
             try:
@@ -132,16 +175,23 @@ def _write(folder: Path, attachments: Sequence[AttachedFile]) -> None:
 
 
 def _safe(name: str) -> str:
-    """A plain file name: no directories, no leading dot, nothing invisible, at most `_NAME_BYTES` bytes."""
+    """Return a plain file name: no directories, no leading dot, nothing invisible, at most
+    `_NAME_BYTES` bytes.
+    """
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     plain = re.sub(r"[^\w.()+ -]", "_", last).strip(". ")
-    stem, suffix = Path(plain).stem, Path(plain).suffix[:16]
-    return stem.encode()[: _NAME_BYTES - 32].decode("utf-8", "ignore") + suffix if plain else "file"
+    stem = Path(plain).stem
+    suffix = Path(plain).suffix[:16]
+    return (
+        stem.encode()[: _NAME_BYTES - 32].decode("utf-8", "ignore") + suffix if plain else "file"
+    )
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    path, number, candidate = Path(name), 1, name
-    # Compared without case, for file systems that do so too.
+    path = Path(name)
+    number = 1
+    candidate = name
+    # Compare without case, as some file systems do.
     while candidate.casefold() in taken:
         number += 1
         candidate = f"{path.stem}-{number}{path.suffix}"
@@ -153,8 +203,10 @@ def _unique(name: str, taken: set[str]) -> str:
 async def sweep_periodically(
     workspaces: Workspaces, open_cases: Callable[[], Awaitable[set[str]]], interval: float
 ) -> AsyncIterator[None]:
-    """Remove what ended cases left on this machine, at the start and every `interval` seconds. The cleanup of a case
-    runs on one machine, and its turns may have run on several."""
+    """Remove the files of ended cases on this machine, at the start and every `interval` seconds.
+
+    The cleanup of a case runs on one machine, and its turns may have run on several.
+    """
 
     async def sweep() -> None:
         try:

@@ -14,7 +14,15 @@ from temporalio import activity
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.jobs import blocks
-from threadline.jobs.contract import ATTEMPT_SECONDS, OVER, RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
+from threadline.jobs.contract import (
+    ATTEMPT_SECONDS,
+    OVER,
+    RUN_SECONDS,
+    JobActivities,
+    JobFailure,
+    JobRef,
+    NextRun,
+)
 from threadline.jobs.model import (
     DEADLINE_REMINDER,
     FOLLOW_UP,
@@ -45,30 +53,43 @@ from threadline.threads.outbox import Outbox, Post
 from threadline.tools.roles import RecordKind, RoleDirectory
 
 CHECK_SECONDS = 6 * 3600.0
-"""Between two looks at the date that a reminder is about: it may have moved."""
+"""Seconds between two reads of the date that a reminder is about: it may have moved."""
 MAX_LISTED = 50
-"""RFPs of one digest; it says that there are more."""
-_REPEATED = "repeated"  # in the result of a run that failed: whether the run before it failed for the same reason
+"""RFPs in one digest, which mentions that there are more."""
+# Key in the result of a failed run: whether the previous run failed for the same reason.
+_REPEATED = "repeated"
 
 _log = structlog.get_logger(__name__)
 
 
 class ThreadAsker(Protocol):
-    """Puts questions to the conversation of a thread, in somebody's name."""
+    """Puts questions to the conversation of a thread, in a user's name."""
 
     async def may_ask(self, thread: Thread, user_id: str) -> None:
-        """Raises `Permanent` when what is asked in their name is not answered there, and `Transient`."""
+        """Check that the bot answers questions that are asked in the user's name.
+
+        Raises:
+            Permanent: the bot does not answer them in this thread.
+            Transient: the check failed for now.
+        """
         ...
 
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
-        """Hand a message over; the same one again is nothing new. Raises as `may_ask`."""
+        """Hand over a message. Idempotent by the message's id. Raises like `may_ask`."""
         ...
 
 
 @dataclass(eq=False)
 class LiveJobActivities(JobActivities):
-    """Every post has a key of the job, the run and its kind, so that a run which is repeated says nothing twice.
-    `asker`: where a follow-up's question goes; `clock`: seconds since 1970."""
+    """The activities, as the core worker runs them.
+
+    The key of each post consists of the job, the run and the kind of post, so that a repeated run
+    posts nothing twice.
+
+    Args:
+        asker: takes the question of a follow-up.
+        clock: returns seconds since 1970.
+    """
 
     database: Database
     outbox: Outbox
@@ -87,12 +108,16 @@ class LiveJobActivities(JobActivities):
                     return await self._next_reminder(tx, ref, job, given)
                 return NextRun(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
         own = job_workflow_id(ref.team, ref.job_id)
-        if ref.run_key != own:  # a schedule has started it, and has outlived its job
+        if ref.run_key != own:  # a schedule started it, and has outlived its job
             await self.runner.end_schedule(own)
         return NextRun(over=True)
 
-    async def _next_reminder(self, tx: Transaction, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> NextRun:
-        """Some days before the RFP is due, whenever that is by now; a deleted one is found to be so by the run."""
+    async def _next_reminder(
+        self, tx: Transaction, ref: JobRef, job: AgentJob, given: DeadlineReminder
+    ) -> NextRun:
+        """Return the morning some days before the RFP's current due date. For a deleted RFP,
+        return a time that is due: the run reports the deletion.
+        """
         try:
             due = (await RfpStore(tx).get(ref.team, given.rfp_id)).due_date
         except RfpNotFound:
@@ -109,19 +134,34 @@ class LiveJobActivities(JobActivities):
             job = await JobStore(tx).begin(ref.team, ref.job_id, ref.run_key, self.clock())
         if job is None or job.run_key != ref.run_key:
             return OVER
-        if not job.is_running:  # this very run is on record, and its answer was lost
+        if not job.is_running:  # this run is already on record, but its answer was lost
             return str(job.result.get("said") or OVER) if isinstance(job.result, dict) else OVER
         correlation = job.author.correlation_id
-        _log.info("job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=correlation)
+        _log.info(
+            "job_run_started",
+            job=job.job_id,
+            type=job.job_type,
+            run=job.runs,
+            correlation_id=correlation,
+        )
         said = await self._do_in_time(job)
         async with self.database.begin() as tx:
-            await JobStore(tx).finish(ref.team, ref.job_id, ref.run_key, self.clock(), result={"said": said})
+            await JobStore(tx).finish(
+                ref.team, ref.job_id, ref.run_key, self.clock(), result={"said": said}
+            )
         _log.info("job_run_finished", job=job.job_id, type=job.job_type, run=job.runs)
         return said
 
     async def _do_in_time(self, job: AgentJob) -> str:
-        """Return a sentence on what was done. Each attempt tries: its posts have keys, so one whose result was lost is
-        found to be done. Raises `Permanent` too when what it needs was away for too long."""
+        """Do the job and return a sentence about the result.
+
+        Each attempt does all of it: posts have keys, so a post whose result was lost is recognised
+        as sent.
+
+        Raises:
+            Permanent: the job cannot be done, or a service that it needs was away for too long.
+            Transient: another attempt may succeed.
+        """
         late = time.time() - activity.info().scheduled_time.timestamp() > RUN_SECONDS
         given = read_arguments(find_job_type(job.job_type), job.arguments)
         try:
@@ -140,7 +180,9 @@ class LiveJobActivities(JobActivities):
             raise Transient(said, retry_after=getattr(fault, "retry_after", None)) from fault
 
     async def fail_job(self, failure: JobFailure) -> None:
-        ref, now, error = failure.ref, self.clock(), blocks.error_text(failure.error)
+        ref = failure.ref
+        now = self.clock()
+        error = blocks.error_text(failure.error)
         async with self.database.begin() as tx:
             store = JobStore(tx)
             job = await store.find(ref.team, ref.job_id, lock=True)
@@ -148,13 +190,29 @@ class LiveJobActivities(JobActivities):
                 return
             if job.is_running:
                 repeated = {_REPEATED: job.error == error}
-                job = await store.finish(ref.team, ref.job_id, ref.run_key, now, result=repeated, error=error)
-        _log.info("job_run_finished", job=ref.job_id, type=ref.job_type, run=job.runs, error=failure.error)
-        if job.status is JobStatus.CANCELLED or (isinstance(job.result, dict) and job.result.get(_REPEATED)):
+                job = await store.finish(
+                    ref.team, ref.job_id, ref.run_key, now, result=repeated, error=error
+                )
+        _log.info(
+            "job_run_finished",
+            job=ref.job_id,
+            type=ref.job_type,
+            run=job.runs,
+            error=failure.error,
+        )
+        if job.status is JobStatus.CANCELLED or (
+            isinstance(job.result, dict) and job.result.get(_REPEATED)
+        ):
             return
-        times = next_times(job.schedule, datetime.fromtimestamp(now, UTC), 1) if job.schedule.cron else []
+        times = (
+            next_times(job.schedule, datetime.fromtimestamp(now, UTC), 1)
+            if job.schedule.cron
+            else []
+        )
         following = f"{format_time(times[0])} ({job.schedule.time_zone})" if times else ""
-        said = formatting.notice(blocks.failure_text(job, error, following), mentions=(job.author.user_id,))
+        said = formatting.notice(
+            blocks.failure_text(job, error, following), mentions=(job.author.user_id,)
+        )
         try:
             await self._say(job, "trouble", said)
         except Permanent as refused:
@@ -163,14 +221,19 @@ class LiveJobActivities(JobActivities):
     async def mark_cancelled(self, ref: JobRef) -> None:
         async with self.database.begin() as tx:
             job = await JobStore(tx).find(ref.team, ref.job_id)
-            if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
+            # a cancelled workflow of a cron is one run, not the job
+            if job and not job.schedule.cron:
                 await JobStore(tx).cancel(ref.team, ref.job_id, self.clock())
 
-    async def _say(self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
-        """Post in a channel, or else in the job's thread; returns the `ts`."""
+    async def _say(
+        self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = ""
+    ) -> str:
+        """Post in a channel, or else in the job's thread. Return the `ts`."""
         place, thread_ts = (channel, None) if channel else (job.channel, job.thread_ts)
         post = Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered)
-        return await self.outbox.publish(replace(post, basis=None if job.schedule.cron else _basis(job, kind)))
+        return await self.outbox.publish(
+            replace(post, basis=None if job.schedule.cron else _basis(job, kind))
+        )
 
     async def _digest(self, job: AgentJob, given: StatusDigest) -> str:
         await self._check_rfps(job)
@@ -185,7 +248,12 @@ class LiveJobActivities(JobActivities):
         return f"Posted a digest of {len(lines)} open RFPs in {channel}."
 
     async def _check_rfps(self, job: AgentJob) -> None:
-        """Raises `Permanent` when whoever asked for the job may not see RFPs any more, and `Transient`."""
+        """Check that the job's author may still see RFPs.
+
+        Raises:
+            Permanent: the author may not see them any longer.
+            Transient: the check failed for now.
+        """
         await self.roles.check_may_see((job.author.user_id,), job.channel, RecordKind.RFPS)
 
     async def _remind(self, job: AgentJob, given: DeadlineReminder) -> str:
@@ -206,17 +274,25 @@ class LiveJobActivities(JobActivities):
         return f"Posted a reminder: {rfp.rfp_id} is due on {rfp.due_date.isoformat()}."
 
     async def _follow_up(self, job: AgentJob, given: FollowUp) -> str:
-        """First say what is asked and for whom, then ask: the question stands at that post in the thread."""
-        user, thread = job.author.user_id, Thread(job.team, job.channel, job.thread_ts)
-        await self.channels.admit(job.channel, user)  # who has asked may have left since
-        await self.asker.may_ask(thread, user)  # nothing is announced that is then not done
+        """Post the question with its author's name, then ask it: the conversation places the
+        question at that post.
+        """
+        user = job.author.user_id
+        thread = Thread(job.team, job.channel, job.thread_ts)
+        await self.channels.admit(job.channel, user)  # the author may have left since
+        await self.asker.may_ask(thread, user)  # do not announce a question that is then refused
         text = blocks.follow_up(given.question, job.job_id)
-        ts = await self._say(job, FOLLOW_UP, formatting.notice(text, mentions=(user,), headline="A follow-up"))
-        identity, words = job_question_id(job.team, job.job_id, job.runs), given.question
+        ts = await self._say(
+            job, FOLLOW_UP, formatting.notice(text, mentions=(user,), headline="A follow-up")
+        )
+        identity = job_question_id(job.team, job.job_id, job.runs)
+        words = given.question
         if given.rfp_id and not find_rfp_ids(words):
             words = f"{words} ({given.rfp_id})"
         sender = (MessageKind.MESSAGE, SenderType.UNKNOWN, user)
-        message = IncomingMessage(identity, *sender, clean_text(words), job.channel, ts, addressed=True)
+        message = IncomingMessage(
+            identity, *sender, clean_text(words), job.channel, ts, addressed=True
+        )
         await self.asker.ask(thread, message)
         return "Asked the operator in the thread."
 
@@ -225,7 +301,9 @@ class LiveJobActivities(JobActivities):
 
 
 def _basis(job: AgentJob, kind: str) -> Basis:
-    """A job that runs once says each thing once: it is told from others by the moment at which it was created."""
+    """Return the basis of a job that runs once: it posts each kind of notice once. The moment of
+    its creation identifies the job.
+    """
     created = (f"{job.created_at.timestamp():.6f}",)
     return Basis(f"job:{kind}", job.job_id, created, created)
 

@@ -1,4 +1,4 @@
-"""What jobs say: short Markdown, one function for each occasion. Pure."""
+"""Slack texts of jobs: short Markdown, one function for each occasion. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,12 @@ _MARKUP = re.compile(r"[*_`~\[\]\\|]")
 
 
 def digest(lines: Sequence[str], job_id: str, name: str, *, more: bool) -> str:
-    """The open RFPs, one a line, and who has asked once for what others read; without a `name` it names nobody."""
+    """Return the open RFPs, one a line, and below them the user who asked for the digest. Without
+    a `name` no user is named.
+    """
     listed = "\n".join(f"- {each}" for each in lines) or "No RFP is open."
     rest = "\n\nThere are more: ask me for the list." if more else ""
-    by = f", asked for by {escape_inline(name)}" if escape_inline(name) else ""
+    by = f", requested by {escape_inline(name)}" if escape_inline(name) else ""
     return f"{listed}{rest}\n\n_{job_id}{by}. To end it, ask me to cancel {job_id}._"
 
 
@@ -31,19 +33,30 @@ def follow_up(question: str, job_id: str) -> str:
 
 
 def error_text(error: str) -> str:
-    """Return why a run failed as people may read it: without places and words of a program."""
+    """Return the reason of a failed run for people: without paths and words from a program."""
     return public_sentence(error, _INTERNAL)
 
 
 def failure_text(job: AgentJob, error: str, following: str) -> str:
-    """Say why a run failed. `error`: from `error_text`. `following`: when it is tried again; empty when it is not."""
-    then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
+    """Return the notice of a failed run.
+
+    Args:
+        error: from `error_text`.
+        following: the time of the next attempt; empty for none.
+    """
+    then = (
+        f"The next run is on {following}."
+        if following
+        else "It will not run again unless you ask me to."
+    )
     return f"**{job.job_id}** ({status_words(job.job_type)}) failed: {error.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:
-    """For who has asked for a job that somebody else has ended elsewhere."""
-    at_work = " The current run still finishes." if job.is_running else ""
+    """Return the notice to a job's author that somebody else cancelled the job in another
+    place.
+    """
+    at_work = " The current run will still finish." if job.is_running else ""
     who = escape_inline(name) or "Somebody"
     named = f"**{job.job_id}** ({status_words(job.job_type)})"
     said = f"{who} has cancelled {named}, which you asked for. It will not run again.{at_work}"
@@ -51,7 +64,7 @@ def cancelled_by(job: AgentJob, name: str) -> str:
 
 
 def due_text(day: date | None, today: date) -> str:
-    """When something is due, seen from today."""
+    """Return when something is due, relative to today."""
     if day is None:
         return "no due date"
     left = (day - today).days
@@ -62,7 +75,9 @@ def due_text(day: date | None, today: date) -> str:
 
 
 def escape_inline(text: str) -> str:
-    """Words by a person within a line of Markdown, in which they are to change nothing."""
+    """Return a person's words for use within a line of Markdown, without characters that are
+    markup.
+    """
     return " ".join(_MARKUP.sub(" ", text).split())
 
 

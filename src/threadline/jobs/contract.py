@@ -1,27 +1,40 @@
-"""The activities of a job. Arguments are references: what a job has to do is in the database."""
+"""The activities of a job. Arguments are references: the job's task is in the database."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from threadline.jobs.model import AgentJob
-from threadline.threads.activity_options import HEARTBEAT, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import (
+    HEARTBEAT,
+    STORE,
+    ActivityOptions,
+    activity_options,
+    retry_policy,
+)
 from threadline.threads.workflow_client import WorkflowStart
 
 AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
-OVER = "It is over, or was cancelled."
+OVER = "It has ended or was cancelled."
 
 RUN_SECONDS = 3600.0
-"""After so long without Slack, say, a run has failed, which is told as soon as Slack is back."""
+"""Seconds of outage (of Slack, for example) after which a run has failed. The failure is posted as
+soon as Slack is back.
+"""
 ATTEMPT_SECONDS = 100.0
-"""For what a run does; the rest of an attempt's time is for its record."""
+"""Seconds for the work of a run; the rest of an attempt's time is for its record."""
 RUN = ActivityOptions(start_to_close=120, heartbeat=HEARTBEAT, retry=retry_policy(1, 60))
-FAIL = ActivityOptions(start_to_close=60, heartbeat=HEARTBEAT, retry=retry_policy(1, 60), never_gives_up=True)
+FAIL = ActivityOptions(
+    start_to_close=60, heartbeat=HEARTBEAT, retry=retry_policy(1, 60), never_gives_up=True
+)
 
 
 @dataclass(frozen=True)
 class JobRef:
-    """A job of a team, and what its type is called. `run_key` names one run of it, the same however often it is told;
-    empty in what a workflow is started with."""
+    """A job of a team and the name of its type.
+
+    `run_key` names one run: attempts of the same run have the same key. It is empty in the input
+    of a workflow.
+    """
 
     team: str
     job_id: str
@@ -31,9 +44,12 @@ class JobRef:
 
 @dataclass(frozen=True)
 class NextRun:
-    """When a job is to run. `run_at`: in seconds since 1970, which may be past; None while nobody knows.
-    `check_again_in`: seconds after which that may have changed; 0 when it does not. `over`: it is not to be run any
-    more."""
+    """The time of a job's next run.
+
+    `run_at`: seconds since 1970, which may be past; None while the time is unknown.
+    `check_again_in`: seconds after which the time may have changed; 0 when it is fixed. `over`:
+    the job has no further run.
+    """
 
     over: bool = False
     run_at: float | None = None
@@ -47,33 +63,48 @@ class JobFailure:
 
 
 class JobActivities(ABC):
-    """Run in the core worker. Each may be repeated: a job's row tells what has begun and ended, a post's key the rest.
-    A job that is gone from the database is over."""
+    """Activities in the core worker. All are idempotent: the job's row records the start and the
+    end of a run, and posts have keys. A job whose row was deleted is over.
+    """
 
     @activity_options(STORE)
     @abstractmethod
     async def look_at_job(self, ref: JobRef) -> NextRun:
-        """Return when it is to run: a reminder's time follows the date that it is about."""
+        """Return when the job runs next. A reminder's time follows the date that it is about."""
 
     @activity_options(RUN)
     @abstractmethod
     async def run_job(self, ref: JobRef) -> str:
-        """Record that a run begins, do what it is for, and record that; returns a sentence on what that was. A run that
-        has begun goes on when it is tried again, also if its job was cancelled since: its posts have keys."""
+        """Record the start of a run, do the job, and record the result. Return a sentence about
+        it.
+
+        A retry continues a run that has begun, also if the job was cancelled since; its posts have
+        keys.
+        """
 
     @activity_options(FAIL)
     @abstractmethod
     async def fail_job(self, failure: JobFailure) -> None:
-        """Record why a run failed, and say so in the job's thread, unless its last run failed for the same reason."""
+        """Record why a run failed, and post it in the job's thread, unless the previous run failed
+        for the same reason.
+        """
 
     @activity_options(STORE)
     @abstractmethod
     async def mark_cancelled(self, ref: JobRef) -> None:
-        """Record that somebody has cancelled it while it waited."""
+        """Record that somebody cancelled the job while it waited."""
 
 
 def job_start(job: AgentJob) -> WorkflowStart:
-    """The workflow of a job; of a cron, what its schedule starts at each of its times."""
-    memo = {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
-    ref, title = JobRef(job.team, job.job_id, job.job_type), f"{job.job_id}: {job.job_type}"
-    return WorkflowStart(AGENT_JOB_WORKFLOW, job.workflow_id, ref, channel=job.channel, memo=memo, title=title)
+    """Return the workflow of a job. For a cron, the schedule starts it at each of its times."""
+    memo = {
+        "job": job.job_id,
+        "type": job.job_type,
+        "correlation_id": job.author.correlation_id,
+        "rfp": job.rfp_id,
+    }
+    ref = JobRef(job.team, job.job_id, job.job_type)
+    title = f"{job.job_id}: {job.job_type}"
+    return WorkflowStart(
+        AGENT_JOB_WORKFLOW, job.workflow_id, ref, channel=job.channel, memo=memo, title=title
+    )

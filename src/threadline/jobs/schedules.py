@@ -1,4 +1,6 @@
-"""Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
+"""Jobs in Temporal: a workflow that waits for its one moment, or a schedule that starts a workflow
+at each of its times.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,16 +31,23 @@ from threadline.slack import formatting
 from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox, Post
-from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
+from threadline.threads.workflow_client import (
+    WorkflowClient,
+    WorkflowStart,
+    in_channel,
+    temporal_error,
+)
 
 CATCHUP_WINDOW = timedelta(hours=6)
-"""The longest time after which a run that Temporal has missed is made up for; less than the time to the next one."""
+"""Longest delay after which Temporal makes up for a missed run; capped by the interval of the
+cron.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 class JobSchedules(JobRunner):
-    """Runs jobs in Temporal. The id of a job's workflow, or of its schedule, is the one that its row has."""
+    """Runs jobs in Temporal. A job's workflow or schedule has the id that is in the job's row."""
 
     def __init__(self, client: Client, database: Database, outbox: Outbox) -> None:
         self._client = client
@@ -61,7 +70,8 @@ class JobSchedules(JobRunner):
                 raise temporal_error(error, f"start {job.job_id}") from error
             async with self._database.begin() as tx:
                 job = await JobStore(tx).get(job.team, job.job_id)
-        if job.status is JobStatus.CANCELLED:  # somebody was faster, and found nothing there to stop
+        # somebody cancelled it before there was a workflow to stop
+        if job.status is JobStatus.CANCELLED:
             await self.stop(job)
         return job
 
@@ -85,13 +95,17 @@ class JobSchedules(JobRunner):
         try:
             if job.schedule.cron:
                 found = await self._client.get_schedule_handle(job.workflow_id).describe()
-                running = tuple(str(getattr(each, "workflow_id", "")) for each in found.info.running_actions)
+                running = tuple(
+                    str(getattr(each, "workflow_id", "")) for each in found.info.running_actions
+                )
                 state = "paused" if found.schedule.state.paused else "scheduled"
                 return TemporalJobStatus(True, state, tuple(found.info.next_action_times), running)
             status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
             exists = status is WorkflowExecutionStatus.RUNNING
             running = (job.workflow_id,) if exists else ()
-            return TemporalJobStatus(exists, status.name.lower() if status else "unknown", running=running)
+            return TemporalJobStatus(
+                exists, status.name.lower() if status else "unknown", running=running
+            )
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return TemporalJobStatus(exists=False)
@@ -101,15 +115,21 @@ class JobSchedules(JobRunner):
         async with self._database.begin() as tx:
             user = await UserStore(tx).get(job.team, cancelled_by)
         text = blocks.cancelled_by(job, user.display_name if user else cancelled_by)
-        rendered = formatting.notice(text, mentions=(job.author.user_id,), headline="A job was cancelled")
+        rendered = formatting.notice(
+            text, mentions=(job.author.user_id,), headline="A job was cancelled"
+        )
         try:
-            await self._outbox.publish(Post(f"job:{job.job_id}:cancelled", job.channel, job.thread_ts, rendered))
+            await self._outbox.publish(
+                Post(f"job:{job.job_id}:cancelled", job.channel, job.thread_ts, rendered)
+            )
         except (Permanent, Transient) as error:
             _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
 
 
 def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
-    """The schedule of a cron. A run that is still under way when the next one comes is left alone, and that one out."""
+    """Return the schedule of a cron. When a run is still under way at the next time, that time is
+    skipped.
+    """
     cron = parse_cron(times.cron)
     action = ScheduleActionStartWorkflow(
         start.workflow,
@@ -120,12 +140,16 @@ def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
         typed_search_attributes=in_channel(start.channel),
         static_summary=start.title,
     )
-    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(CATCHUP_WINDOW, cron.min_interval))
+    policy = SchedulePolicy(
+        overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(CATCHUP_WINDOW, cron.min_interval)
+    )
     return Schedule(action=action, spec=spec_of(cron, times.time_zone), policy=policy)
 
 
 def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
-    """The times that a cron was read as: Temporal reads a text differently that names two kinds of days."""
+    """Return the times of a parsed cron. Temporal gets no text: it reads one that names two kinds
+    of days differently.
+    """
     calendars = [
         ScheduleCalendarSpec(
             minute=_ranges(each.minutes),
@@ -141,7 +165,7 @@ def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
 
 
 def _ranges(numbers: Sequence[int]) -> list[ScheduleRange]:
-    """Sorted numbers, consecutive ones as one range."""
+    """Return sorted numbers as ranges, consecutive numbers as one range."""
     ranges: list[ScheduleRange] = []
     for number in numbers:
         if ranges and ranges[-1].end == number - 1:

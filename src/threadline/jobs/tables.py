@@ -8,7 +8,9 @@ agent_jobs = Table(
     "agent_jobs",
     metadata,
     identity(),
-    Column("job_id", TEXT, Computed("('JOB-'::text || (id)::text)", persisted=True), nullable=False),
+    Column(
+        "job_id", TEXT, Computed("('JOB-'::text || (id)::text)", persisted=True), nullable=False
+    ),
     Column(
         "workflow_id",
         TEXT,
@@ -18,8 +20,14 @@ agent_jobs = Table(
     *(required(name, TEXT) for name in ("team", "job_type")),
     required("arguments", JSON),
     Column("run_at", MOMENT),
-    *(required(name, TEXT) for name in ("cron", "time_zone", "status", "rfp_id", "channel", "thread_ts")),
-    *(required(name, TEXT) for name in ("requested_by", "correlation_id", "operation_key", "run_key")),
+    *(
+        required(name, TEXT)
+        for name in ("cron", "time_zone", "status", "rfp_id", "channel", "thread_ts")
+    ),
+    *(
+        required(name, TEXT)
+        for name in ("requested_by", "correlation_id", "operation_key", "run_key")
+    ),
     required("runs", Integer()),
     Column("result", JSON_OR_NULL),
     required("error", TEXT),

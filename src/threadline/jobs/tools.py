@@ -1,4 +1,4 @@
-"""The tools for jobs: scheduled, shown beforehand, listed, looked up and cancelled."""
+"""The tools for jobs: plan, schedule, list, query, status and cancel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,27 +36,41 @@ from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp, find_rfp_ids
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
+from threadline.tools.model import (
+    ErrorCode,
+    RecordGroup,
+    Risk,
+    ToolResult,
+    error_result,
+    record_group,
+)
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 20
-"""Jobs of one answer; others are found by what they are."""
+"""Jobs in one answer; a search finds the others."""
 _MAX_MINUTES = job_times.FARTHEST.days * 24 * 60
 _DELAY = "For one run: in how many minutes; 0 is now."
 _AT = "For one run: the moment in ISO 8601, by the clocks of time_zone, or with an offset."
-_CRON = "For many runs: minute, hour, day of the month, month, day of the week; at most once in 15 minutes."
+_CRON = (
+    "For many runs: minute, hour, day of the month, month, day of the week; at most once in 15 "
+    "minutes."
+)
 _ZONE = (
-    "By whose clocks, such as Europe/Berlin: needed with a cron, a deadline_reminder, and an `at` without an offset."
+    "By whose clocks, such as Europe/Berlin: needed with a cron, a deadline_reminder, and an "
+    "`at` without an offset."
 )
 
-_ELSEWHERE = "not shown here: it was asked for in another channel"
+_ELSEWHERE = "not shown here: the job was requested in another channel"
 _HIDDEN = "hidden"
 _TELLS_OF_RFP = ("rfp_id", "arguments", "when", "last_result", "last_error")
-"""The fields of a job that tell of its RFP; `next_runs` do as well."""
-_ONE_ASKER = "A job runs in one person's name: let the one who wants it ask for it in a message of their own."
+"""The fields of a job that reveal its RFP; `next_runs` do as well."""
+_ONE_ASKER = (
+    "A job runs in one person's name: the person who wants it must ask for it in a message of "
+    "their own."
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -83,17 +97,26 @@ class PlanJob(BaseModel):
 async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
     now = context.clock()
     data = _planned(await _checked(context, given), now)
-    return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
+    return ToolResult(
+        data=data,
+        display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.",
+    )
 
 
 async def _assess_schedule(context: ToolContext, given: PlanJob) -> Assessment:
     type_ = find_job_type(given.job_type)
-    _check_rfps(context, type_.name, read_arguments(type_, given.arguments.model_dump(exclude_unset=True)).model_dump())
+    _check_rfps(
+        context,
+        type_.name,
+        read_arguments(type_, given.arguments.model_dump(exclude_unset=True)).model_dump(),
+    )
     return Assessment(Risk.MEDIUM)
 
 
 async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None:
-    """What the call asked for may be past by now, and is not checked again."""
+    """Return the job that this call has scheduled. Its time may be past by now and is not checked
+    again.
+    """
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).find_by_operation(context.change)
     try:
@@ -104,8 +127,9 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
 
 @tool(
     "schedule.job",
-    "Schedule a job: once now, after a delay or at a moment, or on a cron. Say when in one way; a deadline_reminder "
-    "takes none, since it knows its time by the RFP. Tell the person the next runs.",
+    "Schedule a job: once now, after a delay or at a moment, or on a cron. Say when in one way; "
+    "a deadline_reminder takes none, since it knows its time by the RFP. Tell the person the "
+    "next runs.",
     kind=ToolKind.CHANGE,
     assess=_assess_schedule,
     needs=(ChannelAdmission, JobRunner),
@@ -115,7 +139,7 @@ async def _find_scheduled(context: ToolContext, _: PlanJob) -> ToolResult | None
     partial_records=(RecordKind.RFPS,),
 )
 async def schedule(context: ToolContext, given: PlanJob) -> ToolResult:
-    # A job runs with the roles of one person, whoever else has asked for it.
+    # A job runs with the roles of one person, also when several asked for it.
     if refused := context.unclear_requester(_ONE_ASKER):
         return refused
     new = await _checked(context, given)
@@ -143,14 +167,21 @@ async def list_jobs(context: ToolContext) -> ToolResult:
 async def query(
     context: ToolContext,
     *,
-    job_type: Annotated[str | None, Field(max_length=100, description="Only of this type.")] = None,
+    job_type: Annotated[
+        str | None, Field(max_length=100, description="Only of this type.")
+    ] = None,
     status: Annotated[JobStatus | None, Field(description="Only of this status.")] = None,
     rfp_id: Annotated[str | None, Field(max_length=60, description="Only about this RFP.")] = None,
     since: Annotated[
         str | None,
-        Field(max_length=60, description="Only those that last ran, or are to run once, then or later; ISO 8601."),
+        Field(
+            max_length=60,
+            description="Only those that last ran, or are to run once, then or later; ISO 8601.",
+        ),
     ] = None,
-    until: Annotated[str | None, Field(max_length=60, description="The same: only those before it.")] = None,
+    until: Annotated[
+        str | None, Field(max_length=60, description="The same: only those before it.")
+    ] = None,
 ) -> ToolResult:
     wanted = JobFilter(
         status=status,
@@ -182,12 +213,15 @@ async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
         except (Permanent, Transient) as error:
             _log.warning("job_describe_failed", job=job.job_id, reason=str(error))
     data = _data(context, job, in_temporal)
-    return ToolResult(data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data]))
+    return ToolResult(
+        data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data])
+    )
 
 
 async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
-    """End what waits in Temporal, and tell whoever asked for the job, unless they read or did it themselves. Without
-    this, the job finds out at its time that it was cancelled."""
+    """End the wait in Temporal, and notify the job's author, unless the author cancels it or reads
+    this thread. Without this, the job finds at its time that it was cancelled.
+    """
     data = result.data
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).find(context.team, data["job_id"])
@@ -204,8 +238,8 @@ async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
 
 @tool(
     "agent.job.cancel",
-    "Cancel a job: it does not run any more. What it has posted stays. It is for who asked for the job, for approvers, "
-    "and in a channel where it was asked for or posts.",
+    "Cancel a job: it does not run any more. What it has posted stays. It is for who asked for "
+    "the job, for approvers, and in a channel where it was asked for or posts.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     needs=(JobRunner,),
@@ -219,11 +253,14 @@ async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
     await context.count_change(f"job:{before.job_id}")
     settings = context.services.get(ApprovalRules)
     may = {before.author.user_id, *(settings.approvers if settings else ())}
-    # Who reads what a job posts may end it there.
-    if context.user_id not in may and context.channel not in (before.channel, before.arguments.get("channel")):
+    # Readers of the channel that a job posts in may end it there.
+    if context.user_id not in may and context.channel not in (
+        before.channel,
+        before.arguments.get("channel"),
+    ):
         raise JobRefused(
-            f"{before.job_id} was requested by {before.author.user_id} in another channel: that user, an approver, or "
-            "somebody in that channel can cancel it"
+            f"{before.job_id} was requested by {before.author.user_id} in another channel: that "
+            "user, an approver, or somebody in that channel can cancel it"
         )
     job = await store.cancel(context.team, before.job_id, context.clock().timestamp())
     if job.status is not JobStatus.CANCELLED:
@@ -231,7 +268,7 @@ async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
     data = _data(context, job)
     said = f"{job.job_id} is cancelled."
     if job.is_running:
-        said += " It was at work at that moment: what it has posted stays, and what it has begun is finished."
+        said += " It was running at that moment: its posts stay, and the current run will finish."
     more = {"was_at_work": job.is_running, "was_cancelled": before.status is JobStatus.CANCELLED}
     return ToolResult(data=data | more, display_text=said, structured=_records([data]))
 
@@ -240,10 +277,13 @@ TOOLS = [plan, schedule, list_jobs, query, status, cancel]
 
 
 async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
-    """The job that a call asks for. Raises `JobRefused`, `RecordRefused`, `RfpNotFound`, `Permanent`, `Transient`."""
+    """Return the job that a call asks for, validated. Raises `JobRefused`, `RecordRefused`,
+    `RfpNotFound`, `Permanent`, `Transient`.
+    """
     type_ = find_job_type(given.job_type)
     wanted = read_arguments(type_, given.arguments.model_dump(exclude_unset=True))
-    # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
+    # Stored arguments are shown again, and posted. Validated twice, since the mark of a redacted
+    # secret may be longer than the secret.
     arguments = read_arguments(type_, redact_value(wanted.model_dump())).model_dump()
     about = _check_rfps(context, type_.name, arguments)
     rfp: Rfp | None = None
@@ -254,15 +294,20 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
     if rfp and isinstance(wanted, DeadlineReminder):
         when = _before_due_date(rfp, wanted.days_before, given, context.clock())
     else:
-        when = job_times.schedule_of(context.clock(), given.after_minutes, given.at, given.cron, given.time_zone)
+        when = job_times.schedule_of(
+            context.clock(), given.after_minutes, given.at, given.cron, given.time_zone
+        )
     if channel := arguments.get("channel") or (type_.name == STATUS_DIGEST and context.channel):
-        arguments["channel"] = await context.services[ChannelAdmission].admit(channel, context.user_id)
+        arguments["channel"] = await context.services[ChannelAdmission].admit(
+            channel, context.user_id
+        )
     return NewJob(job_type=type_.name, arguments=arguments, schedule=when, rfp_id=about)
 
 
 def _check_rfps(context: ToolContext, job_type: str, arguments: Mapping[str, Any]) -> str:
-    """Return the id of the RFP that a job is about, empty for none. Raises `RecordRefused`: it is about RFPs, which
-    somebody who asks may not see."""
+    """Return the id of the RFP that a job is about; empty for none. Raises `RecordRefused`: the
+    job is about RFPs, which one of the askers may not see.
+    """
     in_question = find_rfp_ids(str(arguments.get("question") or ""))
     about = str(arguments.get("rfp_id") or next(iter(in_question), ""))
     if about or job_type == STATUS_DIGEST:
@@ -282,33 +327,48 @@ def _before_due_date(rfp: Rfp, days: int, given: PlanJob, now: datetime) -> JobS
     moment = job_times.morning(rfp.due_date - timedelta(days=days), zone)
     if moment <= now:
         raise JobRefused(
-            f"{rfp.rfp_id} is due on {rfp.due_date.isoformat()}, and {job_times.format_time(moment)} ({zone}) is in "
+            f"{rfp.rfp_id} is due on {rfp.due_date.isoformat()}, and "
+            f"{job_times.format_time(moment)} ({zone}) is in "
             "the past: give fewer days_before"
         )
     return JobSchedule(at=moment, time_zone=zone)
 
 
 async def _started(context: ToolContext, job: AgentJob) -> ToolResult:
-    """Start what runs a job that is on record. A crash before that is repaired by the same call, and by the sweep."""
+    """Start the workflow or schedule of a recorded job. After a crash before that, a repeated call
+    or the sweep starts it.
+    """
     try:
         job = await context.services[JobRunner].start(job)
     except Permanent as refused:
         async with context.services[Database].begin() as tx:
             await JobStore(tx).cancel(job.team, job.job_id, context.clock().timestamp())
-        raise JobRefused(f"{job.job_id} could not be started, and is cancelled: {refused}") from refused
-    _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation_id=job.author.correlation_id)
-    if job.status is JobStatus.CANCELLED:  # since an earlier attempt of this call
-        return error_result(ErrorCode.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
+        raise JobRefused(
+            f"{job.job_id} could not be started, and is cancelled: {refused}"
+        ) from refused
+    _log.info(
+        "job_scheduled",
+        job=job.job_id,
+        type=job.job_type,
+        correlation_id=job.author.correlation_id,
+    )
+    if job.status is JobStatus.CANCELLED:  # cancelled since an earlier attempt of this call
+        return error_result(
+            ErrorCode.REFUSED, f"{job.job_id} was cancelled in the meantime, and will not run."
+        )
     data = _data(context, job)
     said = f"{job.job_id} is scheduled: {job.job_type} runs {data['when']}."
     return ToolResult(data=data, display_text=said, structured=_records([data]))
 
 
 async def _found(context: ToolContext, wanted: JobFilter, none: str) -> ToolResult:
-    """The jobs of a search. Those about RFPs are left out, and counted, where somebody who asks may not see RFPs."""
+    """Return the jobs of a search. Where one of the askers may not see RFPs, jobs about RFPs are
+    left out and counted.
+    """
     store = JobStore(context.tx)
     refusal = context.access.refusal(RecordKind.RFPS)
-    # Whatever is searched for: a number for each search would tell the hidden times.
+    # The count ignores the other conditions: a count for each search would reveal the hidden
+    # times.
     about_rfps = JobFilter(open_only=wanted.open_only, about_rfps=True)
     hidden = await store.count(context.team, about_rfps) if refusal else 0
     seen = replace(wanted, about_rfps=False) if refusal else wanted
@@ -337,10 +397,15 @@ def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
     }
 
 
-def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | None = None) -> dict[str, Any]:
-    """A job for the model. What it was told, and what came of it, is shown in the channel where it was asked for alone:
-    it may have been in private, and what is told in a thread is there for all its readers. Of a job about RFPs the
-    askers see no more than that it is one where they may not see RFPs."""
+def _data(
+    context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | None = None
+) -> dict[str, Any]:
+    """Return a job for the model.
+
+    Its arguments and results are shown only in the channel where it was asked for: that may have
+    been a private one, and all readers of a thread see an answer. Where one of the askers may not
+    see RFPs, a job about RFPs shows only that it is one.
+    """
     data: dict[str, Any] = {
         "job_id": job.job_id,
         "status": job.status.value,
@@ -348,11 +413,15 @@ def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | 
         "asked_by": job.author.user_id,
         "asked_at": job.created_at.astimezone(UTC).isoformat(timespec="minutes"),
         "runs": job.runs,
-        "last_result": job.result["said"] if isinstance(job.result, dict) and "said" in job.result else "",
+        "last_result": job.result["said"]
+        if isinstance(job.result, dict) and "said" in job.result
+        else "",
         "last_error": job.error,
     }
     if context.channel != job.channel:
-        data |= {name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if data[name]}
+        data |= {
+            name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if data[name]
+        }
     refusal = context.access.refusal(RecordKind.RFPS) if job.is_about_rfps else ""
     if refusal:
         data |= {name: _HIDDEN for name in _TELLS_OF_RFP if data[name]}
@@ -361,18 +430,24 @@ def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | 
         data["next_runs"] = []
     elif in_temporal and in_temporal.next_times:
         zone = ZoneInfo(job.schedule.time_zone)
-        data["next_runs"] = _iso([each.astimezone(zone) for each in in_temporal.next_times[: job_times.SHOWN]])
+        data["next_runs"] = _iso(
+            [each.astimezone(zone) for each in in_temporal.next_times[: job_times.SHOWN]]
+        )
     return data
 
 
 def _in_words(job: AgentJob, in_temporal: TemporalJobStatus | None) -> str:
     if job.is_finished:
-        return "It is over: it does not run any more."
+        return "It has ended and will not run again."
     if in_temporal is None:
-        return "Temporal does not say how it is now: try again in a while."
+        return "Temporal did not report its state: try again in a few minutes."
     if not in_temporal.exists:
-        return "Temporal does not have it yet: it is started within some minutes."
-    running = f", {len(in_temporal.running)} at work" if job.schedule.cron and in_temporal.running else ""
+        return "Temporal does not have it yet: it will start within a few minutes."
+    running = (
+        f", {len(in_temporal.running)} running"
+        if job.schedule.cron and in_temporal.running
+        else ""
+    )
     return f"{in_temporal.state} as {job.workflow_id}{running}"
 
 
@@ -381,7 +456,10 @@ def _iso(times: Sequence[datetime]) -> list[str]:
 
 
 def _records(shown: Sequence[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    """For the thread: short, and without what a job was told."""
+    """Return jobs for the thread's record: short, and without their arguments."""
     names = ("job_id", "job_type", "status", "rfp_id", "asked_by", "runs", "last_error", "when")
-    rows = ({name: each[name] for name in names} | {"next": next(iter(each["next_runs"]), "")} for each in shown)
+    rows = (
+        {name: each[name] for name in names} | {"next": next(iter(each["next_runs"]), "")}
+        for each in shown
+    )
     return record_group("jobs", rows)

@@ -1,6 +1,6 @@
 """AgentJobWorkflow: waits for a job's time and runs it once.
 
-The runs of a cron are started by its schedule, each as a workflow of its own.
+A cron's schedule starts its runs, each as a separate workflow.
 """
 
 import asyncio
@@ -8,15 +8,25 @@ import asyncio
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from threadline.jobs.contract import AGENT_JOB_WORKFLOW, OVER, JobActivities, JobFailure, JobRef, NextRun
+from threadline.jobs.contract import (
+    AGENT_JOB_WORKFLOW,
+    OVER,
+    JobActivities,
+    JobFailure,
+    JobRef,
+    NextRun,
+)
 from threadline.threads.calls import call, fault_of
 from threadline.threads.model import format_utc
 
 
 @workflow.defn(name=AGENT_JOB_WORKFLOW)
 class AgentJobWorkflow:
-    """The run's key is the workflow's id: of a cron it has the time for which it was meant, and a job that is started
-    anew after Temporal has lost it does nothing twice."""
+    """Waits for a job's time and runs it once.
+
+    The run's key is the workflow's id, which for a cron contains the intended time. So a job that
+    is started again after Temporal lost it does nothing twice.
+    """
 
     @workflow.init
     def __init__(self, ref: JobRef) -> None:
@@ -24,19 +34,23 @@ class AgentJobWorkflow:
 
     @workflow.run
     async def run(self, ref: JobRef) -> str:
-        """Returns a sentence on what came of it."""
+        """Return a sentence about the outcome."""
         if not await self._wait_until_due():
             return OVER
         running = asyncio.create_task(self._run())
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            return await running  # what has begun is brought to its end, so that it is on record
+            return await running  # finish a run that has begun, so that it is on record
 
     async def _wait_until_due(self) -> bool:
-        """Wait until it is to run; False when it is not to be run any more."""
+        """Wait until the job is due. Return False when it has no further run."""
         try:
-            while not (next_run := await call(JobActivities.look_at_job, self._ref, summary="look up its time")).over:
+            while not (
+                next_run := await call(
+                    JobActivities.look_at_job, self._ref, summary="look up its time"
+                )
+            ).over:
                 if not (seconds := self._seconds_until(next_run)):
                     return True
                 await workflow.sleep(seconds, summary=f"{self._ref.job_id}: {self._ref.job_type}")
@@ -49,7 +63,7 @@ class AgentJobWorkflow:
         return False
 
     def _seconds_until(self, next_run: NextRun) -> float:
-        """Seconds until it is to run, or to be looked at again; none when it is time."""
+        """Return seconds until the run or the next check; 0 when it is time."""
         if next_run.run_at is None:
             self._show("Waiting for a run time.")
             return max(next_run.check_again_in, 1.0)

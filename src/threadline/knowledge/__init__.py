@@ -1,1 +1,1 @@
-"""What the team has written down: documents, their passages, and which of them answer a question."""
+"""The team's documents, their passages, and the search for passages that answer a question."""

@@ -1,26 +1,40 @@
-"""Finds passages that may contradict each other, by their amounts and denials. Whether they do, the model decides."""
+"""Finds passages that may contradict each other, by their amounts and denials. The model decides
+whether they do.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from threadline.decisions.model import Source
-from threadline.knowledge.model import Passage
+from threadline.knowledge.model import Passage, Source
 
 SAME_TOPIC = 0.3
-"""Least share of the shorter sentence's words that the other has, too, if both are about the same thing."""
+"""Least share of the shorter sentence's words in the other one, for sentences about the same
+thing.
+"""
 _MIN_SHARED = 2
-"""Least number of words that both sentences have: one word alone says little."""
+"""Least number of words that both sentences share: one word alone says little."""
 _MAX_SENTENCES = 60
 """Sentences of a passage that are compared. A passage is a few paragraphs long."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _WORD = re.compile(r"[a-zäöüß]+(?:'t)?")
 _STEM = 5
-"""First letters by which the forms of a word are equal: refund, refunds, refunded."""
-_ONES = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
-_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+"""First letters that identify a word in all its forms: refund, refunds, refunded."""
+_ONES = (
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
+)
+_TENS = {
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+}
 _SPELLED = {word: str(number) for number, word in enumerate(_ONES.split("|"))} | {
     word: str(number) for word, number in _TENS.items()
 }
@@ -34,15 +48,25 @@ _UNITS = {
     "months": "months?",
     "years": "years?",
 }
-_DURATIONS = {"minutes": 1.0, "hours": 60.0, "days": 1440.0, "weeks": 10080.0, "months": 43200.0, "years": 525600.0}
-"""In minutes. A month has thirty days."""
+_DURATIONS = {
+    "minutes": 1.0,
+    "hours": 60.0,
+    "days": 1440.0,
+    "weeks": 10080.0,
+    "months": 43200.0,
+    "years": 525600.0,
+}
+"""Minutes of each unit. A month has thirty days."""
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?")
 _NUMBER = rf"(?<![\w.,])({_THOUSANDS.pattern}|\d+(?:[.,]\d+)?)"
 _BETWEEN = r"(?:[\s-]+(?:working|business|calendar))?[\s-]*"
 _AMOUNT = re.compile(rf"([€$£])?\s*{_NUMBER}(?:{_BETWEEN}({'|'.join(_UNITS.values())})(?![a-z]))?")
 _NOT = re.compile(r"not|no|never|cannot|none|without|nobody|excluded|except|\w+n't")
-_EMPTY = re.compile(r"the|and|for|are|was|with|you|your|our|this|that|from|has|have|will|can|may|per|each|all|any|its")
-"""Words without a topic. Words of up to two letters are left out anyway."""
+_EMPTY = re.compile(
+    r"the|and|for|are|was|with|you|your|our|this|that|from|has|have|will|can|may|per"
+    r"|each|all|any|its"
+)
+"""Words without a topic. Words of up to two letters are ignored anyway."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +79,10 @@ class _Claim:
 
 
 def find_conflicts(passages: Sequence[Passage | Source]) -> list[tuple[int, int]]:
-    """Pairs of passages, by their positions, from different documents that say different things about one topic. They
-    differ in amounts of one kind (prices, shares, durations, bare numbers), or one denies what the other says."""
+    """Return pairs of passages, by their positions, from different documents that make different
+    statements about one topic. They differ in amounts of one kind (prices, shares, durations, bare
+    numbers), or one denies the other's statement.
+    """
     claims = [list(_claims(each.text)) for each in passages]
     return [
         (one, other)
@@ -70,7 +96,11 @@ def _claims(text: str) -> Iterator[_Claim]:
     for sentence in _SENTENCE.split(text.lower())[:_MAX_SENTENCES]:
         words = _WORD.findall(sentence.replace("’", "'"))
         denies = any(map(_NOT.fullmatch, words))
-        topical = {word for word in words if len(word) > 2 and not _EMPTY.fullmatch(word) and not _NOT.fullmatch(word)}
+        topical = {
+            word
+            for word in words
+            if len(word) > 2 and not _EMPTY.fullmatch(word) and not _NOT.fullmatch(word)
+        }
         meant = frozenset(word[:_STEM] for word in topical - _SPELLED.keys())
         if len(meant) >= _MIN_SHARED:
             yield _Claim(meant, _amounts(sentence), denies)
@@ -80,20 +110,27 @@ def _clash(one: _Claim, other: _Claim) -> bool:
     shared = len(one.words & other.words)
     if shared < _MIN_SHARED or shared / min(len(one.words), len(other.words)) < SAME_TOPIC:
         return False
-    if any(one.amounts[kind].isdisjoint(other.amounts[kind]) for kind in one.amounts.keys() & other.amounts.keys()):
+    if any(
+        one.amounts[kind].isdisjoint(other.amounts[kind])
+        for kind in one.amounts.keys() & other.amounts.keys()
+    ):
         return True
     return one.denies != other.denies and 2 * shared >= min(len(one.words), len(other.words))
 
 
 def _amounts(sentence: str) -> dict[str, frozenset[float]]:
-    """By kind. All durations are one kind, whatever their unit."""
+    """Return a sentence's amounts by kind. Durations of all units are one kind."""
     spelled = re.sub(r"[a-z]+", lambda word: _SPELLED.get(word[0], word[0]), sentence)
     found: dict[str, set[float]] = {}
     for sign, digits, unit in _AMOUNT.findall(spelled):
         by_unit = (each for each, names in _UNITS.items() if unit and re.fullmatch(names, unit))
         kind = "money" if sign else next(by_unit, "number")
-        # 4.90 and 4,90 are the same, and so are 1,200 and 1 200 and 1200.
-        plain = re.sub(r"[,\s]", "", digits) if _THOUSANDS.fullmatch(digits) else digits.replace(",", ".")
+        # 4.90 and 4,90 are equal, and so are 1,200 and 1 200 and 1200.
+        plain = (
+            re.sub(r"[,\s]", "", digits)
+            if _THOUSANDS.fullmatch(digits)
+            else digits.replace(",", ".")
+        )
         value = float(plain) * _DURATIONS.get(kind, 1.0)
         found.setdefault("duration" if kind in _DURATIONS else kind, set()).add(value)
     return {kind: frozenset(values) for kind, values in found.items()}

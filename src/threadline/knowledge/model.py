@@ -1,14 +1,18 @@
-"""A team's documents, the types that decide how much they count, and the passages that a search finds."""
+"""A team's documents, their types, which set their authority, and the passages that a search
+finds.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+from threadline.knowledge.languages import ENGLISH
+
 MAX_CHARACTERS = 300_000
-"""Of a document. Postgres holds at most 1 MiB of lexemes of one text, and refuses what has more."""
+"""Characters of a document. Postgres refuses a text with more than 1 MiB of lexemes."""
 SECTION = " – "
-"""Between title and section where an answer cites a passage."""
+"""Separator of title and section where an answer cites a passage."""
 
 
 class DocumentType(StrEnum):
@@ -26,14 +30,18 @@ AUTHORITY = {
     DocumentType.PRODUCT: 0.7,
     DocumentType.FAQ: 0.6,
 }
-"""How much a document counts, unless its front matter says otherwise."""
+"""Authority of a document, unless its front matter sets it."""
 CRITICAL_TYPES = frozenset({DocumentType.PRICING, DocumentType.POLICY})
-"""Questions about these are answered from documents alone: if they cannot be searched, a person takes over."""
+"""Types whose questions are answered from documents only: if they cannot be searched, a person
+takes over.
+"""
 
 
 @dataclass(frozen=True)
 class DocumentTerms:
-    """How a document counts: `authority` in [0, 1]; valid from `effective` to `expires`, both days included."""
+    """The weight and validity of a document: `authority` in [0, 1]; valid from `effective` to
+    `expires`, both days included.
+    """
 
     type: DocumentType
     authority: float
@@ -41,24 +49,34 @@ class DocumentTerms:
     expires: date | None = None
 
     @classmethod
-    def of(cls, type: DocumentType = DocumentType.PRODUCT) -> "DocumentTerms":  # noqa: A002 - the key of front matter
-        """The terms of a document whose front matter has a type alone."""
+    def of(
+        cls,
+        type: DocumentType = DocumentType.PRODUCT,  # noqa: A002 - the key of front matter
+    ) -> "DocumentTerms":
+        """Return the terms of a document whose front matter only has a type."""
         return cls(type, AUTHORITY[type])
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text of the knowledge base; `source` is the file or address that it came from, unique in a team."""
+    """A text of the knowledge base.
+
+    `source` is its file or address, unique in a team. `language` is the text search configuration
+    of Postgres that stems its words.
+    """
 
     title: str
     source: str
     body: str
     terms: DocumentTerms = field(default_factory=DocumentTerms.of)
+    language: str = ENGLISH
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of a document, small enough to be quoted whole; `section` is the path of the headings above it."""
+    """A part of a document, small enough to be quoted whole; `section` is the path of its
+    headings.
+    """
 
     section: str
     text: str
@@ -66,8 +84,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Passage:
-    """A chunk that a search has found, with its document. `score` in [0, 1] says how much of the question it covers: by
-    its words or by its vector, whichever is more."""
+    """A chunk that a search found, with its document.
+
+    `score` in [0, 1] is the covered share of the question: by words or by vector, the larger one.
+    """
 
     title: str
     section: str
@@ -82,7 +102,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """`types` empty: all types. `on` None: documents that are valid today."""
+    """A question to a team's documents.
+
+    `types` empty: all types. `on` None: documents that are valid today.
+    """
 
     team: str
     text: str
@@ -93,7 +116,9 @@ class SearchQuery:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best passages first. `quality` in [0, 1]: see `knowledge.search.source_quality`."""
+    """The passages of a search, best first. `quality` in [0, 1]: see
+    `knowledge.search.source_quality`.
+    """
 
     passages: tuple[Passage, ...] = ()
     quality: float = 0.0
@@ -101,15 +126,54 @@ class SearchResult:
 
 
 def citation(title: str, section: str) -> str:
-    """How an answer names a passage: "Title – Section", or the title alone if the section says no more."""
+    """Return an answer's name for a passage: "Title – Section", or the title alone if the section
+    adds nothing.
+    """
     return f"{title}{SECTION}{section}" if section and section != title else title
 
 
 def citations(passages: Sequence[Passage]) -> list[str]:
-    """How an answer names the passages that it used, each once."""
+    """Return an answer's names for the passages that it used, each once."""
     return list(dict.fromkeys(citation(each.title, each.section) for each in passages))
 
 
+@dataclass(frozen=True)
+class Source:
+    """A passage that was found for a question; `text` is empty once the turn is settled.
+
+    `score` is higher for a better match; only the order has a meaning.
+    """
+
+    title: str
+    section: str
+    source: str
+    type: str
+    text: str = ""
+    score: float = 0.0
+
+    @property
+    def cited(self) -> str:
+        """The source's name in an answer."""
+        return citation(self.title, self.section)
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """The result of a look-up. `quality` is in [0, 1].
+
+    `failed`: the documents could not be searched. `critical`: a question of this kind may not be
+    answered without the look-up. `suspicious`: passages that may contradict each other, as pairs
+    of their positions among the sources.
+    """
+
+    quality: float = 0.0
+    failed: bool = False
+    critical: bool = False
+    suspicious: tuple[tuple[int, int], ...] = ()
+
+
 def normalise_source(name: str) -> str:
-    """The source of a file or address of this name. Spaces in a row become one, in the store and in look-ups alike."""
+    """Return the source of a file or address of this name. Spaces in a row become one, in the
+    store and in look-ups alike.
+    """
     return " ".join(name.replace("\x00", "").split())

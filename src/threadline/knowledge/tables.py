@@ -1,6 +1,6 @@
 """The tables of documents. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import ARRAY, REAL, BigInteger, Column, Computed, Date, Double, Integer, Table
+from sqlalchemy import ARRAY, REAL, BigInteger, Column, Date, Double, Integer, Table
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
@@ -14,7 +14,7 @@ knowledge_documents = Table(
     required("type", TEXT),
     required("authority", Double()),
     *(Column(name, Date) for name in ("effective", "expires")),
-    *(required(name, TEXT) for name in ("ingest_root", "content_hash")),
+    *(required(name, TEXT) for name in ("ingest_root", "content_hash", "language")),
 )
 
 knowledge_passages = Table(
@@ -23,20 +23,13 @@ knowledge_passages = Table(
     Column("document_id", BigInteger, primary_key=True, autoincrement=False),
     Column("position", Integer, primary_key=True, autoincrement=False),
     *(required(name, TEXT) for name in ("title", "section", "body")),
-    Column(
-        "search_vector",
-        TSVECTOR,
-        Computed(
-            "((setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
-            " || setweight(to_tsvector('english'::regconfig, section), 'B'::\"char\"))"
-            " || setweight(to_tsvector('english'::regconfig, body), 'C'::\"char\"))",
-            persisted=True,
-        ),
-    ),
+    required("search_vector", TSVECTOR()),
     required("model", TEXT),
     Column("vector", ARRAY(REAL)),
 )
 
 knowledge_words = Table(
-    "knowledge_words", metadata, *(Column(name, TEXT, primary_key=True) for name in ("team", "word"))
+    "knowledge_words",
+    metadata,
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "word")),
 )

@@ -19,8 +19,8 @@ _NOTHING = "The documents hold nothing on this."
 
 @tool(
     "qa.answer",
-    "Passages of the team's documents about a question. Answer from them alone and name each that you used as its "
-    "`cite` says; where they do not hold the answer, say so.",
+    "Passages of the team's documents about a question. Answer from them alone and name each "
+    "that you used as its `cite` says; where they do not hold the answer, say so.",
     kind=ToolKind.LOOKUP,
     needs=(Database,),
     critical=True,
@@ -31,10 +31,14 @@ _NOTHING = "The documents hold nothing on this."
 async def answer(
     context: ToolContext,
     *,
-    question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
+    question: Annotated[
+        str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")
+    ],
 ) -> ToolResult:
     found = await search(
-        context.services[Database], context.services.get(Embedder), SearchQuery(context.team, question)
+        context.services[Database],
+        context.services.get(Embedder),
+        SearchQuery(context.team, question),
     )
     passages = [
         {
@@ -50,7 +54,9 @@ async def answer(
     ]
     named = tuple(citations(found.passages))
     return ToolResult(
-        data={"passages": passages}, display_text=f"Found in {', '.join(named)}." if named else _NOTHING, sources=named
+        data={"passages": passages},
+        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
+        sources=named,
     )
 
 

@@ -13,37 +13,52 @@ from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
 from threadline.errors import Transient
 from threadline.models import chat_completions as chat_api
 from threadline.models import responses as responses_api
+from threadline.models.concessions import Concessions, answer_field
 from threadline.models.errors import (
     KNOWN_ERRORS,
-    ContextTooLong,
+    is_answer_counted,
     is_endpoint_missing,
     is_reasoning_missing,
     parse_errors,
     reason_of,
     translate,
 )
-from threadline.models.model import Ask, ChatModel, Completion, Message, Prompt, ResponseFormat, Role, ToolChoice, Usage
+from threadline.models.model import (
+    Ask,
+    ChatModel,
+    Completion,
+    Message,
+    Prompt,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    Usage,
+)
 from threadline.models.prices import Price, PriceList
-from threadline.privacy.redaction import redact
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
 _CONNECT = 10.0
 LONGEST_REPLY = 1_500
-"""Tokens that the model may write, its thoughts included."""
-LONGEST_ANSWER, SHORT_ANSWER = 4_096, 512
-"""Tokens of an answer that is not bounded otherwise, so that a model which repeats itself ends; and where the endpoint
-counts them into a small window."""
+"""Output tokens, the model's reasoning included."""
+LONGEST_ANSWER = 4_096
+SHORT_ANSWER = 512
+"""Tokens of an otherwise unbounded answer, so that a model that repeats itself ends; and the limit
+where the endpoint counts them into a small window.
+"""
 LONGEST_REASONED_ANSWER = 16_384
-"""The same where thoughts count."""
-_LONGEST_REASON = 500
+"""The same where reasoning counts."""
 LONGEST_WAIT = 75.0
-"""Seconds for one answer: a few lines, for which somebody waits before anything else is done."""
+"""Seconds for one short answer, on which the next steps of a turn wait."""
 
 
 @dataclass(frozen=True)
 class OpenAIConfig:
-    """`api` is found out when it is `auto`; `timeout` bounds a whole call, in seconds; `prices` override the table."""
+    """Settings of the model's API.
+
+    `api` is detected where it is `auto`; `timeout` bounds a whole call, in seconds; `prices`
+    override the built-in list.
+    """
 
     model: str
     api_key: str = field(repr=False)
@@ -54,12 +69,15 @@ class OpenAIConfig:
 
 
 class OpenAIModel(ChatModel):
-    """Holds connections: whoever makes it closes it."""
+    """A model at an endpoint of OpenAI's APIs. Holds connections: the creator closes it."""
 
     def __init__(self, config: OpenAIConfig) -> None:
         self._config = config
         self._api = config.api
         self._reasoning = True
+        self._is_openai = config.base_url.rstrip("/") == OPENAI
+        # OpenAI keeps an answer unless `store` forbids it.
+        self._concessions = Concessions(kept=("store",) if self._is_openai else ())
         self._prices = PriceList(config.prices)
         self._client = AsyncOpenAI(
             api_key=config.api_key,
@@ -77,16 +95,18 @@ class OpenAIModel(ChatModel):
                 answer = await self._ask(prompt)
         except KNOWN_ERRORS as exc:
             failure = translate(exc, attempt)
-            reason = redact(reason_of(exc))[:_LONGEST_REASON]
-            structlog.get_logger().warning("model_call_failed", error=type(failure).__name__, reason=reason)
+            told = {"error": type(failure).__name__, "reason": reason_of(exc)}
+            structlog.get_logger().warning("model_call_failed", **told)
             raise failure from exc
-        usage, reply = self._prices.with_cost(answer.usage), answer.reply
+        usage = self._prices.with_cost(answer.usage)
+        reply = answer.reply
         structlog.get_logger().info(
             "model_replied", tool_calls=len(reply.calls), ended=answer.ended.value, **vars(usage)
         )
-        ids, taken = [call.id for call in reply.calls], {call.id for said in prompt.messages for call in said.calls}
+        ids = [call.id for call in reply.calls]
+        taken = {call.id for said in prompt.messages for call in said.calls}
         if not all(ids) or len(set(ids)) < len(ids) or not taken.isdisjoint(ids):
-            # Some endpoints number each reply's calls anew, or give them no ids.
+            # Some endpoints restart the numbering of calls with each reply, or omit the ids.
             calls = tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls)
             reply = replace(reply, calls=calls, provider_data="")
         return replace(answer, reply=reply, usage=usage)
@@ -107,58 +127,82 @@ class OpenAIModel(ChatModel):
         return answer
 
     async def _responses(self, prompt: Prompt) -> Completion:
-        reasoning = self._reasoning  # as it is sent now: another call may find out meanwhile that there is none
+        # the value of this request: a concurrent call may find that the model has none
+        reasoning = self._reasoning
         try:
             return await self._respond(prompt)
         except BadRequestError as exc:
             if reasoning and is_reasoning_missing(exc):
                 self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
-                # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
+                # The key now belongs to another organisation: the dialogue continues without its
+                # reasoning.
                 prompt = replace(
-                    prompt, messages=tuple(replace(message, provider_data="") for message in prompt.messages)
+                    prompt,
+                    messages=tuple(
+                        replace(message, provider_data="") for message in prompt.messages
+                    ),
                 )
             else:
                 raise
         return await self._respond(prompt)
 
     async def _respond(self, prompt: Prompt) -> Completion:
-        create: Any = self._client.responses.create
-        limited = replace(prompt, max_output_tokens=prompt.max_output_tokens or LONGEST_REASONED_ANSWER)
+        limited = replace(
+            prompt, max_output_tokens=prompt.max_output_tokens or LONGEST_REASONED_ANSWER
+        )
         asked = responses_api.request_body(limited, self._config.model, reasoning=self._reasoning)
         with parse_errors():
-            return responses_api.parse_response(await create(**_untouched(asked)), self._config.model)
+            answer = await self._create(self._client.responses.create, asked)
+            return responses_api.parse_response(answer, self._config.model)
 
     async def _chat(self, prompt: Prompt) -> Completion:
-        create: Any = self._client.chat.completions.create
         limited = replace(prompt, max_output_tokens=prompt.max_output_tokens or LONGEST_ANSWER)
         asked = chat_api.request_body(limited, self._config.model)
-        if self._config.base_url.rstrip("/") == OPENAI:
-            asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
+        if self._is_openai:
+            # OpenAI may keep it otherwise; other endpoints may not know the field
+            asked["store"] = False
             asked["max_completion_tokens"] = asked.pop("max_tokens")
-        tools = [str(tool["name"]) for tool in prompt.tools]
+        tools = {str(tool["name"]): tool.get("parameters", {}) for tool in prompt.tools}
         with parse_errors():
-            try:
-                answer = await create(**_untouched(asked))
-            except BadRequestError as exc:
-                if "max_tokens" not in asked or not isinstance(translate(exc, 1), ContextTooLong):
-                    raise
-                # Some endpoints count what the model may write into its window.
-                answer = await create(**_untouched({**asked, "max_tokens": SHORT_ANSWER}))
+            answer = await self._create(self._client.chat.completions.create, asked)
             return chat_api.parse_response(answer, self._config.model, tools)
+
+    async def _create(self, create: Any, asked: Mapping[str, Any]) -> Any:
+        """Send a request, and send it again without the parts that the endpoint rejects by name.
+
+        Where the refusal says that the answer counts into the window, requests a shorter answer.
+        Any other prompt that is too long goes back to the caller, who can shorten the dialogue.
+        """
+        while True:
+            body = self._concessions.apply(asked)
+            try:
+                return await create(**_untouched(body))
+            except APIStatusError as exc:
+                if self._concessions.learn(exc, body):
+                    continue
+                length = answer_field(body)
+                if not length or body[length] <= SHORT_ANSWER or not is_answer_counted(exc):
+                    raise
+                asked = {**asked, answer_field(asked): SHORT_ANSWER}
 
 
 def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The same body, put in as it is: in arguments the SDK looks at each value for what it might rename, and finds
-    nothing. With fifty tools that is 11 ms of CPU in which nobody else is served, with a short dialogue some 5 ms."""
+    """Return arguments that send the body unchanged.
+
+    The SDK searches ordinary arguments for fields to rename, and finds none. With fifty tools that
+    blocks the event loop for 11 ms, with a short dialogue for about 5 ms.
+    """
     needed = {"messages": ()} if "messages" in asked else {}
     return {"model": asked["model"], "extra_body": asked, **needed}
 
 
 def form_in_words(schema: Mapping[str, Any]) -> str:
-    """A flat JSON schema as instructions, for endpoints that hold the model to none."""
+    """Return a flat JSON schema as instructions, for endpoints that do not enforce schemas."""
     fields = [f"- {name}: {_kind(each)}" for name, each in schema["properties"].items()]
-    return "\n".join(["Answer with one JSON object and nothing else. Its fields, all of them:", *fields])
+    return "\n".join(
+        ["Answer with one JSON object and nothing else. Its fields, all of them:", *fields]
+    )
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -166,15 +210,30 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return f"one of {', '.join(json.dumps(each) for each in options)}"
     if schema.get("type") == "array":
         return f"a list, each item {_kind(schema.get('items', {}))}"
-    kind = {"string": "a text", "boolean": "true or false", "number": "a number", "integer": "a whole number"}
+    kind = {
+        "string": "a text",
+        "boolean": "true or false",
+        "number": "a number",
+        "integer": "a whole number",
+    }
     about = f" ({schema['description']})" if "description" in schema else ""
     return kind.get(str(schema.get("type")), "a value") + about
 
 
-def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT) -> Ask:
-    """Ask this model; `paid` gets what each answer has used. `attempt` is that of `ChatModel.ask`; `wait`: seconds."""
+def ask_structured(
+    model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT
+) -> Ask:
+    """Return a function that asks this model for a structured answer.
 
-    async def ask(instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
+    Args:
+        paid: receives the usage of each answer.
+        attempt: see `ChatModel.ask`.
+        wait: seconds until an answer counts as missing.
+    """
+
+    async def ask(
+        instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]
+    ) -> str:
         roles = (Role.USER, Role.ASSISTANT)
         said = tuple(Message(roles[place % 2], each) for place, each in enumerate(questions))
         prompt = Prompt(

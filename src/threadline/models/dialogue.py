@@ -1,8 +1,10 @@
-"""A dialogue as strict chat templates take it: one leading system message, then people and the model in turns.
+"""Converts a dialogue for strict chat templates: one leading system message, then people and the
+model in turns.
 
-Many templates of open models refuse a second system message, two messages of one role in a row, or a person's message
-right after a tool's result: https://github.com/vllm-project/vllm/issues/41114. So a note of ours goes with the person's
-message or the tool's result beside it, and messages of one role become one.
+Many templates of open models refuse a second system message, two messages of one role in a row, or
+a person's message right after a tool's result: https://github.com/vllm-project/vllm/issues/41114.
+So a note by Threadline is merged into the neighbouring message of a person or result of a tool,
+and neighbouring messages of one role are merged.
 """
 
 import re
@@ -12,16 +14,21 @@ from dataclasses import replace
 from threadline.models.model import Message, Role, text_with_author
 
 EARLIER = "(The conversation began earlier.)"
-"""Stands for a person where the dialogue begins with the model."""
+"""Placeholder for a person's message where the dialogue begins with the model."""
 RESULTS = "(These are the results.)"
-"""Stands for the model between a result and a person who wrote meanwhile."""
-_NOTE = re.compile(r"^\[(Context|Decision|Earlier|Left out|Side Effect|Side Effect Error)\]", re.MULTILINE)
+"""Placeholder for the model's message between a tool's result and a person's message that arrived
+during the call.
+"""
+_NOTE = re.compile(
+    r"^\[(Context|Decision|Earlier|Left out|Side Effect|Side Effect Error)\]", re.MULTILINE
+)
 
 
 def in_turns(messages: Sequence[Message]) -> list[Message]:
-    """The messages of a prompt, none of which has the role `SYSTEM`.
+    """Return the messages of a prompt without the role `SYSTEM`.
 
-    A text of a person cannot look like a note: brackets at the beginning of such a line become round ones.
+    A person's text cannot imitate a note: brackets at the beginning of such a line become round
+    ones.
     """
     said: list[Message] = []
     for message in map(_plain, messages):
@@ -38,7 +45,7 @@ def in_turns(messages: Sequence[Message]) -> list[Message]:
 
 
 def _plain(message: Message) -> Message:
-    """The message with its author in its text."""
+    """Return the message with its author in its text."""
     if message.role is not Role.USER:
         return message
     return replace(message, content=_NOTE.sub(r"(\1)", text_with_author(message)), author="")

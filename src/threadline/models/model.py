@@ -1,40 +1,52 @@
-"""What passes between a person, a model and the tools, and `ChatModel`, which is the same for each provider.
+"""The messages between a person, a model and the tools, and `ChatModel`, the interface of all
+providers.
 
-The values are frozen, become JSON and come back by pydantic. The transcript holds them whole; through a workflow travel
-a call without its arguments, a reply whose text is bounded, and of a tool's output one line.
+The values are frozen, and pydantic converts them to JSON and back. The transcript holds them
+whole. A workflow only carries a call without its arguments, a reply with bounded text, and one
+line of a tool's output.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 from threadline.errors import Permanent
 
-MESSAGES, TOKENS = 20, 12_000
-"""Of a dialogue, what a call of the model is sent, unless a setting says otherwise."""
+MESSAGES = 20
+TOKENS = 12_000
+"""Limits of the dialogue in one model call, unless a setting overrides them."""
 
 
 class Role(StrEnum):
-    """Who a message is from; the values are the providers' own."""
+    """The author of a message; the values are the providers' own."""
 
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
     SYSTEM = "system"
-    """A note of ours amid the dialogue, such as `[Side Effect] …`; never the system prompt, which is constant."""
+    """A note by Threadline within the dialogue, such as `[Side Effect] …`; never the system
+    prompt, which is constant.
+    """
+
+
+NO_REPLY = "NO_REPLY"
+"""The model's whole reply to a message that was not meant for the bot."""
 
 
 class ToolChoice(StrEnum):
-    """Whether a model may ask for tools; the values are the providers' own."""
+    """Whether a model may call tools; the values are the providers' own."""
 
     AUTO = "auto"
     NONE = "none"
 
 
 class ToolKind(StrEnum):
-    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side. LOOKUP reads
-    the team's documents, LOAD loads an RFP."""
+    """The effect of a tool. The operator's protocol and concurrent execution depend on it.
+
+    LOOKUP reads the team's documents, LOAD loads an RFP.
+    """
 
     READ = "read"
     LOOKUP = "lookup"
@@ -43,7 +55,7 @@ class ToolKind(StrEnum):
     JOURNAL = "journal"
     EVENT = "event"
     CHANGE = "change"
-    """It changes something that belongs to no RFP: a job, a file."""
+    """Changes something that belongs to no RFP: a job, a file."""
     SPEAK = "speak"
     PROPOSE = "propose"
 
@@ -53,84 +65,110 @@ class ToolKind(StrEnum):
 
     @property
     def changes_rfp(self) -> bool:
-        """Whether it changes the RFP that it names."""
+        """Whether the tool changes the RFP that it names."""
         return self in (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT)
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A model's wish to have a tool run. `id` is unique in its conversation (whoever reads a provider that numbers each
-    reply's calls anew makes it so), `name` the tool's own dotted name, `arguments` what the model wrote: JSON, or
-    whatever it took for JSON."""
+    """A model's request to run a tool.
+
+    `id` is unique in its conversation: `OpenAIModel` replaces the ids of providers that restart
+    their numbering with each reply. `name` is the tool's own dotted name. `arguments` is the
+    model's text, which may be invalid JSON.
+    """
 
     id: str
     name: str
     arguments: str = ""
     kind: ToolKind = ToolKind.CHANGE
-    """As the registry has it. An unknown tool may change something, so its call runs alone and in order."""
+    """The registry's value. An unknown tool may change something, so its call runs alone and in
+    order.
+    """
     binds_record: bool = False
-    """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
+    """Whether the call may set the thread's record, and with it the meaning of later calls. Such a
+    call runs in order, too.
+    """
     critical: bool = False
-    """When it fails for good, a person takes over."""
+    """Whether a person takes over when the call fails for good."""
 
     @property
     def read_only(self) -> bool:
         return self.kind.read_only
 
     def reference(self) -> "ToolCall":
-        """The call as it travels through a workflow: its arguments stay in the transcript."""
+        """Return the call for a workflow: its arguments stay in the transcript."""
         return replace(self, arguments="")
 
 
 @dataclass(frozen=True)
 class ModelReply:
-    """What one call of a model came to; text and calls may come together, and either may be missing."""
+    """The result of one model call: text, tool calls, both or neither."""
 
     text: str = ""
-    """Markdown; in a workflow only its beginning, of which an answer is posted whole from the transcript."""
+    """Markdown; in a workflow only its beginning. The whole text is posted from the transcript."""
     calls: tuple[ToolCall, ...] = ()
     silent: bool = False
-    """The model holds that nothing in it was for the bot; counts only where silence is allowed."""
+    """The model judged that nothing was addressed to the bot; counts only where silence is
+    allowed.
+    """
     provider_data: str = ""
     """See `Message.provider_data`; empty in a workflow."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a dialogue. An assistant's may have `calls`; a tool's answers the call `call_id`."""
+    """One message of a dialogue. An assistant's may have `calls`; a tool's answers the call
+    `call_id`.
+    """
 
     role: Role
     content: str = ""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     author: str = ""
-    """Of a user's message, where several people write: a name, as the model is shown it."""
+    """Author of a user's message in a dialogue of several people: the name that the model sees."""
     provider_data: str = ""
-    """The provider's own form of an assistant's message (its reasoning, say) as JSON, handed back to it unread."""
+    """The provider's own form of an assistant's message (its reasoning, say) as JSON, sent back to
+    it unread.
+    """
 
     @property
     def spoken(self) -> bool:
-        """Somebody said it, a person or the agent; no tool's output, no note of ours, and no mere calls."""
+        """Whether a person or the agent wrote text: no tool output, no note by Threadline, no tool
+        calls without text.
+        """
         return self.role in (Role.USER, Role.ASSISTANT) and bool(self.content.strip())
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one call used. `cached_tokens` are among the input, `reasoning_tokens` among the output."""
+    """The usage of one call. `cached_tokens` are among the input, `reasoning_tokens` among the
+    output.
+
+    `cost_usd`: None where the price of the model is unknown.
+    """
 
     model: str = ""
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
 
     @classmethod
     def read(cls, model: str, used: Any, input_name: str, output_name: str) -> "Usage":
-        """The usage in an answer of OpenAI's SDK; the names are of its two counts. What is missing counts as 0."""
+        """Read the usage in an answer of OpenAI's SDK; a missing count is 0.
+
+        Args:
+            used: the SDK's object, or None.
+            input_name: the attribute of the input count.
+            output_name: the attribute of the output count.
+        """
         if used is None:
             return cls(model)
-        inward, outward = getattr(used, f"{input_name}_details"), getattr(used, f"{output_name}_details")
+        inward = getattr(used, f"{input_name}_details")
+        outward = getattr(used, f"{output_name}_details")
         return cls(
             model,
             input_tokens=getattr(used, input_name) or 0,
@@ -140,9 +178,29 @@ class Usage:
         )
 
 
+def add_costs(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of costs; None where one is unknown."""
+    known = list(costs)
+    return None if None in known else math.fsum(each for each in known if each is not None)
+
+
+@dataclass(frozen=True)
+class CallFailure:
+    """A model call that failed.
+
+    Args:
+        told: the sentence about it, which quotes nothing.
+        reason: the API's own text without secrets, which may quote the conversation; empty where
+            the API gave none.
+    """
+
+    told: str
+    reason: str = ""
+
+
 @dataclass(frozen=True)
 class ResponseFormat:
-    """What an answer has to look like: `schema` is a JSON schema as strict structured outputs take it."""
+    """The required form of an answer: `schema` is a JSON schema for strict structured outputs."""
 
     name: str
     schema: Mapping[str, Any]
@@ -150,13 +208,17 @@ class ResponseFormat:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question to the model.
+    """One request to the model.
 
-    `tools` are OpenAI's function schemas in the flat form of the Responses API: name, description, parameters, strict.
-    Tools have the provider's names here, also in the calls of `messages`. `instructions` and `tools` stay the same,
-    byte for byte, for all calls of a turn, and `messages` only grow at their end: the provider's cache pays for what
-    was sent before. `cache_key` is equal for prompts that begin alike. `max_output_tokens`: what the model may write,
-    its thoughts included, where the API takes such a limit; 0: as much as it likes. `form`: the reply is JSON of it.
+    `tools` are OpenAI's function schemas in the flat form of the Responses API: name, description,
+    parameters, strict. Tools have the provider's names here, also in the calls of `messages`.
+
+    `instructions` and `tools` are byte for byte the same in all calls of a turn, and `messages`
+    only grow at their end, so that the provider's cache covers the earlier part. Prompts with the
+    same beginning share a `cache_key`.
+
+    `max_output_tokens` bounds the model's output, its reasoning included, where the API takes such
+    a limit; 0: no limit. With `form`, the reply is JSON of that form.
     """
 
     instructions: str
@@ -169,20 +231,22 @@ class Prompt:
 
 
 class Ended(StrEnum):
-    """How an answer ended."""
+    """The way in which an answer ended."""
 
     WHOLE = "whole"
     LENGTH = "length"
-    """At the limit of what the model may write, so its text or its last call is incomplete."""
+    """At the limit of output tokens, so its text or its last call is incomplete."""
     FILTER = "filter"
-    """The provider's content filter has taken a part, or all of it."""
+    """The provider's content filter removed a part of it, or all."""
     REFUSED = "refused"
     """The model itself refused, and its text says so."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A reply, whose calls have ids that the prompt does not hold yet. One that broke off raises `Transient`."""
+    """A reply, whose calls have ids that the prompt does not use. An answer that broke off raises
+    `Transient` instead.
+    """
 
     reply: ModelReply
     usage: Usage = field(default_factory=Usage)
@@ -193,19 +257,30 @@ class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it. `attempt`: how often the
-        same question was asked, from 1 on: a rate limit is waited for longer each time."""
+        """Ask once.
+
+        Args:
+            attempt: how often the same question was asked, from 1 on. The wait after a rate limit
+                grows with it.
+
+        Raises:
+            Permanent: see `models.errors.translate`.
+            Transient: see `models.errors.translate`.
+        """
 
 
 def text_with_author(message: Message) -> str:
-    """A message's text as the model is shown it: with its author in front, where one is named."""
+    """Return a message's text for the model, with its author in front where one is named."""
     return f"{message.author}: {message.content}" if message.author else message.content
 
 
 Ask = Callable[[str, Sequence[str], str, Mapping[str, Any]], Awaitable[str]]
-"""A model that answers in a format; raises what the model raises. Its arguments: instructions; what was said so far,
-the model's own answers at odd places; the format's name; its schema."""
+"""A model that answers in a format; raises the model's errors.
+
+Its arguments: instructions; the dialogue so far, with the model's own answers at odd positions;
+the format's name; its schema.
+"""
 
 
 class StepFailed(Permanent):
-    """A step cannot be had, and nobody waits for it any longer; the message is a sentence for the person."""
+    """A step failed, and its caller stopped waiting; the message is a sentence for the person."""

@@ -1,4 +1,4 @@
-"""What a call cost, by the published prices of named models."""
+"""The cost of a call, by the published prices of named models."""
 
 import math
 import re
@@ -8,17 +8,32 @@ from dataclasses import dataclass, replace
 from threadline.models.model import Usage
 
 _MILLION = 1_000_000
-_FORM = "write it as model=input/cached/output in US dollars per million tokens, such as gpt-5.4-mini=0.75/0.075/4.5"
+_FORM = (
+    "write it as model=input/cached/output in US dollars per million tokens, such as "
+    "gpt-5.4-mini=0.75/0.075/4.5"
+)
 _SNAPSHOT = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for a million tokens: of new input, of input from the provider's cache, and of output."""
+    """US dollars for a million tokens: of new input, of input from the provider's cache, and of
+    output.
+    """
 
     input: float
     cached: float
     output: float
+
+    def of(self, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
+        """Return the cost of these tokens in US dollars; `cached_tokens` are among the input."""
+        cached = min(cached_tokens, input_tokens)
+        cost = (
+            (input_tokens - cached) * self.input
+            + cached * self.cached
+            + output_tokens * self.output
+        )
+        return cost / _MILLION
 
 
 PRICES: Mapping[str, Price] = {
@@ -39,34 +54,55 @@ PRICES: Mapping[str, Price] = {
     "gpt-4o": Price(2.5, 1.25, 10.0),
     "gpt-4o-mini": Price(0.15, 0.075, 0.6),
 }
-"""Figures of 2026, for an estimate: without the surcharges for long inputs and for filling the cache. Today's are at
-https://developers.openai.com/api/docs/pricing; `THREADLINE_OPENAI_PRICES` overrides these."""
+"""Prices of 2026, for an estimate: without the surcharges for long inputs and for filling the
+cache. Current prices: https://developers.openai.com/api/docs/pricing; `THREADLINE_OPENAI_PRICES`
+overrides these.
+"""
 
 
 class PriceList:
-    """Prices by model; a dated snapshot costs what its model does."""
+    """Prices by model; a dated snapshot has the price of its model."""
 
     def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
         self._prices = {**PRICES, **(overrides or {})}
         self._unknown: set[str] = set()
 
+    def find(self, model: str) -> Price | None:
+        """Return the price of a model by its name; None where it is unknown, never another
+        model's.
+        """
+        return self._prices.get(model) or self._prices.get(_SNAPSHOT.sub("", model))
+
     def with_cost(self, usage: Usage) -> Usage:
-        """The same usage with its cost: 0 for a model without a price, which the log says once for each."""
-        price = self._prices.get(usage.model) or self._prices.get(_SNAPSHOT.sub("", usage.model))
+        """Return the usage with its cost: None for a model without a price, which is logged once
+        per model.
+        """
+        price = self.find(usage.model)
         if price is None:
             if usage.model not in self._unknown:
                 self._unknown.add(usage.model)
-                import structlog  # it brings the rules by which it colours tracebacks, which no command needs
+                # structlog loads the styles of tracebacks, which no command needs
+                import structlog
 
-                structlog.get_logger().warning("model_price_unknown", model=usage.model)
-            return usage
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        cost = (usage.input_tokens - cached) * price.input + cached * price.cached + usage.output_tokens * price.output
-        return replace(usage, cost_usd=cost / _MILLION)
+                hint = f"Set THREADLINE_OPENAI_PRICES={usage.model}=input/cached/output."
+                structlog.get_logger().warning("model_price_unknown", model=usage.model, hint=hint)
+            return replace(usage, cost_usd=None)
+        return replace(
+            usage, cost_usd=price.of(usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+        )
+
+
+def cost_text(cost_usd: float | None, tokens: int | None = None, *, digits: int = 4) -> str:
+    """Format a cost for people; with the tokens, where they are given and the cost is unknown."""
+    if cost_usd is not None:
+        return f"${cost_usd:.{digits}f}"
+    return "cost unknown" if tokens is None else f"cost unknown, {tokens:,} tokens"
 
 
 def parse_prices(text: str) -> dict[str, Price]:
-    """Read `model=input/cached/output`, several separated by commas; raises ValueError with the form that is wanted."""
+    """Read `model=input/cached/output`, several separated by commas; raises ValueError with the
+    required form.
+    """
     found = {}
     for part in (part.strip() for part in text.split(",") if part.strip()):
         model, _, numbers = part.partition("=")

@@ -1,15 +1,18 @@
-"""Prompts and replies in the form of OpenAI's Responses API: https://developers.openai.com/api/docs/guides/text.
+"""Prompts and replies in the form of OpenAI's Responses API:
+https://developers.openai.com/api/docs/guides/text.
 
-Nothing is kept at the provider (`store` is false), so a reasoning model's own thoughts come back encrypted and are
-sent again with the next prompt: https://developers.openai.com/api/docs/guides/reasoning. They are a message's
-`provider_data`, as JSON: `model` wrote them, and no other can read them; `items` are, in the order of the reply, each
-`reasoning` item as it came, and for each `message` and `function_call` a stub that holds its place.
+The provider keeps nothing (`store` is false), so a reasoning model's reasoning comes back
+encrypted and is sent again with the next prompt:
+https://developers.openai.com/api/docs/guides/reasoning. It is a message's `provider_data`, as
+JSON: `model` wrote it, and no other model can read it; `items` holds, in the order of the reply,
+each `reasoning` item unchanged, and a placeholder for each `message` and `function_call`.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from threadline.models.error_bodies import raise_error
 from threadline.models.errors import InvalidResponse
 from threadline.models.model import (
     Completion,
@@ -26,15 +29,23 @@ from threadline.models.raw_text import read_text
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
-"""What the API takes back of a reasoning item; it refuses a `status`."""
+"""Fields of a reasoning item that the API accepts back; it refuses a `status`."""
 
 
 def request_body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any]:
-    """The arguments of `responses.create`; without `reasoning` for models that refuse to encrypt theirs."""
+    """Return the arguments of `responses.create`.
+
+    Args:
+        reasoning: False for models that refuse to encrypt their reasoning.
+    """
     asked: dict[str, Any] = {
         "model": model,
         "instructions": prompt.instructions,
-        "input": [item for message in prompt.messages for item in _items(message, model if reasoning else "")],
+        "input": [
+            item
+            for message in prompt.messages
+            for item in _items(message, model if reasoning else "")
+        ],
         "store": False,
     }
     if reasoning:
@@ -47,7 +58,14 @@ def request_body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[
     if prompt.max_output_tokens:
         asked["max_output_tokens"] = prompt.max_output_tokens
     if form := prompt.form:
-        asked["text"] = {"format": {"type": "json_schema", "name": form.name, "schema": form.schema, "strict": True}}
+        asked["text"] = {
+            "format": {
+                "type": "json_schema",
+                "name": form.name,
+                "schema": form.schema,
+                "strict": True,
+            }
+        }
     return asked
 
 
@@ -56,7 +74,13 @@ def _items(message: Message, model: str) -> list[dict[str, Any]]:
         case Role.ASSISTANT:
             return list(_own(message, model))
         case Role.TOOL:
-            return [{"type": "function_call_output", "call_id": message.call_id, "output": message.content}]
+            return [
+                {
+                    "type": "function_call_output",
+                    "call_id": message.call_id,
+                    "output": message.content,
+                }
+            ]
         case Role.SYSTEM:
             return [{"role": "developer", "content": message.content}]
         case Role.USER:
@@ -64,18 +88,25 @@ def _items(message: Message, model: str) -> list[dict[str, Any]]:
 
 
 def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
-    """An assistant's message as items: where the same model can go on from its thoughts, with these in their places."""
-    text, calls = message.content, {call.id: call for call in message.calls}
+    """Yield an assistant's message as items; for the model that wrote it, its reasoning included
+    at its places.
+    """
+    text = message.content
+    calls = {call.id: call for call in message.calls}
     thoughts: list[dict[str, Any]] = []
     for item in _kept(message.provider_data, model):
         if item["type"] == "reasoning":
             thoughts.append(dict(item))
             continue
         call = calls.pop(str(item.get("call_id", "")), None)
-        own = _call(call) if call else _said(text, item.get("phase")) if item["type"] == "message" and text else None
+        own = None
+        if call:
+            own = _call(call)
+        elif item["type"] == "message" and text:
+            own = _said(text, item.get("phase"))
         if item["type"] == "message":
             text = ""
-        if own:  # the API refuses thoughts without the item that they led to
+        if own:  # the API refuses reasoning without the item that followed it
             yield from [*thoughts, own]
         thoughts = []
     if text:
@@ -92,36 +123,60 @@ def _kept(provider_data: str, model: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _said(text: str, phase: str | None) -> dict[str, Any]:
-    return {"type": "message", "role": "assistant", "content": text, **({"phase": phase} if phase else {})}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": text,
+        **({"phase": phase} if phase else {}),
+    }
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+    }
 
 
 def parse_response(response: Any, model: str) -> Completion:
-    """The answer in a finished response of `model`; raises InvalidResponse where that tells of a failure."""
-    if response.status in ("failed", "cancelled") or response.error:
-        told = response.error
-        raise InvalidResponse(str(told.code or ""), str(told.message or "")) if told else InvalidResponse()
-    calls, texts, items = [], [], []
+    """Read the answer in a finished response of `model`.
+
+    Raises:
+        InvalidResponse: the response reports a failure, or has another shape.
+    """
+    raise_error(response, has_answer=bool(response.output))
+    if response.status in ("failed", "cancelled"):
+        raise InvalidResponse()
+    calls = []
+    texts = []
+    items = []
     for item in response.output:
         match item.type:
-            case "function_call" if item.status != "incomplete":  # a call that was cut off has no arguments to trust
+            # A call that was cut off has incomplete arguments.
+            case "function_call" if item.status != "incomplete":
                 calls.append(ToolCall(item.call_id, item.name, item.arguments))
                 items.append({"type": "function_call", "call_id": item.call_id})
             case "message":
-                said = [part.text if part.type == "output_text" else part.refusal for part in item.content]
-                texts.append(read_text("".join(map(str, said)), ())[0])
+                said = [
+                    part.text if part.type == "output_text" else part.refusal
+                    for part in item.content
+                ]
+                texts.append(read_text("".join(map(str, said)), {})[0])
                 items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
             case "reasoning":
                 thought = item.model_dump(mode="json", warnings=False)
-                items.append({name: thought[name] for name in _REASONING if thought.get(name) is not None})
+                items.append(
+                    {name: thought[name] for name in _REASONING if thought.get(name) is not None}
+                )
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
     text = "\n\n".join(text for text in texts if text.strip())
     provider_data = json.dumps({"model": model, "items": items}) if goes_on else ""
     used = Usage.read(model, response.usage, "input_tokens", "output_tokens")
-    return Completion(ModelReply(text, tuple(calls), provider_data=provider_data), used, _ended(response))
+    return Completion(
+        ModelReply(text, tuple(calls), provider_data=provider_data), used, _ended(response)
+    )
 
 
 def _ended(response: Any) -> Ended:
@@ -129,4 +184,6 @@ def _ended(response: Any) -> Ended:
         details = response.incomplete_details
         return Ended.FILTER if details and details.reason == "content_filter" else Ended.LENGTH
     parts = [part for item in response.output if item.type == "message" for part in item.content]
-    return Ended.REFUSED if parts and all(part.type == "refusal" for part in parts) else Ended.WHOLE
+    return (
+        Ended.REFUSED if parts and all(part.type == "refusal" for part in parts) else Ended.WHOLE
+    )

@@ -1,6 +1,7 @@
-"""The operator's context: what it is to know before its first thought, in layers, within a budget.
+"""The operator's context: the knowledge that a turn starts with, in layers, within a budget.
 
-One transaction reads the records; Slack is asked beside it. What cannot be had is left out and named.
+One transaction reads the records; the requests to Slack follow outside of it. A layer that cannot
+be loaded is omitted and named.
 """
 
 import asyncio
@@ -19,7 +20,13 @@ from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.memory import format_tool_patterns, recall_query
 from threadline.operator.model.routing import MAX_QUESTION
-from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
+from threadline.operator.prompt import (
+    byte_size,
+    redacted_json,
+    redacted_line,
+    truncate_bytes,
+    wrap_in_tag,
+)
 from threadline.operator.store import MemoryKind, MemoryStore, StoredMemory
 from threadline.rfps.model import (
     FACTS,
@@ -43,36 +50,61 @@ from threadline.tools.public_text import public_sentence
 from threadline.tools.roles import RecordKind
 
 TOKENS = 6_000
-"""Of all layers together; a token is taken for four bytes."""
+"""Tokens of all layers together; a token counts as four bytes."""
 LAYER_TIMEOUT = 3.0
-"""Seconds for the records, and for what Slack is asked; the turn goes on without what takes longer."""
+"""Seconds for the records, and for each request to Slack; the turn continues without a layer that
+takes longer.
+"""
 MAX_PIECE = 1_500
 """Bytes of one piece: a journal entry of 10,000 characters leaves room for others."""
-NOT_ASKED, NOTHING = "not asked for", "there is nothing"
+NOT_ASKED = "not asked for"
+NOTHING = "there is nothing"
 _HIDDEN = "whoever asks may not see this"
-_LATE, _BROKEN = "it did not come in time", "it could not be read"
-_RECENT = 20  # journal entries and events that are read
-_RELATED, _MEMORIES, _TEAM = 5, 5, 50
-_PATTERNS = 20  # memories of tools among which the same pattern may be more than once
-_REASON, _NAME, _BIOGRAPHY, _SKILLS = 200, 200, 300, 20
-_LEAST = 80  # bytes; less of a piece says nothing
+_LATE = "it did not come in time"
+_BROKEN = "it could not be read"
+# journal entries and events per layer
+_RECENT = 20
+_RELATED = 5
+_MEMORIES = 5
+_TEAM = 50
+# pattern memories to load; several of them may hold the same pattern
+_PATTERNS = 20
+_REASON = 200
+_NAME = 200
+_BIOGRAPHY = 300
+_SKILLS = 20
+# bytes; a shorter beginning of a piece is useless
+_LEAST = 80
 
 TEAM_WORDS = (
-    "team", "teammate", "member", "colleague", "staff", "people", "person", "biography", "biographies", "bio", "resume",
-    "cv", "capability", "capabilities", "capacity", "availability", "skill", "expertise", "experience", "expert",
-    "specialist", "qualified", "qualification", "assign", "assignee", "staffing",
+    "team", "teammate", "member", "colleague", "staff", "people", "person",
+    "biography", "biographies", "bio", "resume", "cv",
+    "capability", "capabilities", "capacity", "availability",
+    "skill", "expertise", "experience", "expert", "specialist", "qualified", "qualification",
+    "assign", "assignee", "staffing",
 )  # fmt: skip
-TEAM_PHRASES = ("who can", "who could", "who knows", "who should", "who has time", "who is free", "who works")
+TEAM_PHRASES = (
+    "who can",
+    "who could",
+    "who knows",
+    "who should",
+    "who has time",
+    "who is free",
+    "who works",
+)
 _PHRASES = "|".join(TEAM_PHRASES).replace(" ", r"\s+")
 _TEAM_PATTERN = re.compile(
-    rf"(?<![\w-])(?:(?:{'|'.join(TEAM_WORDS)})(?:s|'s|ed|ing|es)?|{_PHRASES})(?![\w-])", re.IGNORECASE
+    rf"(?<![\w-])(?:(?:{'|'.join(TEAM_WORDS)})(?:s|'s|ed|ing|es)?|{_PHRASES})(?![\w-])",
+    re.IGNORECASE,
 )
 
 _log = structlog.get_logger(__name__)
 
 
 class LayerName(StrEnum):
-    """In the order in which they are told: what is asked about comes before what is beside it."""
+    """The layers, in the order in which the prompt shows them: the subject of the request comes
+    before its surroundings.
+    """
 
     USER = "user"
     RFP = "rfp_state"
@@ -90,7 +122,7 @@ _LAYERS = {
     RecordKind.RFPS: (*_OF_RFP, LayerName.OTHER_THREADS, LayerName.RELATED, LayerName.MEMORIES),
     RecordKind.TEAM: (LayerName.TEAM,),
 }
-"""The layers that tell of records. Memories quote them."""
+"""The layers that hold records, by kind. Memories quote them."""
 WEIGHTS: Mapping[LayerName, int] = {
     LayerName.USER: 2,
     LayerName.RFP: 8,
@@ -102,13 +134,14 @@ WEIGHTS: Mapping[LayerName, int] = {
     LayerName.MEMORIES: 4,
     LayerName.TEAM: 5,
 }
-"""Each layer's part where all are too long; what one does not need, the others get."""
+"""Each layer's share of the budget if all are too long; the others get what a layer leaves."""
 
 
 @dataclass(frozen=True)
 class RelatedThread:
-    """A thread about the same RFP. `answered`: what was last answered there, and when, where this thread's readers read
-    it too; empty elsewhere."""
+    """A thread about the same RFP. `answered` and `at`: the bot's last answer there and its time,
+    if this thread's readers can read that thread too; empty otherwise.
+    """
 
     channel: str
     answered: str = ""
@@ -117,9 +150,14 @@ class RelatedThread:
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """What somebody asks in a thread. `rfp_id`: the RFP that it is about, or empty. `begun_at`: the `ts` of the first
-    message by which the bot was called; None for none. `other_threads`: about the same RFP. `hidden`: the kinds of
-    record that whoever asks may not see."""
+    """A person's request in a thread.
+
+    Args:
+        rfp_id: the RFP of the request, or empty.
+        begun_at: the `ts` of the first message that called the bot; None if there is none.
+        other_threads: threads about the same RFP.
+        hidden: the kinds of record that the person must not see.
+    """
 
     thread: Thread
     user_id: str
@@ -132,9 +170,14 @@ class ContextRequest:
 
 @dataclass(frozen=True)
 class Layer:
-    """`pieces` in the order in which they are shown; the last ones are cut first, or the first if `oldest_first`.
-    `more` says where the rest is to be found. `left_out`: pieces that were never read. `missing`: why the layer could
-    not be had; empty when it could."""
+    """A layer of the context.
+
+    Args:
+        pieces: in display order; the last ones are cut first, or the first ones if `oldest_first`.
+        more: the tool that shows the rest.
+        left_out: the number of pieces that were never read.
+        missing: the reason why the layer could not be loaded; empty if it was.
+    """
 
     name: LayerName
     heading: str = ""
@@ -147,9 +190,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Records:
-    """What Postgres knows of a request. `layers`: how each layer is made that the request calls for; making one may
-    take a while. `member`: who asks, as the team knows them. `profile`: as it was stored last. `patterns`: how tools
-    succeeded, for whoever asks before others."""
+    """The records in Postgres for a request.
+
+    Args:
+        layers: builds each layer that the request needs; a build may take a while.
+        member: the requester's entry in the team.
+        profile: the requester's profile as last stored.
+        patterns: sequences of tools that succeeded, the requester's own first.
+    """
 
     layers: Mapping[LayerName, Callable[[], Layer]]
     member: TeamMember | None = None
@@ -159,8 +207,9 @@ class Records:
 
 @dataclass(frozen=True)
 class LayerReport:
-    """What became of a layer: the `tokens` and `pieces` that are shown, and how many pieces were `cut`. `missing`: why
-    it is not there; empty when it is."""
+    """The result for a layer: the `tokens` and `pieces` in the prompt, and the number of pieces
+    that were `cut`. `missing`: the reason why the layer is absent; empty if it is present.
+    """
 
     name: str
     tokens: int = 0
@@ -171,9 +220,14 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class Context:
-    """`text` is for the system prompt, in fences; it says itself what it does not hold. `patterns`: past successful
-    tool patterns, a line each. Either may be empty. `new_profile`: of who asks, to be stored; None if Slack said
-    nothing new."""
+    """The context of a turn.
+
+    Args:
+        text: the layers for the system prompt, in tags, with a sentence that names the missing
+            ones; may be empty.
+        patterns: past successful tool patterns, one per line; may be empty.
+        new_profile: the requester's profile to store; None if Slack returned no change.
+    """
 
     text: str
     layers: tuple[LayerReport, ...]
@@ -182,9 +236,13 @@ class Context:
 
 
 async def read_records(tx: Transaction, request: ContextRequest) -> Records:
-    """Read what the request calls for. An RFP that is there has a state afterwards. Raises `Transient`."""
-    team, rfp_id = request.thread.team, request.rfp_id
-    rfps, members = RfpStore(tx), TeamMemberStore(tx)
+    """Read the records that the request needs. An existing RFP has a state afterwards. Raises
+    `Transient`.
+    """
+    team = request.thread.team
+    rfp_id = request.rfp_id
+    rfps = RfpStore(tx)
+    members = TeamMemberStore(tx)
     recalled = await MemoryStore(tx).recall_for_turn(
         team,
         recall_query(request.question),
@@ -194,28 +252,40 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
         patterns=_PATTERNS,
     )
     kinds = {kind: [each for each in recalled if each.kind is kind] for kind in MemoryKind}
-    layers: dict[LayerName, Callable[[], Layer]] = {LayerName.MEMORIES: partial(memories_layer, kinds)}
+    layers: dict[LayerName, Callable[[], Layer]] = {
+        LayerName.MEMORIES: partial(memories_layer, kinds)
+    }
     if mentions_team(request.question):
         found = await members.listed(team, limit=_TEAM + 1)
-        layers[LayerName.TEAM] = partial(team_layer, found[:_TEAM], request.user_id, left_out=len(found) - _TEAM)
+        layers[LayerName.TEAM] = partial(
+            team_layer, found[:_TEAM], request.user_id, left_out=len(found) - _TEAM
+        )
     if RecordKind.RFPS in request.hidden:
         pass
     elif rfp_id:
         layers |= await _read_rfp(rfps, request)
     else:
-        layers[LayerName.RELATED] = partial(related_layer, await rfps.search(team, request.question, _RELATED))
+        layers[LayerName.RELATED] = partial(
+            related_layer, await rfps.search(team, request.question, _RELATED)
+        )
     for kind in request.hidden & _LAYERS.keys():
         layers |= _missing(_LAYERS[kind], _HIDDEN)
     return Records(
         layers,
         await members.get(team, request.user_id),
         await UserStore(tx).get(team, request.user_id),
-        sorted((each for each in recalled if each.is_pattern), key=lambda each: each.user_id != request.user_id),
+        sorted(
+            (each for each in recalled if each.is_pattern),
+            key=lambda each: each.user_id != request.user_id,
+        ),
     )
 
 
-async def _read_rfp(rfps: RfpStore, request: ContextRequest) -> Mapping[LayerName, Callable[[], Layer]]:
-    team, rfp_id = request.thread.team, request.rfp_id
+async def _read_rfp(
+    rfps: RfpStore, request: ContextRequest
+) -> Mapping[LayerName, Callable[[], Layer]]:
+    team = request.thread.team
+    rfp_id = request.rfp_id
     layers = {LayerName.OTHER_THREADS: partial(other_threads_layer, request.other_threads)}
     try:
         state = await rfps.ensure_state_exists(team, rfp_id)
@@ -237,7 +307,7 @@ def _missing(names: Sequence[LayerName], reason: str) -> dict[LayerName, Callabl
 
 @dataclass(eq=False)
 class SlackContext:
-    """What Slack knows of a request. `authors` says what counts of the messages that `history` shows."""
+    """Slack's data for a request. `authors` decides which messages of `history` count."""
 
     users: UserDirectory
     history: History
@@ -246,11 +316,15 @@ class SlackContext:
     async def profile(self, request: ContextRequest, stored: UserProfile | None) -> UserProfile:
         return await current_profile(self.users, request.user_id, stored, time.time())
 
-    async def messages_before(self, request: ContextRequest) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
-        """What was said before the bot was called, oldest first, and by whom: the dialogue does not hold it."""
+    async def messages_before(
+        self, request: ContextRequest
+    ) -> tuple[Sequence[RawMessage], Mapping[str, User | None]]:
+        """Return the messages from before the bot was called, oldest first, and their authors: the
+        dialogue does not include them.
+        """
         begun = request.begun_at
         if begun is None or begun <= float(request.thread.ts):
-            return [], {}  # the bot was called by the root: nothing was said before
+            return [], {}  # the root called the bot, so there are no earlier messages
         return await messages_before(self.history, self.authors, request.thread, begun)
 
 
@@ -262,14 +336,20 @@ async def build_context(
     tokens: int = TOKENS,
     timeout: float = LAYER_TIMEOUT,
 ) -> Context:
-    """Ask Slack, make the layers and fit them into the budget; what cannot be had is left out and named. `records`: or
-    why they could not be read. `offered`: the tools' names, as the model sees them. `timeout`: seconds for each
-    layer."""
+    """Ask Slack, build the layers and fit them into the budget; layers that cannot be loaded are
+    omitted and named.
+
+    Args:
+        records: the records, or the reason why they could not be read.
+        offered: the tools' names as the model sees them.
+        timeout: seconds for each layer.
+    """
     if isinstance(records, str):
         names = [LayerName.RELATED, LayerName.MEMORIES, *(_OF_RFP if request.rfp_id else ())]
         names += [LayerName.TEAM] if mentions_team(request.question) else []
         records = Records(_missing(names, records))
-    stored, member = records.profile, records.member
+    stored = records.profile
+    member = records.member
     profile = stored
 
     async def user() -> Layer:
@@ -278,7 +358,7 @@ async def build_context(
         return user_layer(profile, member)
 
     async def thread() -> Layer:
-        # In a thread: to search much text for secrets takes a while, in which others are to be served.
+        # In a worker thread: the search for secrets in long texts would block the event loop.
         return await asyncio.to_thread(thread_layer, *await slack.messages_before(request))
 
     makers = {
@@ -287,7 +367,9 @@ async def build_context(
         **{name: asyncio.to_thread(make) for name, make in records.layers.items()},
     }
     made = await asyncio.gather(*(_within(timeout, name, layer) for name, layer in makers.items()))
-    text, reports = fit_to_budget(sorted(made, key=lambda each: list(LayerName).index(each.name)), tokens * 4)
+    text, reports = fit_to_budget(
+        sorted(made, key=lambda each: list(LayerName).index(each.name)), tokens * 4
+    )
     return Context(
         text,
         tuple(reports.get(name) or LayerReport(name, missing=NOT_ASKED) for name in LayerName),
@@ -300,15 +382,16 @@ async def _within(timeout: float, name: LayerName, layer: Awaitable[Layer]) -> L
     try:
         async with asyncio.timeout(timeout):
             return await layer
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one layer, the others are to be there
+    except Exception as error:  # noqa: BLE001 - one broken layer must not cost the others
         return Layer(name, missing=reason_of(error, name))
 
 
 def reason_of(error: Exception, what: str) -> str:
-    """Why something is missing, in words for the model."""
+    """Return the reason why something is missing, in words for the model."""
     if isinstance(error, TimeoutError):
         reason = _LATE
-    elif isinstance(error, Permanent):  # such as an RFP that is not there: the words name those that are
+    elif isinstance(error, Permanent):
+        # such as an unknown RFP: the message names the known ones
         reason = redacted_line(public_sentence(str(error), _BROKEN), _REASON)
     else:
         reason = _BROKEN
@@ -317,13 +400,17 @@ def reason_of(error: Exception, what: str) -> str:
 
 
 def mentions_team(question: str) -> bool:
-    """Whether it is about the people who answer requests for proposals, or one of them."""
+    """Whether the question is about the people who answer RFPs, or one of them."""
     return _TEAM_PATTERN.search(question[:MAX_QUESTION]) is not None
 
 
 def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
     told = [f"- Slack user id: {redacted_line(actor.user_id, _NAME)}"]
-    known = {"name": actor.display_name, "email": actor.email, "platform identity": actor.platform_id}
+    known = {
+        "name": actor.display_name,
+        "email": actor.email,
+        "platform identity": actor.platform_id,
+    }
     told += [f"- {name}: {redacted_line(text, _NAME)}" for name, text in known.items() if text]
     told.append(_member(member) if member else "- not known to the team")
     return Layer(LayerName.USER, "Who asks:", tuple(told), "team_get")
@@ -335,37 +422,55 @@ def thread_layer(messages: Sequence[RawMessage], users: Mapping[str, User | None
     for message in messages:
         user_id = str(message.get("user") or "")
         user = users.get(user_id)
-        author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
+        author = name_with_id(user.name if user else "", user_id) or str(
+            message.get("username") or "an app"
+        )
         named = [
-            f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id")
+            f"{each.get('name') or 'a file'} ({each['id']})"
+            for each in message.get("files") or ()
+            if each.get("id")
         ]
         attached = "".join(f" [attached: {redacted_line(each, _NAME)}]" for each in named)
         at = _format_time(datetime.fromtimestamp(float(message["ts"]), UTC))
         read = read_text(message)
-        said = redacted_line(plain_tokens(with_forwarded(read.text, read.forwarded), names), MAX_PIECE)
+        said = redacted_line(
+            plain_tokens(with_forwarded(read.text, read.forwarded), names), MAX_PIECE
+        )
         pieces.append(f"- {at} {redacted_line(author, _NAME)}: {said}{attached}")
-    heading = "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
+    heading = (
+        "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
+    )
     return Layer(LayerName.THREAD, heading, tuple(pieces), "slack_get_thread", oldest_first=True)
 
 
 def rfp_layer(state: OpportunityState) -> Layer:
     changed = _format_time(state.updated_at)
-    heading = f"{state.rfp_id}, version {state.version} of its state, changed last at {changed} UTC:"
+    heading = (
+        f"{state.rfp_id}, version {state.version} of its state, changed last at {changed} UTC:"
+    )
     first = {name: state.document[name] for name in FACTS if name in state.document}
     pieces = [
         f"- {redacted_line(name, _NAME)}: {redacted_json(each, MAX_PIECE, field=name)}"
         for name, each in (first | state.document).items()
     ]
-    return Layer(LayerName.RFP, heading, tuple(pieces or ["- nothing is written down yet"]), "opportunity_load")
+    return Layer(
+        LayerName.RFP,
+        heading,
+        tuple(pieces or ["- nothing is written down yet"]),
+        "opportunity_load",
+    )
 
 
 def journal_layer(entries: Sequence[JournalEntry]) -> Layer:
     pieces = [
-        f"- {_format_time(each.created_at)} {each.kind} by {redacted_line(each.author.user_id, _NAME)}: "
+        f"- {_format_time(each.created_at)} {each.kind} by "
+        f"{redacted_line(each.author.user_id, _NAME)}: "
         f"{redacted_line(each.text, MAX_PIECE)}"
         for each in entries
     ]
-    return Layer(LayerName.JOURNAL, "Its journal, the newest entry first:", tuple(pieces), "journal_list")
+    return Layer(
+        LayerName.JOURNAL, "Its journal, the newest entry first:", tuple(pieces), "journal_list"
+    )
 
 
 def events_layer(found: Sequence[Event]) -> Layer:
@@ -383,25 +488,38 @@ def related_layer(found: Sequence[Rfp]) -> Layer:
         client = f"client {rfp.client}" if rfp.client else ""
         due = f"due {rfp.due_date}" if rfp.due_date else ""
         owner = f"owner {rfp.owner}" if rfp.owner else ""
-        told = filter(None, (f"{rfp.rfp_id}: {rfp.title}", client, f"status {rfp.status}", due, owner))
+        told = filter(
+            None, (f"{rfp.rfp_id}: {rfp.title}", client, f"status {rfp.status}", due, owner)
+        )
         pieces.append(f"- {redacted_line(', '.join(told), MAX_PIECE)}")
-    return Layer(LayerName.RELATED, "Other RFPs that may be meant or may help:", tuple(pieces), "rfp_search")
+    return Layer(
+        LayerName.RELATED, "Other RFPs that may be meant or may help:", tuple(pieces), "rfp_search"
+    )
 
 
 def other_threads_layer(found: Sequence[RelatedThread]) -> Layer:
-    """Of threads whose words are not for the readers here, only the channel is named."""
+    """Build the layer; threads with messages that the readers here must not see appear only by
+    channel.
+    """
     answers = [
-        f"- in <#{each.channel}>, answered last at {_format_time(each.at)}: {redacted_line(each.answered, MAX_PIECE)}"
+        (
+            f"- in <#{each.channel}>, answered last at {_format_time(each.at)}: "
+            f"{redacted_line(each.answered, MAX_PIECE)}"
+        )
         for each in found
         if each.answered and each.at
     ]
     silent = list(dict.fromkeys(f"- in <#{each.channel}>" for each in found if not each.answered))
-    heading = "Other threads about the same RFP; what was said in other channels is not shown here:"
+    heading = (
+        "Other threads about the same RFP; what was said in other channels is not shown here:"
+    )
     return Layer(LayerName.OTHER_THREADS, heading, (*answers, *silent))
 
 
 def memories_layer(found: Mapping[MemoryKind, Sequence[StoredMemory]]) -> Layer:
-    """One of each kind by turns: a cut takes the least like of every kind first. Patterns are told elsewhere."""
+    """Take one memory of each kind by turns, so that a cut drops the worst matches of every kind
+    first. Patterns have their own section.
+    """
     lessons = [each for each in found.get(MemoryKind.PROCEDURAL, ()) if each.error_class]
     kinds = [found.get(MemoryKind.SEMANTIC, ()), found.get(MemoryKind.EPISODIC, ()), lessons]
     pieces = []
@@ -409,12 +527,14 @@ def memories_layer(found: Mapping[MemoryKind, Sequence[StoredMemory]]) -> Layer:
         about = f" ({redacted_line(memory.rfp_id, _NAME)})" if memory.rfp_id else ""
         said = redacted_line(memory.text, MAX_PIECE)
         pieces.append(f"- {_format_time(memory.created_at)} {memory.kind}{about}: {said}")
-    heading = "Remembered of earlier turns; it may be outdated, so look it up before you rely on it:"
+    heading = (
+        "Remembered of earlier turns; it may be outdated, so look it up before you rely on it:"
+    )
     return Layer(LayerName.MEMORIES, heading, tuple(pieces), "memory_search")
 
 
 def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0) -> Layer:
-    """Whoever asks comes first."""
+    """Build the layer with the requester first."""
     ordered = sorted(members, key=lambda each: each.user_id != user_id)
     pieces = tuple(_member(each, asks=each.user_id == user_id) for each in ordered)
     return Layer(LayerName.TEAM, "The team:", pieces, "team_list", left_out=max(0, left_out))
@@ -423,8 +543,11 @@ def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0
 def _member(member: TeamMember, *, asks: bool = False) -> str:
     skills = f"can {', '.join(member.skills[:_SKILLS])}" if member.skills else ""
     hours = f"{member.hours_per_week} hours a week for proposals"
-    told = "; ".join(filter(None, (member.role, skills, hours, redacted_line(member.biography, _BIOGRAPHY))))
-    name, mark = redacted_line(name_with_id(member.name, member.user_id), _NAME), ", who asks" if asks else ""
+    told = "; ".join(
+        filter(None, (member.role, skills, hours, redacted_line(member.biography, _BIOGRAPHY)))
+    )
+    name = redacted_line(name_with_id(member.name, member.user_id), _NAME)
+    mark = ", who asks" if asks else ""
     return f"- {name}{mark}: {redacted_line(told, MAX_PIECE)}"
 
 
@@ -433,20 +556,33 @@ def _format_time(at: datetime) -> str:
 
 
 def fit_to_budget(layers: Sequence[Layer], room: int) -> tuple[str, dict[LayerName, LayerReport]]:
-    """Return the layers in at most `room` bytes together, with what is missing in words, and a report of each."""
+    """Return the layers in at most `room` bytes together, with a sentence that names the missing
+    ones, and a report of each layer.
+    """
     there = [each for each in layers if each.pieces]
-    missing = _missing_sentence([f"{each.name} ({each.missing})" for each in layers if each.missing])
-    # The names of all layers may have to be said as left out.
+    missing = _missing_sentence(
+        [f"{each.name} ({each.missing})" for each in layers if each.missing]
+    )
+    # The worst case: every layer is named as left out.
     no_room = _missing_sentence([f"{each.name} (no room)" for each in there])
     shown = {each.name: _fenced(each, each.pieces, 0) for each in there}
-    sizes = {name: byte_size(text) + 1 for name, (text, _) in shown.items()}  # with the end of its last line
+    # with the newline that ends the layer
+    sizes = {name: byte_size(text) + 1 for name, (text, _) in shown.items()}
     given = shares(sizes, WEIGHTS, room - byte_size(missing) - byte_size(no_room) - 2)
-    shown |= {each.name: _cut(each, given[each.name] - 1) for each in there if sizes[each.name] > given[each.name]}
-    left_out = _missing_sentence([f"{name} (no room)" for name, (text, _) in shown.items() if not text])
+    shown |= {
+        each.name: _cut(each, given[each.name] - 1)
+        for each in there
+        if sizes[each.name] > given[each.name]
+    }
+    left_out = _missing_sentence(
+        [f"{name} (no room)" for name, (text, _) in shown.items() if not text]
+    )
     whole = "\n".join(filter(None, [*(text for text, _ in shown.values()), missing, left_out]))
     if byte_size(whole) > room:
-        whole = ""  # a budget in which not even that can be said; the report says it
-    absent = {each.name: LayerReport(each.name, missing=each.missing or NOTHING) for each in layers}
+        whole = ""  # the budget is too small even for that; the reports say so
+    absent = {
+        each.name: LayerReport(each.name, missing=each.missing or NOTHING) for each in layers
+    }
     return whole, absent | {name: report for name, (_, report) in shown.items()}
 
 
@@ -454,10 +590,15 @@ def _missing_sentence(missing: list[str]) -> str:
     return f"Missing here: {'; '.join(missing)}." if missing else ""
 
 
-def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], room: int) -> dict[LayerName, int]:
-    """How much of `room` each gets: what it wants, or its part of what those leave that want less than theirs."""
-    given, left, weight = dict[LayerName, int](), max(0, room), sum(weights[name] for name in wanted)
-    for name in sorted(wanted, key=lambda each: wanted[each] / weights[each]):  # the most modest first
+def shares(
+    wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], room: int
+) -> dict[LayerName, int]:
+    """Divide `room` by weight: a layer gets at most its size, and the others share the rest."""
+    given = dict[LayerName, int]()
+    left = max(0, room)
+    weight = sum(weights[name] for name in wanted)
+    # the most modest first
+    for name in sorted(wanted, key=lambda each: wanted[each] / weights[each]):
         given[name] = min(wanted[name], left * weights[name] // weight)
         left -= given[name]
         weight -= weights[name]
@@ -465,10 +606,13 @@ def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], ro
 
 
 def _cut(layer: Layer, room: int) -> tuple[str, LayerReport]:
-    """As many pieces as there is room for, the most telling ones; of the first at least its beginning."""
+    """Keep as many pieces as fit, the most important ones first; at least the beginning of the
+    first piece.
+    """
     ranked = layer.pieces[::-1] if layer.oldest_first else layer.pieces
     frame, _ = _fenced(layer, (), len(ranked))
-    kept, left = list[str](), room - byte_size(frame)
+    kept = list[str]()
+    left = room - byte_size(frame)
     for piece in ranked:
         if (needed := byte_size(piece) + 1) > left:
             break
@@ -482,10 +626,15 @@ def _cut(layer: Layer, room: int) -> tuple[str, LayerReport]:
 
 
 def _fenced(layer: Layer, pieces: Sequence[str], cut: int) -> tuple[str, LayerReport]:
-    """These pieces of a layer in its fence, and that `cut` of them are left out: the fewer, the shorter that is."""
-    body, missing = [layer.heading, *pieces], cut + layer.left_out
+    """Wrap the pieces of a layer in its tag, with a note that `cut` of them are left out. The note
+    gets shorter as fewer are cut.
+    """
+    body = [layer.heading, *pieces]
+    missing = cut + layer.left_out
     if missing:
         where = f": {layer.more} shows them" if layer.more else ""
-        body.append(f"({missing} {'older' if layer.oldest_first else 'more'} left out here{where})")
+        body.append(
+            f"({missing} {'older' if layer.oldest_first else 'more'} left out here{where})"
+        )
     text = wrap_in_tag("context", "\n".join(body), layer.name)
     return text, LayerReport(layer.name, -(-byte_size(text) // 4), len(pieces), missing)

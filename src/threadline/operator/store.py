@@ -1,41 +1,48 @@
-"""What the operator remembers of earlier turns, found by the words of a question."""
+"""The operator's memories of earlier turns, searched by the words of a question."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import ColumnElement, TextClause, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Store
 from threadline.db.values import any_word, storable, storable_key, words_shared
+from threadline.db.words import asked_words, stored_words
 from threadline.operator.tables import memories
 
 MAX_FACTS = 10
-"""That are remembered of one turn."""
-MAX_SEARCH_TEXT, MAX_MEMORY_TEXT = 1_000, 4_000
+"""Facts of one turn that are remembered."""
+MAX_SEARCH_TEXT = 1_000
+MAX_MEMORY_TEXT = 4_000
 """Characters; the rest is cut off."""
 
-_ASKED = any_word(":question")
-_PATTERN = "(m.kind = 'procedural' AND m.error_class = '')"  # the tools that led to an answer
+_ASKED = any_word(":words")
+# the tools that led to an answer
+_PATTERN = "(m.kind = 'procedural' AND m.error_class = '')"
 
 
 def _recall(partition: str, room: str) -> TextClause:
-    """The more of the question's words a memory has, the sooner it comes; of those that are as good, the newest."""
+    """Rank memories by how many of the question's words they contain; among equal ones the newest
+    comes first.
+    """
     return text(f"""
 WITH found AS (
     SELECT m.*, {room} AS room, row_number() OVER (
         PARTITION BY {partition}
-        ORDER BY {words_shared("m.search_vector", ":question")} DESC,
-                 ts_rank(m.search_vector, {_ASKED}, 1) DESC, m.created_at DESC, m.id DESC
+        ORDER BY {words_shared("m.search_vector", ":words")} DESC,
+                 ts_rank(m.search_vector, (SELECT {_ASKED}), 1) DESC, m.created_at DESC, m.id DESC
         ) AS place
     FROM memories m
-    WHERE m.search_vector @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
+    WHERE m.search_vector @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds)
+      AND m.channel IN ('', :channel)
 )
 SELECT kind, search_text, text, error_class, user_id, channel, rfp_id, created_at
 FROM found WHERE place <= room ORDER BY kind, place
-""")  # noqa: S608 - all parts are written in this package
+""")  # noqa: S608 - all parts are constants of this package
 
 
 _RECALL = _recall("m.kind", "CAST(:limit AS int)")
@@ -47,18 +54,23 @@ _RECALL_FOR_TURN = _recall(
 
 class MemoryKind(StrEnum):
     EPISODIC = "episodic"
-    """What was asked and what came of it."""
+    """A request and its outcome."""
     SEMANTIC = "semantic"
-    """What is so, until somebody says otherwise."""
+    """A fact, valid until a person corrects it."""
     PROCEDURAL = "procedural"
-    """Which tools did it, or how they failed."""
+    """The tools that led to an answer, or the way in which they failed."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """`search_text` is what it is found by first, such as the question; `rfp_id` what it is about, if anything.
-    `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
-    it may be told; empty for any in the team."""
+    """A memory to store.
+
+    Args:
+        search_text: the text that a search weighs most, such as the question.
+        channel: the only channel where it may be shown; empty for the whole team.
+        rfp_id: the RFP of the memory, or empty.
+        error_class: the kind of the failure that it describes; empty for a success.
+    """
 
     kind: MemoryKind
     search_text: str
@@ -75,29 +87,32 @@ class StoredMemory(Memory):
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it tells which tools led to an answer."""
+        """Whether it names the tools that led to an answer."""
         return self.kind is MemoryKind.PROCEDURAL and not self.error_class
 
 
 def fact_keys(key: str) -> list[str]:
-    """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
+    """Return the keys for a turn's facts, as many as it may have."""
     return [key, *(f"{key}:said:{number}" for number in range(2, MAX_FACTS + 1))]
 
 
 class MemoryStore(Store):
-    """A memory belongs to its team: no other finds it."""
+    """Stores and recalls memories; a memory is visible to its own team only."""
 
     async def remember(self, team: str, new: Iterable[tuple[str, Memory]], now: float) -> None:
-        """Keep memories, each once for its key and kind; without a text there is nothing to keep. `new`: each with the
-        key of what it tells, such as the turn's correlation id. `now`: seconds since 1970."""
+        """Store memories; first write wins for each key and kind. Memories without a text are
+        skipped.
+
+        Args:
+            new: each memory with the key of its subject, such as the turn's correlation id.
+            now: seconds since 1970.
+        """
         when = datetime.fromtimestamp(now, UTC)
         rows = [
-            vars(memory)
-            | {"search_text": storable(memory.search_text).strip()[:MAX_SEARCH_TEXT], "text": told}
-            | {"team": team, "key": storable_key(key), "created_at": when}
+            _columns(memory) | {"team": team, "key": storable_key(key), "created_at": when}
             for key, memory in new
-            if (told := storable(memory.text).strip()[:MAX_MEMORY_TEXT])
         ]
+        rows = [row for row in rows if row["text"]]
         if rows:
             await self._tx.execute(insert(memories).values(rows).on_conflict_do_nothing())
 
@@ -110,8 +125,12 @@ class MemoryStore(Store):
         channel: str = "",
         limit: int = 5,
     ) -> dict[MemoryKind, list[StoredMemory]]:
-        """What has the question's words in it, the likest first, of each kind at most `limit`; all kinds in one query.
-        What belongs to another channel than `channel`, where it will be told, is not recalled."""
+        """Return the memories that contain words of the question, the best match first, at most
+        `limit` of each kind; all kinds in one query.
+
+        Args:
+            channel: the channel that will show them; memories of other channels are excluded.
+        """
         recalled: dict[MemoryKind, list[StoredMemory]] = {kind: [] for kind in kinds}
         for each in await self._recalled(_RECALL, team, question, kinds, channel, limit=limit):
             recalled[each.kind].append(each)
@@ -120,39 +139,76 @@ class MemoryStore(Store):
     async def recall_for_turn(
         self, team: str, question: str, *, channel: str, user_id: str, limit: int, patterns: int
     ) -> list[StoredMemory]:
-        """As `recall`, with a room of their own for the ways in which tools succeeded: at most `patterns` of this user
-        and as many of others."""
+        """Recall as `recall` does, with a separate limit for tool patterns: at most `patterns` of
+        this user and as many of others.
+        """
         room = {"user_id": storable(user_id), "limit": limit, "patterns": patterns}
-        return await self._recalled(_RECALL_FOR_TURN, team, question, tuple(MemoryKind), channel, **room)
+        return await self._recalled(
+            _RECALL_FOR_TURN, team, question, tuple(MemoryKind), channel, **room
+        )
 
     async def _recalled(
-        self, query: TextClause, team: str, question: str, kinds: Collection[MemoryKind], channel: str, **room: object
+        self,
+        query: TextClause,
+        team: str,
+        question: str,
+        kinds: Collection[MemoryKind],
+        channel: str,
+        **room: object,
     ) -> list[StoredMemory]:
-        given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
+        given = {
+            "team": team,
+            "words": asked_words(question),
+            "kinds": list(kinds),
+            "channel": storable(channel),
+        }
         found = (await self._tx.execute(query, given | room)).mappings()
         return [StoredMemory(**dict(row) | {"kind": MemoryKind(row["kind"])}) for row in found]
 
     async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
-        """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
-        row, known = memories.c, [storable_key(each) for key in keys for each in fact_keys(key)]
-        said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
+        """Delete the memories under these keys that contain people's words, and return their
+        number. Tool patterns and failures stay.
+        """
+        row = memories.c
+        known = [storable_key(each) for key in keys for each in fact_keys(key)]
+        said = (
+            row.team == team,
+            row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)),
+            row.key.in_(known),
+        )
         return (await self._tx.execute(delete(memories).where(*said))).rowcount
 
     async def count_of_rfp(self, team: str, rfp_id: str) -> int:
-        """How much is remembered of turns about an RFP, as far as `forget_rfp` forgets it."""
+        """Count the memories about an RFP that `forget_rfp` would delete."""
         query = select(func.count()).select_from(memories).where(*_told_of_rfp(team, rfp_id))
         return int((await self._tx.execute(query)).scalar_one())
 
     async def forget_rfp(self, team: str, rfp_id: str) -> None:
-        """Forget what was told in turns about an RFP. How tools did stays: it holds no words, and names no RFP."""
+        """Delete the memories of turns about an RFP. Tool patterns and failures stay: they contain
+        no user text and name no RFP.
+        """
         await self._tx.execute(delete(memories).where(*_told_of_rfp(team, rfp_id)))
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
-        """Forget what is from before a moment (seconds since 1970), at most `limit`; returns how many."""
-        old = select(memories.c.id).where(memories.c.created_at < datetime.fromtimestamp(before, UTC)).limit(limit)
+        """Delete at most `limit` memories from before a moment (seconds since 1970) and return
+        their number.
+        """
+        old = (
+            select(memories.c.id)
+            .where(memories.c.created_at < datetime.fromtimestamp(before, UTC))
+            .limit(limit)
+        )
         return (await self._tx.execute(delete(memories).where(memories.c.id.in_(old)))).rowcount
 
 
 def _told_of_rfp(team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:
     row = memories.c
     return row.team == team, row.rfp_id == rfp_id, row.kind != MemoryKind.PROCEDURAL
+
+
+def _columns(memory: Memory) -> dict[str, Any]:
+    """Return the columns of a memory, with the words of its texts."""
+    sought = storable(memory.search_text).strip()[:MAX_SEARCH_TEXT]
+    told = storable(memory.text).strip()[:MAX_MEMORY_TEXT]
+    words = stored_words(sought, told)
+    return vars(memory) | {"search_text": sought, "text": told, "words": words}

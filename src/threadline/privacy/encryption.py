@@ -15,20 +15,28 @@ from threadline.privacy.keys import KeyRing
 ENCODING = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
 _NONCE_BYTES = 12
-"""Drawn anew for each payload: safe for 2³² payloads under one key (NIST SP 800-38D, 8.3)."""
+"""Bytes of a random nonce for each payload: safe for 2³² payloads under one key (NIST SP 800-38D,
+8.3).
+"""
 _FORMAT = b"threadline payload 1\0"
 
 
 class DecryptionFailed(Permanent):
-    """The payload's key is missing or another one, or the payload was changed. Not an `ApplicationError`: a workflow
-    task that meets it is tried again until the key is there. Nothing is lost."""
+    """The payload's key is missing or wrong, or the payload was changed. Not an
+    `ApplicationError`: Temporal retries the workflow task until the key is there, and nothing is
+    lost.
+    """
 
 
 class EncryptionCodec(PayloadCodec):
-    """AES-256-GCM over the whole payload, its metadata included; the key's id is authenticated with it. Without keys,
-    or with keys that are only to decrypt, it encrypts nothing. It is in place all the same: a converter that does not
-    know the encoding would drop an encrypted signal with a line in the log, where this one holds the workflow until the
-    key is there. What is not encrypted passes through, so that encryption can be turned on over open workflows."""
+    """Encrypts the whole payload, its metadata included, with AES-256-GCM, and authenticates the
+    key's id.
+
+    Without keys, or with keys that only decrypt, it encrypts nothing but stays installed: a
+    converter that does not know the encoding would drop an encrypted signal with a line in the
+    log, while this one holds the workflow until the key is there. Unencrypted payloads pass
+    through, so that an admin can turn encryption on while workflows are open.
+    """
 
     def __init__(self, keys: KeyRing | None) -> None:
         self._ciphers = {key.id: AESGCM(key.secret) for key in keys.keys} if keys else {}
@@ -38,35 +46,52 @@ class EncryptionCodec(PayloadCodec):
         """Encrypt each payload under the first key."""
         if not self._current:
             return list(payloads)
-        encrypted, bound = list[Payload](), _associated_data(self._current)
+        encrypted = list[Payload]()
+        bound = _associated_data(self._current)
         for payload in payloads:
             nonce = os.urandom(_NONCE_BYTES)
-            sealed = self._ciphers[self._current].encrypt(nonce, payload.SerializeToString(), bound)
+            sealed = self._ciphers[self._current].encrypt(
+                nonce, payload.SerializeToString(), bound
+            )
             metadata = {"encoding": ENCODING, KEY_ID: self._current.encode()}
             encrypted.append(Payload(metadata=metadata, data=nonce + sealed))
         return encrypted
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt what is encrypted, under whichever key. Raises `DecryptionFailed`, which names the key's id."""
-        return [self.decrypt(payload) if is_encrypted(payload) else payload for payload in payloads]
+        """Decrypt each encrypted payload with the key that it names; other payloads pass through.
+
+        Raises:
+            DecryptionFailed: names the key's id.
+        """
+        return [
+            self.decrypt(payload) if is_encrypted(payload) else payload for payload in payloads
+        ]
 
     def decrypt(self, payload: Payload) -> Payload:
-        """The payload that was encrypted into this one; raises `DecryptionFailed`."""
+        """Return the original of an encrypted payload; raises `DecryptionFailed`."""
         key_id = key_id_of(payload)
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            reason = "and THREADLINE_PAYLOAD_KEYS is not set: give every process that talks to Temporal the same keys."
+            reason = (
+                "and THREADLINE_PAYLOAD_KEYS is not set: give every process that talks to "
+                "Temporal the same keys."
+            )
             if self._ciphers:
                 others = ", ".join(map(repr, self._ciphers))
-                reason = f"which THREADLINE_PAYLOAD_KEYS lacks: add it after the others ({others}), and restart."
+                reason = (
+                    f"which THREADLINE_PAYLOAD_KEYS lacks: add it after the others ({others}), "
+                    "and restart."
+                )
             raise DecryptionFailed(f"A payload is encrypted under the key {key_id!r}, {reason}")
-        nonce, sealed = payload.data[:_NONCE_BYTES], payload.data[_NONCE_BYTES:]
+        nonce = payload.data[:_NONCE_BYTES]
+        sealed = payload.data[_NONCE_BYTES:]
         try:
             return Payload.FromString(cipher.decrypt(nonce, sealed, _associated_data(key_id)))
         except (InvalidTag, ValueError, DecodeError) as error:
             raise DecryptionFailed(
-                f"A payload under the key {key_id!r} cannot be decrypted: either the key had another value when the "
-                "payload was written (put that one into THREADLINE_PAYLOAD_KEYS), or somebody has changed the payload."
+                f"A payload under the key {key_id!r} cannot be decrypted: either the key had "
+                "another value when the payload was written (put that one into "
+                "THREADLINE_PAYLOAD_KEYS), or somebody has changed the payload."
             ) from error
 
 
@@ -75,11 +100,12 @@ def is_encrypted(payload: Payload) -> bool:
 
 
 def key_id_of(payload: Payload) -> str:
-    """The id of the key, as the payload says in clear; empty when it says nothing."""
+    """Return the key's id, which the payload holds in clear; empty if it holds none."""
     return payload.metadata.get(KEY_ID, b"").decode(errors="replace")
 
 
 def _associated_data(key_id: str) -> bytes:
-    """What is authenticated though it is not encrypted. Not the workflow's id: a payload is shown by a codec server
-    that is not told of it, and replayed from files."""
+    """Return the data that is authenticated but not encrypted. It excludes the workflow's id: a
+    codec server gets payloads without it, and a replay reads them from files.
+    """
     return _FORMAT + key_id.encode()

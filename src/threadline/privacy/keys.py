@@ -1,4 +1,4 @@
-"""The keys under which payloads are encrypted, as the environment writes them."""
+"""The keys that encrypt payloads, parsed from the environment."""
 
 import base64
 import binascii
@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 KEY_BYTES = 32
 """AES-256."""
 DECRYPT_ONLY = "plain"
-"""As the first entry: these keys decrypt, and nothing is encrypted yet, or any more."""
+"""The first entry that turns encryption off: the keys after it only decrypt. Used before
+encryption starts and after it ends.
+"""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
 
 @dataclass(frozen=True)
 class Key:
-    """`id` is written beside each payload, in clear, so that the right key is found again."""
+    """An encryption key. Each payload holds the `id` in clear, so that decryption finds it."""
 
     id: str
     secret: bytes = field(repr=False)
@@ -23,15 +25,18 @@ class Key:
 
 @dataclass(frozen=True)
 class KeyRing:
-    """All keys decrypt; the first one encrypts, unless nothing is to be encrypted."""
+    """All keys decrypt; the first one encrypts if `encrypts`."""
 
     keys: tuple[Key, ...]
     encrypts: bool = True
 
 
 def parse_keys(text: str) -> KeyRing:
-    """Read `id:base64key`, several separated by commas, with the word `plain` before them or not. Raises `ValueError`
-    with a sentence that names the id and never shows a key."""
+    """Read comma-separated `id:base64key` entries, optionally preceded by the word `plain`.
+
+    Raises:
+        ValueError: a sentence that names the id and never shows a key.
+    """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     encrypts = parts[:1] != [DECRYPT_ONLY]
     keys = [_key(part, place) for place, part in enumerate(parts[not encrypts :], start=1)]
@@ -39,21 +44,28 @@ def parse_keys(text: str) -> KeyRing:
         raise ValueError("write it as id:key, where `openssl rand -base64 32` makes the key")
     ids = [key.id for key in keys]
     if twice := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
-        raise ValueError(f"the key id {twice[0]!r} appears twice: give each key its own id, and never reuse one")
+        raise ValueError(
+            f"the key id {twice[0]!r} appears twice: give each key its own id, and never reuse one"
+        )
     return KeyRing(tuple(keys), encrypts)
 
 
 def _key(part: str, place: int) -> Key:
     name, colon, encoded = part.partition(":")
     if not colon or not _ID.fullmatch(name):
-        # What stands there may be a key without its id: it is not repeated.
-        raise ValueError(f"key {place} is not written as id:key, with an id of letters, digits, dots, - and _")
+        # The text may be a key without its id, so the error does not repeat it.
+        raise ValueError(
+            f"key {place} is not written as id:key, with an id of letters, digits, dots, - and _"
+        )
     try:
         secret = base64.b64decode(encoded, validate=True)
     except binascii.Error:
-        raise ValueError(f"the key {name!r} is not base64: make one with `openssl rand -base64 32`") from None
+        raise ValueError(
+            f"the key {name!r} is not base64: make one with `openssl rand -base64 32`"
+        ) from None
     if len(secret) != KEY_BYTES:
         raise ValueError(
-            f"the key {name!r} has {len(secret)} bytes instead of {KEY_BYTES}: make one with `openssl rand -base64 32`"
+            f"the key {name!r} has {len(secret)} bytes instead of {KEY_BYTES}: make one with "
+            "`openssl rand -base64 32`"
         )
     return Key(name, secret)

@@ -1,5 +1,6 @@
-"""Another service's words about its refusal, as far as people may read them: without the sentences
-that name a place or hold a secret."""
+"""Quotes another service's words about its refusal for people, without the sentences that name a
+place or hold a secret.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,20 +9,22 @@ from typing import Any
 from threadline.privacy.redaction import redact
 
 MAX_QUOTE = 400
-"""Characters; what follows is left out."""
+"""Characters; the rest is omitted."""
 WITHHELD = "…"
-"""Stands for sentences that are not repeated, and for what is too long."""
+"""The mark for omitted sentences, and for text beyond the limit."""
 _LOOKED_AT = 20_000
-"""Characters of one text that are searched."""
+"""Characters of one text that are searched for sentences."""
 _DEEPEST = 5
-"""Levels of an answer that are read."""
+"""Levels of an answer that are searched for texts."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[\r\n]+")
 _DATE_FORM = re.compile(r"\b(?:[dMyHhms]{1,4}|\d{1,4})(?:/(?:[dMyHhms]{1,4}|\d{1,4})){2}\b")
 _PLACE = re.compile(
     r"[\\@{}<>]|://|localhost|redacted:|traceback|\b0x[0-9a-f]"
     r"|(?<![\w/])(?:~|\.{1,2})?/\w|(?<!\w)~/"  # a path from the root or a home
-    r"|\w/[\w.@+-]+/\w|\w/[\w@+-]+\.\w|(?<!\w)\.\w+/"  # a relative path, which `Component/s` is not
-    r"|(?<![\w.])(?:[\w-]+\.)+(?-i:[a-z]{2,}|[A-Z][A-Z]+(?=[:/]|\.?$))\b"  # a host, or a program's name with dots
+    # a relative path, which `Component/s` is not
+    r"|\w/[\w.@+-]+/\w|\w/[\w@+-]+\.\w|(?<!\w)\.\w+/"
+    # a host, or a program's name with dots
+    r"|(?<![\w.])(?:[\w-]+\.)+(?-i:[a-z]{2,}|[A-Z][A-Z]+(?=[:/]|\.?$))\b"
     r"|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}\b"
     r"|\b[a-z][\w.-]*:\d{2,5}\b"  # a host's port
     r"|(?<![\w:])(?:[0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}(?![\w:])",
@@ -42,8 +45,11 @@ https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api.
 
 
 def quotable(*said: object) -> str:
-    """Join the words of a service into one line for a person; empty where nothing may be repeated."""
-    kept, withheld = list[str](), False
+    """Join the words of a service into one line for a person; empty if no sentence may be
+    repeated.
+    """
+    kept = list[str]()
+    withheld = False
     for text in said:
         for sentence in _sentences(text):
             if not _may_be_read(sentence):
@@ -86,7 +92,9 @@ def _joined(sentences: Iterable[str]) -> str:
 
 
 def _texts(answer: object, depth: int = 0) -> Iterator[str]:
-    """The texts in the forms of GitHub, Jira and RFC 9457: messages, lists of them, faults by field."""
+    """Yield the texts in the forms of GitHub, Jira and RFC 9457: messages, lists of messages, and
+    faults by field.
+    """
     if depth > _DEEPEST:
         return
     if isinstance(answer, str):
@@ -106,7 +114,11 @@ def _texts(answer: object, depth: int = 0) -> Iterator[str]:
 
 
 def _texts_of_fault(fault: Mapping[str, Any]) -> Iterator[str]:
-    told = [fault[name] for name in _MESSAGES if isinstance(fault.get(name), str) and fault[name].strip()]
+    told = [
+        fault[name]
+        for name in _MESSAGES
+        if isinstance(fault.get(name), str) and fault[name].strip()
+    ]
     if not told and fault.get("code") in _CODES:
         told = [_CODES[str(fault["code"])]]
     for text in told:
@@ -120,7 +132,7 @@ def _texts_by_field(errors: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _about(field: object, text: str) -> str:
-    """The text with the key of its field, unless it names the key itself."""
+    """Return the text prefixed with its field's key, unless the text names the key itself."""
     if not isinstance(field, str) or not field or f"'{field}'" in text:
         return text
     return f"{field}: {text}"

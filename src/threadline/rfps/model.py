@@ -1,4 +1,6 @@
-"""Requests for proposals (RFPs): ids, facts, the state of the opportunity, journal and events, and the team."""
+"""Requests for proposals (RFPs): ids, facts, the state of the opportunity, journal and events, and
+the team.
+"""
 
 import json
 import re
@@ -16,55 +18,64 @@ from threadline.tools.model import Author, FieldChange, RecordGroup, Risk, recor
 
 BINDING = "rfp"
 """The kind of binding by which a thread is about an RFP."""
-MAX_TITLE, MAX_CLIENT, MAX_OWNER = 300, 200, 100
-"""Characters; what is longer is refused."""
+MAX_TITLE = 300
+MAX_CLIENT = 200
+MAX_OWNER = 100
+"""Characters of each field; longer values are refused."""
 MAX_SOURCE_TEXT = 1_000_000
-"""Characters of a file's text that are kept; of these the first 200,000 are searched."""
-MAX_PATCH, MAX_STATE = 64_000, 256_000
+"""Characters of a file's text that are kept; search covers the first 200,000."""
+MAX_PATCH = 64_000
+MAX_STATE = 256_000
 """Bytes as JSON. A larger patch, or one that makes the state larger, is refused."""
 MAX_DEPTH = 20
-"""Objects and lists within each other."""
+"""Levels of nested objects and lists."""
 MAX_ENTRY = 10_000
 """Characters of a journal entry; a longer one is refused."""
 MAX_PAYLOAD = 64_000
 """Bytes of an event's payload as JSON; a larger one is refused."""
 MAX_EVENT_TYPE = 100
 
-# ---- Ids -------------------------------------------------------------------------------------------------------------
+# ---- Ids
 
 RFP_ID = "rfp_id"
-"""The parameter by which a tool names the RFP that it is about."""
+"""The parameter by which a tool names its RFP."""
 MAX_ID = 64
-"""Characters of an id; what is longer is none."""
+"""Characters of an id; a longer word is no id."""
 NOT_IDS = frozenset({"rfp_list", "rfp_search", "rfp_get", "rfp_create_from_slack_file"})
-"""Tools: who names one in a message names no RFP."""
+"""Names of tools; in a message they are not ids."""
 
 _STORED_ID = re.compile(r"rfp_[a-z0-9]{3,40}")
 _FILES = "pdf|docx?|xlsx?|pptx?|csv|txt|md|rtf|odt|html?|json|zip|eml|msg|png|jpe?g"
 _MORE = "(?:_+|-)[A-Za-z0-9]"
 _ID = rf"[rR][fF][pP]_[A-Za-z0-9]+(?:{_MORE}+)*(?![A-Za-z0-9]|{_MORE})"
-"""As long as it can be: of `rfp_7-b` nobody takes `rfp_7`, which may be another record. By a look ahead: a possessive
-group takes too much before Python 3.11.5 (python/cpython#106052)."""
-_IN_TEXT = re.compile(rf"(?<![A-Za-z0-9])(?<![A-Za-z0-9]_){_ID}(?!@|\.(?i:{_FILES})(?![A-Za-z0-9]))")
-"""Also in `_italics_`; a file's name (`rfp_answer.pdf`) or a mail address is no id."""
+"""Matches the longest id: `rfp_7-b` never yields `rfp_7`, which may be another record. It uses a
+lookahead, since a possessive group matches too much before Python 3.11.5 (python/cpython#106052).
+"""
+_IN_TEXT = re.compile(
+    rf"(?<![A-Za-z0-9])(?<![A-Za-z0-9]_){_ID}(?!@|\.(?i:{_FILES})(?![A-Za-z0-9]))"
+)
+"""Matches in `_italics_` as well; a file's name (`rfp_answer.pdf`) or a mail address is no id."""
 _ALONE = re.compile(_ID)
 _MENTION = re.compile(r"<[@#!][^<>]*>")
 """Slack's markup of a person, a group or a channel, which may be called `rfp_team`."""
 
 
 class ScopeSource(StrEnum):
-    """Where a scope was found."""
+    """The origin of a scope."""
 
     MESSAGE = "message"
     BINDING = "binding"
-    """Of the thread."""
+    """The thread's binding."""
     NONE = "none"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The RFP that a request is about. `others` are further ids of the message, in its order: who wrote them has to be
-    told that the first one counts."""
+    """The RFP that a request is about.
+
+    `others`: further ids of the message, in its order; the bot tells the author that the first one
+    counts.
+    """
 
     rfp_id: str = ""
     origin: ScopeSource = ScopeSource.NONE
@@ -78,26 +89,34 @@ def named_rfp(arguments: object) -> str:
 
 
 def rfp_id_in(arguments: Mapping[str, object]) -> str:
-    """As `named_rfp`, of arguments as they were written."""
+    """Return the same as `named_rfp`, from arguments as they were written."""
     named = arguments.get(RFP_ID)
     return named.strip().lower() if isinstance(named, str) else ""
 
 
 def find_rfp_ids(text: str) -> tuple[str, ...]:
-    """The ids in a text, each once, in the order in which they stand there, in lower case; the first one counts. One in
-    a block of code, in a link's address or its label is an id like any other. Whether there are such RFPs, the database
-    knows."""
+    """Return the ids in a text in lower case, each once, in their order; the first one counts.
+
+    Ids in a code block, in a link's address or in its label count. The RFPs may not exist: only
+    the database knows.
+    """
     named = (found.group().lower() for found in _IN_TEXT.finditer(_MENTION.sub(" ", text)))
-    return tuple(dict.fromkeys(each for each in named if len(each) <= MAX_ID and each not in NOT_IDS))
+    return tuple(
+        dict.fromkeys(each for each in named if len(each) <= MAX_ID and each not in NOT_IDS)
+    )
 
 
 def contains_only_rfp_ids(text: str) -> bool:
-    """Whether a text is an id, or several, and besides that blanks and marks alone."""
+    """Return whether a text has one or more ids, and apart from them only blanks and
+    punctuation.
+    """
     return bool(find_rfp_ids(text)) and not re.search(r"[^\W_]", _IN_TEXT.sub(" ", text))
 
 
 def parse_rfp_id(word: str) -> str:
-    """The id that a word is, in lower case; empty when it is none, such as the `rfp_...` of a hint."""
+    """Return the word in lower case if it is an id; empty when it is none, such as the `rfp_...`
+    of a hint.
+    """
     return word.lower() if len(word) <= MAX_ID and _ALONE.fullmatch(word) else ""
 
 
@@ -108,25 +127,29 @@ def _argument(text: str) -> str:
 
 
 RfpId = Annotated[
-    str, AfterValidator(_argument), Field(min_length=1, max_length=MAX_ID, description="Its id, such as rfp_abc123.")
+    str,
+    AfterValidator(_argument),
+    Field(min_length=1, max_length=MAX_ID, description="Its id, such as rfp_abc123."),
 ]
-"""A tool's parameter. In small letters behind this: the protocol compares ids as they are."""
+"""A tool's parameter. It is converted to lower case, since the protocol compares ids exactly."""
 
 
 def is_rfp_id(text: str) -> bool:
-    """Whether an RFP may be stored under this id; there may be none such."""
+    """Return whether an RFP may have this id; it need not exist."""
     return _STORED_ID.fullmatch(text) is not None
 
 
 def resolve_scope(text: str, bound: str = "") -> Scope:
-    """The first id of the message, else the RFP that its thread is `bound` to, else none."""
+    """Return the first id of the message, else the RFP that its thread is `bound` to, else
+    none.
+    """
     first, *others = find_rfp_ids(text) or ("",)
     if first:
         return Scope(first, ScopeSource.MESSAGE, tuple(others))
     return Scope(bound, ScopeSource.BINDING) if bound else Scope()
 
 
-# ---- RFPs and their facts --------------------------------------------------------------------------------------------
+# ---- RFPs and their facts
 
 
 class RfpStatus(StrEnum):
@@ -141,12 +164,14 @@ class RfpStatus(StrEnum):
 
 
 OPEN = (RfpStatus.NEW, RfpStatus.IN_PROGRESS, RfpStatus.PROPOSAL_SUBMITTED, RfpStatus.SHORTLISTED)
-"""As long as it has one of these, somebody may have something to do."""
+"""The statuses in which the team may still have work to do."""
 
 
 @dataclass(frozen=True)
 class RfpFacts:
-    """What lists of RFPs show. They stand in the state's document, under these names, and are changed there."""
+    """The fields that lists of RFPs show. They are kept in the state's document, under these
+    names, and are changed there.
+    """
 
     title: str
     client: str = ""
@@ -161,7 +186,7 @@ FACTS = ("title", "client", "due_date", "status", "owner")
 
 @dataclass(frozen=True, kw_only=True)
 class Rfp(RfpFacts):
-    """`source_name`: the file that it was made from; empty when there was none."""
+    """An RFP. `source_name`: the file that it was made from; empty without one."""
 
     rfp_id: str
     source_name: str
@@ -171,16 +196,38 @@ class Rfp(RfpFacts):
 
 @dataclass(frozen=True)
 class SourceFile:
-    """`sha256`: of the file's bytes, in hexadecimal; `text`: what could be read in it."""
+    """A file, and its text.
+
+    Args:
+        sha256: of the file's bytes, in hexadecimal.
+        unread: noun phrases for the parts that the text lacks.
+    """
 
     name: str
     sha256: str
     text: str
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileText:
+    """A part of a file's text.
+
+    Args:
+        characters: of the whole text.
+        unread: noun phrases for the parts that the whole text lacks.
+    """
+
+    text: str
+    characters: int
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class CreatedRfp:
-    """`new` is False where the team had made an RFP from the same file before: it is that one."""
+    """The result of creating an RFP. `new` is False where the team had made it from the same file
+    earlier.
+    """
 
     rfp: Rfp
     new: bool
@@ -188,8 +235,10 @@ class CreatedRfp:
 
 @dataclass(frozen=True)
 class RfpUsage:
-    """What an RFP holds, which its deletion removes or keeps: the `characters` of its file's text, the `version` of its
-    state (0 without one), the `entries` in its journal and the `events` in its log."""
+    """The amount of data of an RFP, for its deletion: the `characters` of its file's text, the
+    `version` of its state (0 without one), the `entries` in its journal and the `events` in its
+    log.
+    """
 
     rfp: Rfp
     characters: int
@@ -199,42 +248,58 @@ class RfpUsage:
 
 
 class RfpNotFound(Permanent):
-    """The team has no RFP of the id `sought`, or has it no more; `nearest` are the ids that look most like it."""
+    """The team has no RFP of the id `sought`, or it was deleted; `nearest` are the most similar
+    ids.
+    """
 
     def __init__(self, sought: str, nearest: Sequence[str] = (), *, deleted: bool = False) -> None:
-        self.sought, self.nearest, self.deleted = sought, tuple(nearest), deleted
+        self.sought = sought
+        self.nearest = tuple(nearest)
+        self.deleted = deleted
         said = f"{sought} was deleted" if deleted else f"there is no RFP {sought}"
-        hint = f"did you mean {' or '.join(nearest)}?" if nearest else "list the RFPs to find its id"
+        hint = (
+            f"did you mean {' or '.join(nearest)}?" if nearest else "list the RFPs to find its id"
+        )
         super().__init__(f"{said}; {hint}")
 
 
 class RfpRefused(Permanent):
-    """What was given is incomplete, too large, does not have its form, or is for an older version."""
+    """The input is incomplete, too large, malformed, or based on an older version."""
 
 
 def parse_status(words: str) -> RfpStatus:
-    """The status that is named, as `Proposal submitted`. Raises `RfpRefused`."""
+    """Return the status of this name, for example `Proposal submitted`. Raises `RfpRefused`."""
     try:
         return RfpStatus("_".join(re.split(r"[\s_-]+", words.strip().lower())))
     except ValueError as exc:
-        raise RfpRefused(f"{words[:60]!r} is not an RFP status: use one of {', '.join(RfpStatus)}") from exc
+        raise RfpRefused(
+            f"{words[:60]!r} is not an RFP status: use one of {', '.join(RfpStatus)}"
+        ) from exc
 
 
 def validate_facts(facts: RfpFacts) -> RfpFacts:
-    """The facts with white space normalised. Raises `RfpRefused`."""
+    """Return the facts with white space normalised. Raises `RfpRefused`."""
     title = _line("title", facts.title, MAX_TITLE)
     if not title:
         raise RfpRefused("an RFP needs a title")
-    client, owner = _line("client", facts.client, MAX_CLIENT), _line("owner", facts.owner, MAX_OWNER)
+    client = _line("client", facts.client, MAX_CLIENT)
+    owner = _line("owner", facts.owner, MAX_OWNER)
     return RfpFacts(title, client, facts.due_date, facts.status, owner)
 
 
 def facts_from_document(document: Mapping[str, object]) -> RfpFacts:
-    """The facts that a state's document holds. Raises `RfpRefused`: one is gone that must be, or has another form."""
-    title, status = _text(document, "title"), _text(document, "status")
+    """Return the facts in a state's document.
+
+    Raises:
+        RfpRefused: a required fact is missing, or one is malformed.
+    """
+    title = _text(document, "title")
+    status = _text(document, "status")
     if not status.strip():
         raise RfpRefused(f"an RFP needs a status: one of {', '.join(RfpStatus)}")
-    client, owner, due = _text(document, "client"), _text(document, "owner"), _text(document, "due_date").strip()
+    client = _text(document, "client")
+    owner = _text(document, "owner")
+    due = _text(document, "due_date").strip()
     try:
         due_date = date.fromisoformat(due) if due else None
     except ValueError as exc:
@@ -243,24 +308,33 @@ def facts_from_document(document: Mapping[str, object]) -> RfpFacts:
 
 
 def facts_to_document(facts: RfpFacts) -> dict[str, str]:
-    """The facts as a state's document holds them: what is empty is not there."""
+    """Return the facts as a state's document has them; omits empty ones."""
     named = {name: str(getattr(facts, name) or "") for name in FACTS}
     return {name: text for name, text in named.items() if text}
 
 
 def status_words(status: str) -> str:
-    """The status, or a kind of entry, as people read it."""
+    """Return the status, or a kind of entry, as people read it."""
     return status.replace("_", " ")
 
 
 def rfp_record(rfp: Rfp) -> dict[str, str]:
-    """What the model reads of an RFP: only what there is to tell."""
+    """Return the RFP as the model reads it; omits empty facts."""
     return {"rfp_id": rfp.rfp_id} | facts_to_document(rfp)
 
 
 def rfp_group(records: Sequence[Mapping[str, str]]) -> tuple[RecordGroup, ...]:
-    """The records as people are shown them."""
-    return record_group("rfps", ({**each, "status": status_words(each["status"])} for each in records))
+    """Return the records as people see them."""
+    return record_group(
+        "rfps", ({**each, "status": status_words(each["status"])} for each in records)
+    )
+
+
+def not_read(unread: Sequence[str]) -> str:
+    """Return a sentence, with a leading blank, on the parts that a file's text lacks; empty
+    without any.
+    """
+    return f" Not read from the file: {'; '.join(unread)}." if unread else ""
 
 
 def title_line(record: Mapping[str, str]) -> str:
@@ -281,15 +355,16 @@ def _line(name: str, text: str, longest: int) -> str:
     return line
 
 
-# ---- JSON, and the state of an opportunity ---------------------------------------------------------------------------
+# ---- JSON, and the state of an opportunity
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OpportunityState:
-    """One JSON document, changed by merge patches. `updated_by` and `correlation_id` are empty as long as nothing but
-    the RFP's own facts stand in it."""
+    """One JSON document, changed by merge patches. `updated_by` and `correlation_id` are empty
+    before the first patch.
+    """
 
     rfp_id: str
     version: int
@@ -300,7 +375,9 @@ class OpportunityState:
 
 
 def merge_patch(target: object, patch: object) -> Any:
-    """JSON Merge Patch (https://www.rfc-editor.org/rfc/rfc7396#section-2); neither argument is changed."""
+    """Apply a JSON Merge Patch (https://www.rfc-editor.org/rfc/rfc7396#section-2); neither
+    argument is changed.
+    """
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}
@@ -313,30 +390,65 @@ def merge_patch(target: object, patch: object) -> Any:
 
 
 def validate_patch(patch: object) -> JsonObject:
-    """The patch, where it may be applied. Raises `RfpRefused`: it is no object, is empty, too large or too deep."""
+    """Return the patch if it may be applied.
+
+    Raises:
+        RfpRefused: it is no object, is empty, too large or too deep.
+    """
     if not isinstance(patch, dict) or not patch:
-        raise RfpRefused('a patch must be a JSON object with the changes, such as {"status": "won"}')
+        raise RfpRefused(
+            'a patch must be a JSON object with the changes, such as {"status": "won"}'
+        )
     if problem := json_problem(patch, MAX_PATCH):
         raise RfpRefused(f"the patch {problem}: nothing was changed")
     return patch
 
 
 def apply_patch(document: JsonObject, patch: object) -> tuple[JsonObject, RfpFacts]:
-    """The document after the patch, and the facts in it. Raises `RfpRefused`."""
+    """Return the document after the patch, and its facts. Raises `RfpRefused`."""
     result: JsonObject = merge_patch(document, validate_patch(patch))
     if problem := json_problem(result, MAX_STATE):
         raise RfpRefused(f"with this patch the document {problem}: nothing was changed")
     facts = facts_from_document(result)
-    return {name: each for name, each in result.items() if name not in FACTS} | facts_to_document(facts), facts
+    return {name: each for name, each in result.items() if name not in FACTS} | facts_to_document(
+        facts
+    ), facts
 
 
-_NOTES = {"notes", "note", "summary", "next_steps", "next_step", "tasks", "open_questions", "questions", "risks"}
+_NOTES = {
+    "notes",
+    "note",
+    "summary",
+    "next_steps",
+    "next_step",
+    "tasks",
+    "open_questions",
+    "questions",
+    "risks",
+}
 _NOTES |= {"tags", "links", "contacts", "highlights", "history", "comments"}
-"""Fields of a state in which people keep what they know: writing there binds nobody. To empty one is of medium risk."""
-_OUTCOME_FIELDS = frozenset({"status", "stage", "state", "outcome", "decision", "result", "verdict", "phase"})
+"""Fields of a state for people's notes; writing to them commits the team to nothing. Emptying one
+is of medium risk.
+"""
+_OUTCOME_FIELDS = frozenset(
+    {"status", "stage", "state", "outcome", "decision", "result", "verdict", "phase"}
+)
 _OUTCOMES = ("won", "lost", "cancelled", "canceled", "nobid", "no bid")
 _MONEY_FIELDS = frozenset(
-    {"amount", "bid", "budget", "cost", "costs", "discount", "fee", "fees", "margin", "money", "price", "prices"}
+    {
+        "amount",
+        "bid",
+        "budget",
+        "cost",
+        "costs",
+        "discount",
+        "fee",
+        "fees",
+        "margin",
+        "money",
+        "price",
+        "prices",
+    }
     | {"pricing", "quote", "rate", "rates", "revenue", "tax", "total", "totals", "value"}
 )
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -350,18 +462,24 @@ def status_risk(before: RfpStatus, after: RfpStatus) -> Risk:
     return Risk.HIGH
 
 
-def patch_risk(patch: JsonObject, document: Mapping[str, object] | None = None, is_own: bool = True) -> Risk:
-    """Return the risk of a patch by its words: high where one names a final status, low where it only adds notes.
+def patch_risk(
+    patch: JsonObject, document: Mapping[str, object] | None = None, is_own: bool = True
+) -> Risk:
+    """Return the risk of a patch by its words: high where one names a final status, low where it
+    only adds notes.
 
     Old values count as new ones do: a patch may remove or replace the parent of a field.
 
     Args:
+        patch: the patch.
         document: the state before the patch.
-        is_own: whether the RFP has no owner, or belongs to whoever asks. Money and ownership of
-            somebody else's RFP are of high risk.
+        is_own: whether the RFP has no owner, or belongs to the asker. Money and ownership of
+            another user's RFP are of high risk.
     """
     changes = patch_changes(document or {}, patch)
-    values = [_in_its_place(each.field, value) for each in changes for value in (each.old, each.new)]
+    values = [
+        _in_its_place(each.field, value) for each in changes for value in (each.old, each.new)
+    ]
     if any(map(_names_outcome, values)):
         return Risk.HIGH
     if not is_own and ("owner" in patch or any(map(_names_money, values))):
@@ -378,20 +496,29 @@ def _in_its_place(path: str, value: object) -> object:
 
 
 def event_risk(event_type: str, payload: Mapping[str, object]) -> Risk:
-    """Return the risk of an event, which other systems read: high where it tells of a final status, or of an approval,
-    whose events Threadline writes itself."""
+    """Return the risk of an event, which other systems read.
+
+    It is high where the event reports a final status, or an approval, whose events Threadline
+    writes itself.
+    """
     tells_of_approval = any(each.startswith("action ") for each in _plain_forms(event_type))
     if tells_of_approval or _outcome_words(event_type):
         return Risk.HIGH
     return Risk.HIGH if _names_outcome(payload) else Risk.LOW
 
 
-def patch_changes(document: Mapping[str, object], patch: Mapping[str, object]) -> tuple[FieldChange, ...]:
-    """Return what a merge patch changes in a document, by path (`budget.total`), without what stays the same."""
+def patch_changes(
+    document: Mapping[str, object], patch: Mapping[str, object]
+) -> tuple[FieldChange, ...]:
+    """Return the changes of a merge patch to a document, by path (`budget.total`), without
+    unchanged values.
+    """
     return tuple(_patch_changes(document, patch, ""))
 
 
-def _patch_changes(old: Mapping[str, object], patch: Mapping[str, object], path: str) -> Iterator[FieldChange]:
+def _patch_changes(
+    old: Mapping[str, object], patch: Mapping[str, object], path: str
+) -> Iterator[FieldChange]:
     for name, value in patch.items():
         before = old.get(name)
         if isinstance(value, Mapping) and isinstance(before, Mapping):
@@ -405,11 +532,13 @@ def _patch_changes(old: Mapping[str, object], patch: Mapping[str, object], path:
 
 
 def is_owned_by(owner: str, user_id: str, member_name: str = "") -> bool:
-    """Whether an RFP's owner, as people wrote it, is this user.
+    """Return whether an RFP's owner, as people wrote it, is this user.
 
     Args:
-        member_name: the user's name among the team's members. A display name proves nothing:
-            everybody chooses their own.
+        owner: the field's text.
+        user_id: the user's Slack id.
+        member_name: the user's name among the team's members. A display name proves nothing: users
+            choose their own.
     """
     ids = re.findall(r"[A-Z0-9]+", owner)
     if user_id in ids:
@@ -418,10 +547,11 @@ def is_owned_by(owner: str, user_id: str, member_name: str = "") -> bool:
 
 
 def _names_outcome(value: object, *, is_outcome: bool = False, is_note: bool = False) -> bool:
-    """Whether a final status stands in it at any depth, as a value or as a field's name (`{"won": true}`).
+    """Return whether the value contains a final status at any depth, as a value or as a field's
+    name (`{"won": true}`).
 
     `is_outcome`: it is the value of a field such as `status`, in which one of the words is enough.
-    `is_note`: it is a note, in which people may write what they like.
+    `is_note`: it is a note, whose text is free.
     """
     if isinstance(value, str):
         if is_outcome:
@@ -446,12 +576,13 @@ def _names_money(value: object) -> bool:
     if not isinstance(value, Mapping):
         return False
     return any(
-        not _MONEY_FIELDS.isdisjoint(_field_words(str(name))) or _names_money(each) for name, each in value.items()
+        not _MONEY_FIELDS.isdisjoint(_field_words(str(name))) or _names_money(each)
+        for name, each in value.items()
     )
 
 
 def _outcome_words(text: str) -> bool:
-    """Whether a final status is among the words of a text."""
+    """Return whether a final status is among the words of a text."""
     forms = [f" {each} " for each in _plain_forms(text)]
     return any(f" {outcome} " in form for outcome in _OUTCOMES for form in forms)
 
@@ -462,7 +593,8 @@ def _field_words(name: str) -> frozenset[str]:
 
 
 def _plain_forms(text: str) -> frozenset[str]:
-    """Return the words of a text or of a field's name, in lower case: `noBid`, `NO-BID` and `no_bid` are `no bid`.
+    """Return the words of a text or of a field's name, in lower case: `noBid`, `NO-BID` and
+    `no_bid` are `no bid`.
 
     Two forms, with words divided at their capitals and without: `wOn` is `won` as well as `w on`.
     """
@@ -473,41 +605,56 @@ def _plain_forms(text: str) -> frozenset[str]:
 
 
 def json_problem(value: object, max_bytes: int) -> str:
-    """Why it is not kept, as the end of a sentence; empty when it is an object that may be."""
+    """Return the reason why a value is refused, as the end of a sentence; empty for an acceptable
+    object.
+    """
     if not isinstance(value, dict):
         return "must be a JSON object"
     if _is_deeper(value, MAX_DEPTH):
         return f"nests more than {MAX_DEPTH} objects and lists"
-    if (size := len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))) > max_bytes:
+    if (
+        size := len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    ) > max_bytes:
         return f"has {size:,} bytes, and the maximum is {max_bytes:,}"
     return ""
 
 
 def same_json(one: object, other: object) -> bool:
-    """Whether they are the same JSON: 1, 1.0 and true are not, though Python takes them for equal."""
+    """Return whether two values are the same JSON: 1, 1.0 and true differ, though Python compares
+    them as equal.
+    """
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _is_deeper(value: object, most: int) -> bool:
-    """Layer by layer, so that no depth is too deep to be looked at."""
-    layer, depth = [value], 0
+    """Compare the depth layer by layer, so that no input exceeds Python's recursion limit."""
+    layer = [value]
+    depth = 0
     while layer := [each for each in layer if isinstance(each, dict | list)]:
         if (depth := depth + 1) > most:
             return True
-        layer = [inner for each in layer for inner in (each.values() if isinstance(each, dict) else each)]
+        layer = [
+            inner
+            for each in layer
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
     return False
 
 
-# ---- Journal and events ----------------------------------------------------------------------------------------------
+# ---- Journal and events
 
 
 class EntryKind(StrEnum):
     NOTE = "note"
     DECISION = "decision"
     SAID = "said"
-    """What the bot told in a thread without having changed anything."""
+    """An answer of the bot in a thread, without a change."""
     FAILED = "failed"
-    """What was attempted and did not succeed."""
+    """An attempt that did not succeed."""
+    UNCHECKED = "unchecked"
+    """An answer of a turn that had not loaded the RFP. It is kept for the admin and is no fact: no
+    query of the journal returns it.
+    """
 
 
 @dataclass(frozen=True)
@@ -522,7 +669,7 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Event:
-    """As a journal's entry, with JSON in the place of words."""
+    """An entry of the log: like a journal entry, with JSON in place of text."""
 
     id: int
     rfp_id: str
@@ -533,17 +680,21 @@ class Event:
 
 
 def validate_payload(payload: object) -> None:
-    """Raises `RfpRefused`: it is no JSON object, or is too large or too deep."""
+    """Check an event's payload. Raises `RfpRefused` unless it is a JSON object within the
+    limits.
+    """
     if problem := json_problem(payload, MAX_PAYLOAD):
         raise RfpRefused(f"an event's payload {problem}: nothing was logged")
 
 
-# ---- The team --------------------------------------------------------------------------------------------------------
+# ---- The team
 
 
 @dataclass(frozen=True)
 class TeamMember:
-    """Somebody who answers RFPs. `user_id`: in Slack; `hours_per_week`: those that are there for proposals."""
+    """A person who answers RFPs. `user_id`: in Slack. `hours_per_week`: available for
+    proposals.
+    """
 
     user_id: str
     name: str
@@ -555,4 +706,4 @@ class TeamMember:
 
 
 class MemberNotFound(Permanent):
-    """The team has nobody of this name or id."""
+    """The team has no member of this name or id."""

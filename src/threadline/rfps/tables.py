@@ -1,4 +1,6 @@
-"""The tables of RFPs and their records. Constraints, indexes, defaults and triggers are in `alembic/`."""
+"""The tables of RFPs and their records. Constraints, indexes, defaults and triggers are in
+`alembic/`.
+"""
 
 from sqlalchemy import ARRAY, Column, Computed, Date, Integer, Table
 from sqlalchemy.dialects.postgresql import TSVECTOR
@@ -16,14 +18,20 @@ rfps = Table(
     *(required(name, TEXT) for name in ("status", "owner", "source_name")),
     Column("source_hash", TEXT),
     required("source_text", TEXT),
+    *(required(name, ARRAY(TEXT)) for name in ("source_unread", "name_words", "source_words")),
     Column(
         "search_vector",
         TSVECTOR,
         Computed(
-            "(setweight(to_tsvector('english'::regconfig, ((title || ' '::text) || client)), 'A'::\"char\")"
-            " || setweight(to_tsvector('english'::regconfig, \"left\"(source_text, 200000)), 'D'::\"char\"))",
+            "(((setweight(to_tsvector('english'::regconfig, ((title || ' '::text) || client)), "
+            "'A'::\"char\")"
+            " || setweight(to_tsvector('english'::regconfig, \"left\"(source_text, 200000)), "
+            "'D'::\"char\"))"
+            " || word_vector('english'::regconfig, name_words))"
+            " || word_vector('english'::regconfig, source_words))",
             persisted=True,
         ),
+        nullable=False,
     ),
     required("created_by", TEXT),
     required("created_at", MOMENT),

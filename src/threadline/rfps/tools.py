@@ -1,5 +1,6 @@
-"""Tools of RFPs: they are looked up, their opportunities are loaded and patched, their journals and events are written,
-and the team that answers them is listed."""
+"""Tools of RFPs: search RFPs, load and patch opportunities, write journals and events, and list
+the team.
+"""
 
 import json
 from typing import Annotated, Any, Literal
@@ -26,6 +27,7 @@ from threadline.rfps.model import (
     facts_from_document,
     facts_to_document,
     is_owned_by,
+    not_read,
     patch_changes,
     patch_risk,
     rfp_group,
@@ -46,33 +48,45 @@ from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
 
 MAX_LISTED = 30
-"""RFPs of one answer; further ones are found by words, a status or an owner."""
+"""RFPs of one answer; the model finds further ones by words, a status or an owner."""
 TEXT_PART = 6_000
-"""Characters of a file's text in one answer; the rest is asked for by where it begins."""
+"""Characters of a file's text in one answer; the model asks for the rest by its position."""
 RECENT = 8
-"""Entries of the journal, and events, that a load shows; their lists show the others."""
+"""Journal entries, and events, in a loaded opportunity; the list tools return the others."""
 PAGE = 20
-"""Journal entries, or events, of one answer; older ones are asked for by the lowest number."""
+"""Journal entries, or events, of one answer; the model asks for older ones by the lowest
+number.
+"""
 MAX_MEMBERS = 50
-"""People of one answer; fewer are found by a skill."""
-_MAX_CHANGES = 5  # changed fields that people are told by name
+"""People of one answer; the model narrows the list by a skill."""
+_MAX_CHANGES = 5  # changed fields that a message to people names
 _PAYLOAD_EXAMPLE = '{"amount": 120000, "currency": "EUR"}'
 _PATCH_EXAMPLE = '{"status": "proposal submitted"}'
 
 
 TextFrom = Annotated[
     int,
-    Field(ge=0, le=MAX_SOURCE_TEXT, description=f"At which character of the file to begin; it shows {TEXT_PART:,}."),
+    Field(
+        ge=0,
+        le=MAX_SOURCE_TEXT,
+        description=f"At which character of the file to begin; it shows {TEXT_PART:,}.",
+    ),
 ]
 PageSize = Annotated[int, Field(ge=1, le=PAGE)]
 Before = Annotated[
     int | None,
-    Field(ge=1, le=10**15, description="Only what is older: the lowest number of the page before. Null: the newest."),
+    Field(
+        ge=1,
+        le=10**15,
+        description="Only what is older: the lowest number of the page before. Null: the newest.",
+    ),
 ]
 _STATUSES = ", ".join(status_words(each) for each in RfpStatus)
 _PATCH = (
-    'The change as a JSON merge patch, written as text: {"status": "proposal submitted", "budget": {"total": 120000}}. '
-    "It names only what changes; null removes a field; a list is replaced whole. title, client, owner, status and "
+    'The change as a JSON merge patch, written as text: {"status": "proposal submitted", '
+    '"budget": {"total": 120000}}. '
+    "It names only what changes; null removes a field; a list is replaced whole. title, client, "
+    "owner, status and "
     f"due_date (2026-03-31) are texts and show in all lists. The status is one of: {_STATUSES}. "
     "Other fields are as the state has them, or new."
 )
@@ -81,52 +95,82 @@ _PATCH = (
 class AppendEvent(BaseModel):
     rfp_id: RfpId
     event_type: Annotated[
-        str, Field(min_length=1, max_length=MAX_EVENT_TYPE, description="What happened, such as proposal_sent.")
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_EVENT_TYPE,
+            description="What happened, such as proposal_sent.",
+        ),
     ]
     payload: Annotated[
         dict[str, Any],
         json_object(validate_payload, _PAYLOAD_EXAMPLE),
-        Field(default_factory=dict, description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}."),
+        Field(
+            default_factory=dict,
+            description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}.",
+        ),
     ]
 
 
-# ---- RFPs ------------------------------------------------------------------------------------------------------------
+# ---- RFPs
 
 
-@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", records=(RecordKind.RFPS,))
+@tool(
+    "rfp.list",
+    "The team's RFPs with their ids, the soonest due first.",
+    records=(RecordKind.RFPS,),
+)
 async def list_rfps(
     context: ToolContext,
     *,
     status: Annotated[RfpStatus | None, Field(description="Only those of this status.")] = None,
-    owner: Annotated[str | None, Field(max_length=100, description="Only those of this owner.")] = None,
+    owner: Annotated[
+        str | None, Field(max_length=100, description="Only those of this owner.")
+    ] = None,
     open_only: Annotated[
-        bool, Field(description="Leave out won, lost and dropped ones, unless the status asks for them.")
+        bool,
+        Field(
+            description="Leave out won, lost and dropped ones, unless the status asks for them."
+        ),
     ] = True,
 ) -> ToolResult:
     only_open = open_only and status in (None, *OPEN)
     found = await RfpStore(context.tx).listed(
         context.team, open_only=only_open, status=status, owner=owner or "", limit=MAX_LISTED + 1
     )
-    records, more = [rfp_record(each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
+    records = [rfp_record(each) for each in found[:MAX_LISTED]]
+    more = len(found) > MAX_LISTED
     return ToolResult(
         data={"rfps": records, "more": more},
-        display_text=f"{counted(len(records), 'RFP', more=more)}." if records else "There is no such RFP.",
+        display_text=f"{counted(len(records), 'RFP', more=more)}."
+        if records
+        else "There is no such RFP.",
         structured=rfp_group(records),
     )
 
 
-@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.", records=(RecordKind.RFPS,))
+@tool(
+    "rfp.search",
+    "RFPs whose title, client or file has these words, the likest first.",
+    records=(RecordKind.RFPS,),
+)
 async def search(
     context: ToolContext,
     *,
-    words: Annotated[str, Field(min_length=1, max_length=300, description="What it is about, a client, or an id.")],
+    words: Annotated[
+        str,
+        Field(min_length=1, max_length=300, description="What it is about, a client, or an id."),
+    ],
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 10,
 ) -> ToolResult:
     found = await RfpStore(context.tx).search(context.team, words, limit + 1)
-    records, more = [rfp_record(each) for each in found[:limit]], len(found) > limit
+    records = [rfp_record(each) for each in found[:limit]]
+    more = len(found) > limit
     return ToolResult(
         data={"rfps": records, "more": more},
-        display_text=f"Found {counted(len(records), 'RFP', more=more)}." if records else "No RFP has these words.",
+        display_text=f"Found {counted(len(records), 'RFP', more=more)}."
+        if records
+        else "No RFP has these words.",
         structured=rfp_group(records),
     )
 
@@ -139,24 +183,33 @@ async def search(
 async def get(context: ToolContext, *, rfp_id: RfpId, text_from: TextFrom = 0) -> ToolResult:
     store = RfpStore(context.tx)
     rfp = await store.get(context.team, rfp_id)
-    text, characters = await store.part_of_text(context.team, rfp_id, text_from, TEXT_PART)
+    part = await store.part_of_text(context.team, rfp_id, text_from, TEXT_PART)
     record = rfp_record(rfp)
-    made = {"created_at": moment(rfp.created_at), "created_by": rfp.created_by, "file": rfp.source_name}
-    file = {"file_characters": characters, "text_from": text_from, "text": text} if characters else {}
+    made = {
+        "created_at": moment(rfp.created_at),
+        "created_by": rfp.created_by,
+        "file": rfp.source_name,
+    }
+    file = (
+        {"file_characters": part.characters, "text_from": text_from, "text": part.text}
+        if part.characters
+        else {}
+    )
+    missing = {"file_not_read": list(part.unread)} if part.unread else {}
     return ToolResult(
-        data=record | {name: value for name, value in made.items() if value} | file,
-        display_text=_summary(record),
+        data=record | {name: value for name, value in made.items() if value} | file | missing,
+        display_text=f"{_summary(record)}{not_read(part.unread)}",
         structured=rfp_group([record]),
     )
 
 
-# ---- Opportunities ---------------------------------------------------------------------------------------------------
+# ---- Opportunities
 
 
 @tool(
     "opportunity.load",
-    "Load an RFP's opportunity: its facts, its state with the version, the newest of its journal and its events. To be "
-    "called first, before anything of it is changed.",
+    "Load an RFP's opportunity: its facts, its state with the version, the newest of its "
+    "journal and its events. To be called first, before anything of it is changed.",
     kind=ToolKind.LOAD,
     records=(RecordKind.RFPS,),
 )
@@ -168,8 +221,12 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
         "rfp": record,
         **_version(state),
         "state": state.document,
-        "newest_journal_entries": [_entry(each) for each in await store.journal(context.team, rfp_id, RECENT)],
-        "newest_events": [_event(each) for each in await store.events(context.team, rfp_id, RECENT)],
+        "newest_journal_entries": [
+            _entry(each) for each in await store.journal(context.team, rfp_id, RECENT)
+        ],
+        "newest_events": [
+            _event(each) for each in await store.events(context.team, rfp_id, RECENT)
+        ],
     }
     return ToolResult(data=data, display_text=_summary(record), structured=rfp_group([record]))
 
@@ -177,7 +234,7 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
 async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
     state = await RfpStore(context.tx).ensure_state_exists(context.team, given.rfp_id)
     document = state.document
-    # Raises for a patch that cannot be made: it is not proposed.
+    # Raises for an invalid patch, which is then never proposed.
     _, facts = apply_patch(document, given.patch)
     is_own = await _is_own(context, str(document.get("owner") or ""))
     risk = patch_risk(given.patch, document, is_own)
@@ -188,7 +245,7 @@ async def _assess_patch(context: ToolContext, given: Any) -> Assessment:
 
 
 async def _is_own(context: ToolContext, owner: str) -> bool:
-    """Whether an RFP has no owner, or belongs to whoever asks alone."""
+    """Return whether an RFP has no owner, or belongs to the only asker."""
     if not owner:
         return True
     if context.co_requesters:
@@ -201,8 +258,8 @@ async def _is_own(context: ToolContext, owner: str) -> bool:
 
 @tool(
     "opportunity.patch",
-    "Change the state of a loaded RFP, its status or its due date among it. A change that others make at the same time "
-    "is kept.",
+    "Change the state of a loaded RFP, its status or its due date among it. A change that "
+    "others make at the same time is kept.",
     kind=ToolKind.PATCH,
     assess=_assess_patch,
     records=(RecordKind.RFPS,),
@@ -211,14 +268,19 @@ async def patch_opportunity(
     context: ToolContext,
     *,
     rfp_id: RfpId,
-    patch: Annotated[dict[str, Any], json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)],
+    patch: Annotated[
+        dict[str, Any], json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)
+    ],
     version: Annotated[
         int | None,
         Field(
             ge=1,
             le=10**9,
-            description="The version you have loaded, where the change holds for that one alone, such as a list or a "
-            "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
+            description=(
+                "The version you have loaded, where the change holds for that one alone, such as "
+                "a list or a text that you add to: when somebody has changed the state since, "
+                "nothing is changed. Null: the newest."
+            ),
         ),
     ] = None,
 ) -> ToolResult:
@@ -233,12 +295,15 @@ async def patch_opportunity(
     )
 
 
-# ---- Journal and events ----------------------------------------------------------------------------------------------
+# ---- Journal and events
 
 
 @tool(
     "journal.append",
-    "Write an entry into the journal of a loaded RFP. It stays for ever: nothing is changed or deleted there.",
+    (
+        "Write an entry into the journal of a loaded RFP. It stays for ever: nothing is changed "
+        "or deleted there."
+    ),
     kind=ToolKind.JOURNAL,
     risk=Risk.LOW,
     records=(RecordKind.RFPS,),
@@ -252,12 +317,15 @@ async def append_entry(
         Field(
             min_length=1,
             max_length=MAX_ENTRY,
-            description="What was done or decided, and why, as somebody is to read it in a year: whole sentences, at "
-            f"most {MAX_ENTRY:,} characters.",
+            description=(
+                "What was done or decided, and why, as somebody is to read it in a year: whole "
+                f"sentences, at most {MAX_ENTRY:,} characters."
+            ),
         ),
     ],
     kind: Annotated[
-        Literal["note", "decision", "failed"], Field(description="failed: what was tried and did not succeed.")
+        Literal["note", "decision", "failed"],
+        Field(description="failed: what was tried and did not succeed."),
     ] = "note",
 ) -> ToolResult:
     await context.count_change(f"journal:{rfp_id}")
@@ -266,33 +334,40 @@ async def append_entry(
     return ToolResult(data={"rfp_id": entry.rfp_id, "entry": entry.id}, display_text=told)
 
 
-@tool("journal.list", "The journal of an RFP, the newest entries first.", records=(RecordKind.RFPS,))
+@tool(
+    "journal.list", "The journal of an RFP, the newest entries first.", records=(RecordKind.RFPS,)
+)
 async def list_entries(
     context: ToolContext, *, rfp_id: RfpId, limit: PageSize = PAGE, before: Before = None
 ) -> ToolResult:
     store = RfpStore(context.tx)
     await store.get(context.team, rfp_id)
     found = await store.journal(context.team, rfp_id, limit + 1, before)
-    entries, more = [_entry(each) for each in found[:limit]], len(found) > limit
+    entries = [_entry(each) for each in found[:limit]]
+    more = len(found) > limit
     none = f"The journal of {rfp_id} has no{' older' if before else ''} entry."
     return ToolResult(
         data={"rfp_id": rfp_id, "entries": entries, "more": more},
-        display_text=f"{counted(len(entries), 'entry', 'entries', more=more)} of {rfp_id}." if entries else none,
+        display_text=f"{counted(len(entries), 'entry', 'entries', more=more)} of {rfp_id}."
+        if entries
+        else none,
         structured=record_group("journal_entries", [_shown_entry(each) for each in entries]),
     )
 
 
 @tool(
     "event.append",
-    "Log an event of a loaded RFP, for other systems to read. It stays for ever. What people are to read goes into the "
-    "journal.",
+    "Log an event of a loaded RFP, for other systems to read. It stays for ever. What people "
+    "are to read goes into the journal.",
     kind=ToolKind.EVENT,
     risk=lambda given: event_risk(given.event_type, given.payload),
     records=(RecordKind.RFPS,),
 )
 async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
     await context.count_change(f"events:{given.rfp_id}")
-    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, given.event_type, given.payload)
+    event = await RfpStore(context.tx).append_event(
+        context.change, given.rfp_id, given.event_type, given.payload
+    )
     told = f"Logged for {event.rfp_id}: {event.event_type}."
     return ToolResult(data={"rfp_id": event.rfp_id, "event": event.id}, display_text=told)
 
@@ -304,16 +379,19 @@ async def list_events(
     store = RfpStore(context.tx)
     await store.get(context.team, rfp_id)
     found = await store.events(context.team, rfp_id, limit + 1, before)
-    events, more = [_event(each) for each in found[:limit]], len(found) > limit
+    events = [_event(each) for each in found[:limit]]
+    more = len(found) > limit
     none = f"The log of {rfp_id} has no{' older' if before else ''} event."
     return ToolResult(
         data={"rfp_id": rfp_id, "events": events, "more": more},
-        display_text=f"{counted(len(events), 'event', more=more)} of {rfp_id}." if events else none,
+        display_text=f"{counted(len(events), 'event', more=more)} of {rfp_id}."
+        if events
+        else none,
         structured=record_group("rfp_events", [_shown_event(each) for each in events]),
     )
 
 
-# ---- The team --------------------------------------------------------------------------------------------------------
+# ---- The team
 
 
 @tool(
@@ -329,11 +407,18 @@ async def list_members(
     ] = None,
 ) -> ToolResult:
     found = await TeamMemberStore(context.tx).listed(context.team, skill or "", MAX_MEMBERS + 1)
-    members, more = [_member(each) for each in found[:MAX_MEMBERS]], len(found) > MAX_MEMBERS
-    none = f"Nobody of the team has the skill {skill}." if skill else "Nobody of the team is known yet."
+    members = [_member(each) for each in found[:MAX_MEMBERS]]
+    more = len(found) > MAX_MEMBERS
+    none = (
+        f"Nobody on the team has the skill {skill}."
+        if skill
+        else "No team members are on record yet."
+    )
     return ToolResult(
         data={"members": members, "more": more},
-        display_text=f"{counted(len(members), 'person', 'people', more=more)}." if members else none,
+        display_text=f"{counted(len(members), 'person', 'people', more=more)}."
+        if members
+        else none,
         structured=record_group("team_members", members),
     )
 
@@ -342,11 +427,15 @@ async def list_members(
 async def get_member(
     context: ToolContext,
     *,
-    name: Annotated[str, Field(min_length=1, max_length=300, description="The whole name, or the Slack id.")],
+    name: Annotated[
+        str, Field(min_length=1, max_length=300, description="The whole name, or the Slack id.")
+    ],
 ) -> ToolResult:
     found = await TeamMemberStore(context.tx).named(context.team, name)
     members = [_member(each) for each in found]
-    full = [_member(each) | ({"biography": each.biography} if each.biography else {}) for each in found]
+    full = [
+        _member(each) | ({"biography": each.biography} if each.biography else {}) for each in found
+    ]
     return ToolResult(data={"members": full}, structured=record_group("team_members", members))
 
 
@@ -354,7 +443,7 @@ TOOLS = [list_rfps, search, get, load, patch_opportunity]
 TOOLS += [append_entry, list_entries, append_event, list_events, list_members, get_member]
 
 
-# ---- Records as the model and people read them -----------------------------------------------------------------------
+# ---- Records as the model and people read them
 
 
 def _summary(record: JsonObject) -> str:
@@ -363,12 +452,16 @@ def _summary(record: JsonObject) -> str:
 
 
 def _state_record(state: OpportunityState) -> JsonObject:
-    """As `rfp_record`: the RFP's row has the same facts."""
+    """Return the same as `rfp_record`: the RFP's row has the same facts."""
     return {"rfp_id": state.rfp_id} | facts_to_document(facts_from_document(state.document))
 
 
 def _version(state: OpportunityState) -> JsonObject:
-    last = {"changed_by": state.updated_by, "changed_at": moment(state.updated_at)} if state.updated_by else {}
+    last = (
+        {"changed_by": state.updated_by, "changed_at": moment(state.updated_at)}
+        if state.updated_by
+        else {}
+    )
     return {"version": state.version, **last}
 
 
@@ -385,27 +478,46 @@ def _changes(changed: JsonObject) -> str:
 
 
 def _entry(entry: JournalEntry) -> JsonObject:
-    told = {"entry": entry.id, "at": moment(entry.created_at), "kind": entry.kind.value, "text": entry.text}
+    told = {
+        "entry": entry.id,
+        "at": moment(entry.created_at),
+        "kind": entry.kind.value,
+        "text": entry.text,
+    }
     return told | {"by": entry.author.user_id}
 
 
 def _event(event: Event) -> JsonObject:
-    told = {"event": event.id, "at": moment(event.created_at), "type": event.event_type, "payload": event.payload}
+    told = {
+        "event": event.id,
+        "at": moment(event.created_at),
+        "type": event.event_type,
+        "payload": event.payload,
+    }
     return told | {"by": event.author.user_id}
 
 
 def _shown_entry(entry: JsonObject) -> JsonObject:
-    """Whose words they are is told by the bot, by name: an id says nothing to people."""
-    return {"entry": entry["entry"], "at": entry["at"], "kind": status_words(entry["kind"]), "text": entry["text"]}
+    """Return an entry for people, without its author's id: the bot names the author, and an id
+    means nothing to people.
+    """
+    return {
+        "entry": entry["entry"],
+        "at": entry["at"],
+        "kind": status_words(entry["kind"]),
+        "text": entry["text"],
+    }
 
 
 def _shown_event(event: JsonObject) -> JsonObject:
-    details = {"details": json.dumps(event["payload"], ensure_ascii=False)} if event["payload"] else {}
+    details = (
+        {"details": json.dumps(event["payload"], ensure_ascii=False)} if event["payload"] else {}
+    )
     return {"event": event["event"], "at": event["at"], "type": event["type"], **details}
 
 
 def _member(member: TeamMember) -> JsonObject:
-    """Only what there is to tell."""
+    """Return the member's fields; omits empty ones."""
     told: JsonObject = {
         "name": member.name,
         "user_id": member.user_id,

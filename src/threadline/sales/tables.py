@@ -6,8 +6,10 @@ from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 
 def _numbered(name: str, prefix: str) -> Column[str]:
-    """An id for people, made of the row's number."""
-    return Column(name, TEXT, Computed(f"('{prefix}-'::text || (id)::text)", persisted=True), nullable=False)
+    """Return a column with an id for people, computed from the row's number."""
+    return Column(
+        name, TEXT, Computed(f"('{prefix}-'::text || (id)::text)", persisted=True), nullable=False
+    )
 
 
 crm_companies = Table(
@@ -24,7 +26,10 @@ crm_leads = Table(
     metadata,
     identity(),
     _numbered("lead_id", "LEAD"),
-    *(required(name, TEXT) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
+    *(
+        required(name, TEXT)
+        for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")
+    ),
     Column("company_id", TEXT),
     required("created_at", MOMENT),
 )
@@ -55,7 +60,10 @@ email_drafts = Table(
     metadata,
     identity(),
     _numbered("draft_id", "MAIL"),
-    *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
+    *(
+        required(name, TEXT)
+        for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")
+    ),
     *(required(name, TEXT) for name in ("status", "operation_key", "message_id")),
     required("created_at", MOMENT),
     Column("sent_at", MOMENT),

@@ -1,7 +1,8 @@
-"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted.
+"""Customers and emails: tools that find, read and change records, draft emails, and send them as
+drafted.
 
-Members of the workspace see and change all customers, as far as their roles go. Everybody else reaches only the own
-record. Where one of several people who ask may less, that holds for all of them.
+Members of the workspace see and change all customers, as far as their roles go. Other people reach
+only their own record. If several people ask, the strictest of their limits holds.
 """
 
 from collections.abc import Sequence
@@ -39,33 +40,50 @@ from threadline.sales.model import (
 from threadline.sales.store import EmailDraftStore, LeadStore
 from threadline.slack.model import User, refusal_of
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, FieldChange, RecordGroup, Risk, ToolResult, error_result, record_group
+from threadline.tools.model import (
+    ErrorCode,
+    FieldChange,
+    RecordGroup,
+    Risk,
+    ToolResult,
+    error_result,
+    record_group,
+)
 from threadline.tools.output import counted
 from threadline.tools.policy import Assessment
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind, RecordRefused
 
 RECENT_INTERACTIONS = 3
-"""Interactions of which the decision engine is told."""
+"""Interactions in the decision engine's prompt."""
 MAX_LISTED = 20
-"""Leads of one answer; fewer are found by more words."""
+"""Leads in one answer; a more specific search finds the others."""
 _MAX_INTERACTIONS = 10
-"""Interactions that are shown with a lead."""
-_OUTSIDERS = "people outside the workspace can see and change only their own record: leave lead_id out"
+"""Interactions in one answer about a lead."""
+_OUTSIDERS = (
+    "people outside the workspace can see and change only their own record: leave lead_id out"
+)
 _OWN_NEEDS_NO_ID = "Your own record needs no lead_id."
 _INTERNAL = ("stage", "notes", *COMPANY_FIELDS)
-"""Fields that only people with the role see and change, also in the record of whoever asks."""
+"""Fields that only people with the role see and change, also in an asker's own record."""
 _NAME_LEAD = "Find the one who is meant, and give the lead_id."
-BEYOND_DOMAINS = "The address is beyond the domains that mail is sent to."
+BEYOND_DOMAINS = "The address is outside the allowed domains, so this email needs an approval."
 _SETTLE_SECONDS = 45.0
-"""Longer than one attempt to send lasts, so that another attempt does not take it for lost while it is under way."""
+"""Longer than one attempt to send, so that another attempt does not take it for lost while it is
+under way.
+"""
 
 
 def _text(max_length: int, description: str) -> Any:
-    return Field(max_length=max_length, description=f"{description} Null leaves it, an empty text takes it away.")
+    return Field(
+        max_length=max_length,
+        description=f"{description} Null leaves it, an empty text takes it away.",
+    )
 
 
-LeadId = Annotated[str | None, Field(max_length=40, description="Such as LEAD-7. Null: whoever asks.")]
+LeadId = Annotated[
+    str | None, Field(max_length=40, description="Such as LEAD-7. Null: whoever asks.")
+]
 
 
 class UpdateLead(BaseModel):
@@ -74,22 +92,38 @@ class UpdateLead(BaseModel):
     email: Annotated[str | None, _text(LEAD_FIELDS["email"], "One address.")] = None
     title: Annotated[str | None, _text(LEAD_FIELDS["title"], "What they do there.")] = None
     phone: Annotated[str | None, _text(LEAD_FIELDS["phone"], "With the country's code.")] = None
-    stage: Annotated[Stage | None, Field(description="How far it has come. Null leaves it.")] = None
-    notes: Annotated[str | None, _text(LEAD_FIELDS["notes"], "Instead of the notes that are there.")] = None
-    company: Annotated[str | None, _text(MAX_COMPANY, "Name of the company that they belong to.")] = None
+    stage: Annotated[Stage | None, Field(description="How far it has come. Null leaves it.")] = (
+        None
+    )
+    notes: Annotated[
+        str | None, _text(LEAD_FIELDS["notes"], "Instead of the notes that are there.")
+    ] = None
+    company: Annotated[
+        str | None, _text(MAX_COMPANY, "Name of the company that they belong to.")
+    ] = None
     website: Annotated[str | None, _text(COMPANY_FIELDS["website"], "Of the company.")] = None
     industry: Annotated[str | None, _text(COMPANY_FIELDS["industry"], "Of the company.")] = None
-    company_notes: Annotated[str | None, _text(COMPANY_FIELDS["company_notes"], "About the company.")] = None
+    company_notes: Annotated[
+        str | None, _text(COMPANY_FIELDS["company_notes"], "About the company.")
+    ] = None
 
     def fields(self) -> dict[str, str]:
-        """What is to change."""
-        return {name: str(value) for name, value in self.model_dump(exclude={"lead_id"}, exclude_none=True).items()}
+        """Return the fields to change, with their new values."""
+        return {
+            name: str(value)
+            for name, value in self.model_dump(exclude={"lead_id"}, exclude_none=True).items()
+        }
 
 
 class SendEmail(BaseModel):
     draft_id: Annotated[str, Field(min_length=1, max_length=40, description="Such as MAIL-7.")]
     reason: Annotated[
-        str, Field(min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who approves it.")
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_REASON,
+            description="Why, in a sentence for who approves it.",
+        ),
     ]
 
 
@@ -100,7 +134,9 @@ class SendEmail(BaseModel):
     partial_records=(RecordKind.CUSTOMERS,),
 )
 async def find(
-    context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
+    context: ToolContext,
+    *,
+    words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = "",
 ) -> ToolResult:
     if limit := _limit_to_own(context):
         own = await _own_lead(context)
@@ -110,7 +146,11 @@ async def find(
     leads = [_lead_record(context, each) for each in found[:MAX_LISTED]]
     more = len(found) > MAX_LISTED
     data: dict[str, Any] = {"leads": leads, "more": more}
-    said = f"{counted(len(leads), 'customer', more=more)}." if leads else "No such customer is on record."
+    said = (
+        f"{counted(len(leads), 'customer', more=more)}."
+        if leads
+        else "No such customer is on record."
+    )
     if limit and context.requester.are_members:
         data["hidden"] = f"Other customers are not shown. {limit}"
         said = f"{said} {limit}" if leads else limit
@@ -130,7 +170,9 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     await _require_lead_access(context, lead_id or "")
     lead = await store.get(context.team, lead_id) if lead_id else await _own_lead(context)
     if lead is None:
-        raise Permanent("the person who asks has no record yet: find a lead by name, or change a field")
+        raise Permanent(
+            "the person asking has no record yet: find a lead by name, or change a field"
+        )
     record = _lead_record(context, lead)
     is_limited = bool(context.access.refusal(RecordKind.CUSTOMERS))
     recent = [
@@ -150,11 +192,13 @@ _FINAL_STAGES = (Stage.WON, Stage.LOST)
 
 
 async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
-    """To set or to leave a final stage is of high risk."""
+    """Assess an update: to set or to leave a final stage is of high risk."""
     await _require_lead_access(context, given.lead_id or "", to_change=True)
     _check_fields(context, given)
     store = LeadStore(context.tx)
-    lead = await store.get(context.team, given.lead_id) if given.lead_id else await _own_lead(context)
+    lead = (
+        await store.get(context.team, given.lead_id) if given.lead_id else await _own_lead(context)
+    )
     before = vars(lead) if lead else {}
     changes = tuple(
         FieldChange(name, str(before.get(name) or "") or None, value or None)
@@ -163,12 +207,15 @@ async def _assess_update(context: ToolContext, given: UpdateLead) -> Assessment:
     )
     final = given.stage in _FINAL_STAGES or (given.stage and before.get("stage") in _FINAL_STAGES)
     risk = Risk.HIGH if final and any(each.field == "stage" for each in changes) else Risk.MEDIUM
-    return Assessment(risk, changes, {"customer": _label(lead) if lead else "whoever asks"})
+    return Assessment(risk, changes, {"customer": _label(lead) if lead else "the requester"})
 
 
 @tool(
     "crm.update",
-    "Change what is on record of a customer or of their company. Whoever asks is put on record where they are not yet.",
+    (
+        "Change what is on record of a customer or of their company. Whoever asks is put on "
+        "record where they are not yet."
+    ),
     kind=ToolKind.CHANGE,
     assess=_assess_update,
     critical=True,
@@ -183,11 +230,19 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     lead, is_new = await _hold_lead(context, given.lead_id or "")
     made_for = context.requester.user if is_new else None
     lead, changes = await LeadStore(context.tx).update(context.change, lead, fields, made_for)
-    record, label = _lead_record(context, lead), _label(lead)
-    changed = [{"of": each.record_id, "field": each.field, "from": each.old, "to": each.new} for each in changes]
-    new = f"{label} is on record now. " if is_new else ""
+    record = _lead_record(context, lead)
+    label = _label(lead)
+    changed = [
+        {"of": each.record_id, "field": each.field, "from": each.old, "to": each.new}
+        for each in changes
+    ]
+    new = f"{label} is now on record. " if is_new else ""
     names = ", ".join(each.field.replace("_", " ") for each in changes)
-    said = f"Changed for {label}: {names}." if changes else f"{label} has all of this on record already."
+    said = (
+        f"Changed for {label}: {names}."
+        if changes
+        else f"{label} already has all of this on record."
+    )
     return ToolResult(
         data={"lead": record, "changed": changed, "created": is_new},
         display_text=f"{new}{said}",
@@ -209,7 +264,12 @@ async def log(
     lead_id: LeadId = None,
     kind: InteractionKind,
     summary: Annotated[
-        str, Field(min_length=1, max_length=MAX_SUMMARY, description="What was said or done, in a few sentences.")
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_SUMMARY,
+            description="What was said or done, in a few sentences.",
+        ),
     ],
 ) -> ToolResult:
     if not lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
@@ -217,12 +277,17 @@ async def log(
     lead, _ = await _hold_lead(context, lead_id or "")
     interaction = Interaction(kind, summary, context.clock(), context.user_id)
     await LeadStore(context.tx).add_interaction(lead.lead_id, interaction)
-    return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_label(lead)}: a {kind}.")
+    return ToolResult(
+        data={"lead_id": lead.lead_id}, display_text=f"Recorded for {_label(lead)}: a {kind}."
+    )
 
 
 @tool(
     "email.draft",
-    "Draft a mail, such as a follow-up, and show the person its whole text. Nothing is sent. To change it, draft anew.",
+    (
+        "Draft a mail, such as a follow-up, and show the person its whole text. Nothing is sent. "
+        "To change it, draft anew."
+    ),
     kind=ToolKind.CHANGE,
     risk=Risk.LOW,
     needs=(EmailSettings,),
@@ -234,7 +299,12 @@ async def draft(
     to: Annotated[str, Field(min_length=3, max_length=254, description="One mail address.")],
     subject: Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, description="One line.")],
     body: Annotated[
-        str, Field(min_length=1, max_length=MAX_BODY, description="The whole text, with greeting and signature.")
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_BODY,
+            description="The whole text, with greeting and signature.",
+        ),
     ],
 ) -> ToolResult:
     settings = context.services[EmailSettings]
@@ -243,9 +313,14 @@ async def draft(
     if not settings.fits_approval(preview.fields):
         raise Permanent("the mail is too long to show in full for approval: shorten the text")
     await context.count_change(f"mail:{new.recipient}")
-    drafted = await EmailDraftStore(context.tx).add(context.thread, context.user_id, new, context.clock())
+    drafted = await EmailDraftStore(context.tx).add(
+        context.thread, context.user_id, new, context.clock()
+    )
     quoted = "\n".join(f"> {line}" for line in drafted.body.split("\n"))
-    head = f"{drafted.draft_id} is drafted, and not sent.\n> To: {drafted.recipient}\n> Subject: {drafted.subject}"
+    head = (
+        f"{drafted.draft_id} is drafted but not sent yet.\n> To: {drafted.recipient}\n> Subject: "
+        f"{drafted.subject}"
+    )
     return ToolResult(
         data=drafted.fields | {"sent": False},
         display_text=f"{head}\n{quoted}",
@@ -254,8 +329,9 @@ async def draft(
 
 
 async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | None:
-    """An email whose sending broke off may have been sent, and no server can be asked: it is never sent again by
-    itself."""
+    """Return the outcome of an earlier attempt. An email whose sending broke off may have been
+    sent, and mail servers offer no look-up: it is never sent again automatically.
+    """
     async with context.services[Database].begin() as tx:
         claimed = await EmailDraftStore(tx).claimed_by(context.operation_key)
     if claimed is None:
@@ -264,7 +340,10 @@ async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | No
         return _sent_result(claimed)
     return error_result(
         ErrorCode.OUTCOME_UNKNOWN,
-        f"The mail server did not confirm {claimed.draft_id}: it may have gone out or not. It is not sent again.",
+        (
+            f"The mail server did not confirm {claimed.draft_id}: it may have gone out or not. "
+            "It is not sent again."
+        ),
         "Say so, and ask whether it has arrived before another mail is drafted.",
     )
 
@@ -272,7 +351,7 @@ async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | No
 async def _assess_sending(context: ToolContext, given: SendEmail) -> Assessment:
     settings = context.services[EmailSettings]
     drafted = await EmailDraftStore(context.tx).get(context.thread, given.draft_id)
-    if drafted.status is not DraftStatus.DRAFT:  # it was sent, or is refused by the claim
+    if drafted.status is not DraftStatus.DRAFT:  # already sent, or to be refused by the claim
         return Assessment(Risk.LOW)
     beyond = {} if settings.is_allowed(drafted.recipient) else {"note": BEYOND_DOMAINS}
     risk = await _recipient_risk(context.tx, context, settings, drafted.recipient)
@@ -281,8 +360,8 @@ async def _assess_sending(context: ToolContext, given: SendEmail) -> Assessment:
 
 @tool(
     "email.send",
-    "Send a drafted mail as it is. For when a person wants it sent: where its risk asks for it, buttons in the thread "
-    "wait for somebody's approval first.",
+    "Send a drafted mail as it is. For when a person wants it sent: where its risk asks for it, "
+    "buttons in the thread wait for somebody's approval first.",
     kind=ToolKind.CHANGE,
     assess=_assess_sending,
     critical=True,
@@ -305,17 +384,24 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
     return _sent_result(await _send_once(context, settings, drafted))
 
 
-async def _recipient_risk(tx: Transaction, context: ToolContext, settings: EmailSettings, recipient: str) -> Risk:
-    """The risk of an email: low to whoever asks alone, medium to somebody on record, else high. An address is on record
-    if it was not entered by whoever asks; records that the askers may not see do not count, since the risk would tell
-    of them. Beyond the allowed domains every address is of high risk."""
+async def _recipient_risk(
+    tx: Transaction, context: ToolContext, settings: EmailSettings, recipient: str
+) -> Risk:
+    """Return the risk of an email: low to the only asker, medium to a person on record, else high.
+
+    An address is on record if the asker did not enter it. Records that the askers may not see do
+    not count, since the risk would reveal them. An address outside the allowed domains is always
+    of high risk.
+    """
     if context.co_requesters or not settings.is_allowed(recipient):
         return Risk.HIGH
     user = context.requester.user
     if user and user.email and recipient == user.email.strip().lower():
         return Risk.LOW
     sees_customers = not context.access.refusal(RecordKind.CUSTOMERS)
-    if sees_customers and await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id):
+    if sees_customers and await LeadStore(tx).is_vouched_for(
+        context.team, recipient, context.user_id
+    ):
         return Risk.MEDIUM
     sees_team = not context.access.refusal(RecordKind.TEAM)
     if sees_team and await TeamMemberStore(tx).has_address(context.team, recipient):
@@ -323,25 +409,39 @@ async def _recipient_risk(tx: Transaction, context: ToolContext, settings: Email
     return Risk.HIGH
 
 
-async def _send_once(context: ToolContext, settings: EmailSettings, draft: EmailDraft) -> EmailDraft:
-    """Send a draft, in any number of attempts once: it is claimed before it is handed to the mail server. Raises
-    `Permanent`, `RateExceeded`, `NotDone`: it was not sent. Raises `Transient`: it may have been sent."""
-    database, key = context.services[Database], context.operation_key
+async def _send_once(
+    context: ToolContext, settings: EmailSettings, draft: EmailDraft
+) -> EmailDraft:
+    """Send a draft at most once over all attempts: it is claimed before it is handed to the mail
+    server.
+
+    Raises:
+        Permanent: it was not sent.
+        RateExceeded: it was not sent.
+        NotDone: it was not sent.
+        Transient: it may have been sent.
+    """
+    database = context.services[Database]
+    key = context.operation_key
     if not settings.sender:
         raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
     now = context.clock().astimezone(UTC)
     message_id = make_message_id(key, settings.sender)
     try:  # a draft never changes, so it can be composed before it is claimed
-        message = compose_message(settings.sender, draft.recipient, draft.subject, draft.body, message_id, now)
+        message = compose_message(
+            settings.sender, draft.recipient, draft.subject, draft.body, message_id, now
+        )
     except ValueError as unlike:
         raise Permanent(
-            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
-            "address in plain characters"
+            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, "
+            "with a subject and an address in plain characters"
         ) from unlike
     async with database.begin() as tx:
         if settings.rate:
             record = f"sent:{draft.recipient}"
-            await RateLimits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
+            await RateLimits(tx).count_change(
+                context.team, record, key, now.timestamp(), settings.rate
+            )
         await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
     try:
         await context.services[SmtpMailer].send(message)
@@ -361,18 +461,22 @@ TOOLS = [find, get, update, log, draft, send]
 
 
 def _limit_to_own(context: ToolContext, *, to_change: bool = False) -> str:
-    """Return why the askers reach no record but their own; empty if they reach all."""
+    """Return why the askers reach only their own record; empty if they reach all."""
     if not context.requester.are_members:
         return _OUTSIDERS
     return context.access.refusal(RecordKind.CUSTOMERS, to_change=to_change)
 
 
-async def _require_lead_access(context: ToolContext, lead_id: str, *, to_change: bool = False) -> None:
-    """Raises `Permanent` where the askers may not see (or change) a lead; an empty `lead_id` is their own."""
+async def _require_lead_access(
+    context: ToolContext, lead_id: str, *, to_change: bool = False
+) -> None:
+    """Check that the askers may see (or change) a lead; an empty `lead_id` is their own. Raises
+    `Permanent`.
+    """
     limit = _limit_to_own(context, to_change=to_change)
     if not limit or not lead_id:
         return
-    # Of several people who ask, the record is only one's own.
+    # With several askers, one's own record is not the others'.
     own = None if context.co_requesters else await _own_lead(context)
     if own and own.lead_id == lead_id.strip().upper():
         return
@@ -382,7 +486,9 @@ async def _require_lead_access(context: ToolContext, lead_id: str, *, to_change:
 
 
 def _check_fields(context: ToolContext, given: UpdateLead) -> None:
-    """Raises `Permanent` for a field that the askers may not change in any record."""
+    """Check that the askers may change these fields. Raises `Permanent` for one that they may not
+    change in any record.
+    """
     fields = given.fields().keys()
     of_company = sorted(fields & COMPANY_FIELDS.keys())
     if of_company and not context.requester.are_members:
@@ -398,12 +504,15 @@ def _check_fields(context: ToolContext, given: UpdateLead) -> None:
 
 async def _own_lead(context: ToolContext) -> Lead | None:
     user = context.requester.user
-    return await LeadStore(context.tx).find_by_contact(context.team, context.user_id, user.email if user else "")
+    return await LeadStore(context.tx).find_by_contact(
+        context.team, context.user_id, user.email if user else ""
+    )
 
 
 async def describe_customer(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
-    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is. `user`: the person,
-    as Slack knows them."""
+    """Return a person's record in at most `MAX_CONTEXT` characters; empty if there is none.
+    `user`: the person, from Slack.
+    """
     store = LeadStore(tx)
     lead = await store.find_by_contact(team, user_id, user.email if user else "")
     if lead is None:
@@ -413,20 +522,25 @@ async def describe_customer(tx: Transaction, team: str, user_id: str, user: User
 
 
 async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
-    """A lead that the askers may change, locked and counted as a change; whether it was made. Raises `Permanent`,
-    `RateExceeded`: nothing may be changed."""
+    """Return a lead that the askers may change, locked and counted as a change; and whether it was
+    created. Raises `Permanent`, `RateExceeded`: it may not be changed.
+    """
     await _require_lead_access(context, lead_id, to_change=True)
     store = LeadStore(context.tx)
-    lead, is_new = await store.hold(context.team, lead_id, context.user_id, context.requester.user, context.clock())
+    lead, is_new = await store.hold(
+        context.team, lead_id, context.user_id, context.requester.user, context.clock()
+    )
     await context.count_change(f"lead:{lead.lead_id}")
     return lead, is_new
 
 
 def _lead_record(context: ToolContext, lead: Lead) -> dict[str, str]:
-    """The fields that have a value, as the askers may see them."""
+    """Return the fields that have a value, as the askers may see them."""
     shown = lead if context.requester.are_members else without_company_details(lead)
     hidden = _INTERNAL if context.access.refusal(RecordKind.CUSTOMERS) else ()
-    return {name: str(value) for name, value in vars(shown).items() if value and name not in hidden}
+    return {
+        name: str(value) for name, value in vars(shown).items() if value and name not in hidden
+    }
 
 
 def _label(lead: Lead) -> str:
@@ -435,10 +549,15 @@ def _label(lead: Lead) -> str:
 
 def _lead_group(leads: Sequence[dict[str, str]]) -> tuple[RecordGroup, ...]:
     hidden = ("notes", "company_notes")
-    return record_group("leads", ({name: each[name] for name in each if name not in hidden} for each in leads))
+    return record_group(
+        "leads", ({name: each[name] for name in each if name not in hidden} for each in leads)
+    )
 
 
 def _sent_result(drafted: EmailDraft) -> ToolResult:
     at = drafted.sent_at.isoformat(timespec="minutes") if drafted.sent_at else ""
     data = {"draft_id": drafted.draft_id, "to": drafted.recipient, "sent": True, "at": at}
-    return ToolResult(data=data | {"message_id": drafted.message_id}, display_text=f"{drafted.draft_id} is sent.")
+    return ToolResult(
+        data=data | {"message_id": drafted.message_id},
+        display_text=f"{drafted.draft_id} was sent.",
+    )

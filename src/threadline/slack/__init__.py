@@ -1,1 +1,1 @@
-"""What the product says in Slack: the calls it makes, how it says things, and each thing once."""
+"""Slack's Web API, the reading of Slack messages, and the writing of the bot's own."""

@@ -1,7 +1,7 @@
-"""Where Markdown and mrkdwn hold code, which stays as it was written.
+"""Code in Markdown and mrkdwn, which must stay as it was written.
 
-Fences: https://spec.commonmark.org/0.31.2/#fenced-code-blocks; spans: https://spec.commonmark.org/0.31.2/#code-spans,
-here within one line, as Slack reads them.
+Fences: https://spec.commonmark.org/0.31.2/#fenced-code-blocks; spans:
+https://spec.commonmark.org/0.31.2/#code-spans, here within one line, as Slack reads them.
 """
 
 import re
@@ -12,12 +12,16 @@ _SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1(?!`)).)+?(?<!`)\1(?!`)")
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Change what is neither in a fence nor in a code span. A fence that nothing closes goes on to the end."""
+    """Apply `change` to the text outside fences and code spans. An unclosed fence extends to the
+    end.
+    """
     return "".join(part if is_code else change(part) for part, is_code in split_code(text))
 
 
 def split_code(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of a text in order, and whether each is code. Together they are the text."""
+    """Yield the parts of a text in order, each with whether it is code. Joined, they are the
+    text.
+    """
     fence = ""
     for line in text.splitlines(keepends=True):
         mark = _FENCE.fullmatch(line.rstrip("\r\n"))

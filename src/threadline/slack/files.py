@@ -1,8 +1,8 @@
-"""Files: what people attach, fetched from Slack's own host alone; and what the bot shows.
+"""Files: the download of attachments from Slack's own hosts, and the upload of the bot's files.
 
-Slack keeps no key with a file, so the title of one that the bot shows stands for a key: it is searched for in the
-thread before it is sent again; `threads.outbox.Outbox.share` does so.
-See https://docs.slack.dev/messaging/working-with-files#upload.
+Slack stores no key with a file, so the title of a file that the bot shows serves as its key:
+`threads.outbox.Outbox.share` searches the thread for it before it uploads the file again. See
+https://docs.slack.dev/messaging/working-with-files#upload.
 """
 
 import asyncio
@@ -23,36 +23,40 @@ from slack_sdk.web.async_client import AsyncWebClient
 from threadline.errors import Permanent, Transient, before_a_change
 from threadline.slack.client import CALL_TIMEOUT, SlackClient, pages
 from threadline.slack.errors import error_name, translate, translated
+from threadline.slack.file_kinds import CANVAS, holds_text
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
-"""Seconds for one file."""
+"""Seconds for the download of one file."""
 _UPLOAD_RATE = 256 * 1024
-"""Bytes in a second that an upload is expected to pass at least."""
+"""Bytes a second: the lowest upload rate that the timeout allows for."""
 _PAGE = 200
 _CHUNK = 64 * 1024
-_READABLE = re.compile(
-    r"image/(?:png|jpeg|gif|webp)|text/(?!html)[\w.+-]+"
-    r"|application/(?:json|xml|yaml|x-yaml|toml|sql|javascript|x-javascript|x-sh|x-ndjson|[\w.-]+\+(?:json|xml))"
-)
+_IMAGE = re.compile(r"image/(?:png|jpeg|gif|webp)")
+_FORM = re.compile(rb"<\s*(?:form|input)\b", re.IGNORECASE)
+"""Found in a sign-in page, which has a form; a canvas has none."""
 _HIDDEN = ("tombstone", "hidden_by_limit")
 _FILE_GONE = frozenset({"file_deleted", "file_not_found"})
 _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
 class FileProblem(StrEnum):
-    """A reason for which the bytes of a file cannot be had."""
+    """The reason why the bytes of a file are not available."""
 
     GONE = "gone"
     TOO_LARGE = "too_large"
     OUTSIDE = "outside"
-    """Kept by another provider, and only linked in Slack."""
+    """Stored by another provider, and only linked in Slack."""
     UNREADABLE = "unreadable"
     """Slack does not let the bot read it."""
+    KIND = "kind"
+    """Agents do not read files of this kind."""
 
 
 class FileRefused(Permanent):
-    """The message is for the log and the admin: it holds ids and advice."""
+    """A file that the bot cannot read. The message is for the log and the admin: ids and
+    advice.
+    """
 
     def __init__(self, message: str, problem: FileProblem) -> None:
         super().__init__(message)
@@ -61,10 +65,15 @@ class FileRefused(Permanent):
 
 @dataclass(frozen=True)
 class SharedFile:
-    """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
-    `name` is safe as a file's name: no folders, no leading dot, at most 120 characters. `size`: bytes, as announced.
-    `channels`: where it is shared, be they channels, groups or direct messages. `user` has uploaded it.
-    `permalink`: its page in Slack; empty where Slack tells none."""
+    """A file as `files.info` describes it; see
+    https://docs.slack.dev/reference/objects/file-object.
+
+    - `name`: safe as a file name: no folders, no leading dot, at most 120 characters;
+    - `size`: bytes, as announced;
+    - `channels`: the channels, groups and direct messages in which it is shared;
+    - `user`: the uploader;
+    - `permalink`: its page in Slack; empty where Slack provides none.
+    """
 
     id: str
     name: str
@@ -78,8 +87,12 @@ class SharedFile:
 
 
 async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
-    """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
-    Raises `Permanent` when the file is gone, or lies where the bot is not, and `Transient` without an answer."""
+    """Look a file up; an event may carry only its id and `"file_access": "check_file_info"`.
+
+    Raises:
+        Permanent: the file was deleted, or is in a channel without the bot.
+        Transient: Slack did not answer.
+    """
     async with translated(f"file {file_id}"):
         try:
             info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
@@ -104,69 +117,145 @@ async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
 
 
 async def fetch(
-    client: AsyncWebClient, file: SharedFile, *, max_bytes: int = MAX_BYTES, seconds: float = DOWNLOAD_TOTAL
+    client: AsyncWebClient,
+    file: SharedFile,
+    *,
+    max_bytes: int = MAX_BYTES,
+    seconds: float = DOWNLOAD_TOTAL,
 ) -> bytes:
-    """The bytes of a file; one that announces too many is not asked for, and of one that brings more, no more is read.
-    `client`: made by `slack.client.make_web_client`; it lends its session, its token and its address. `seconds`: for
-    all of it. Raises `Permanent` when the file is gone, too large, or not in Slack, or Slack shows its login page
-    instead, and `Transient` when Slack did not answer."""
+    """Download the bytes of a file. A file that announces too many is not requested, and a
+    download stops at the limit.
+
+    Args:
+        client: made by `slack.client.make_web_client`; provides its session, token and address.
+        seconds: limit for the whole download.
+
+    Raises:
+        Permanent: the file was deleted, is too large, or is not in Slack, or Slack shows its login
+            page instead.
+        Transient: Slack did not answer.
+    """
     if file.mode in _HIDDEN:
         raise FileRefused(
-            f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: upload it again.",
+            (
+                f"{file.name} was deleted, or is hidden by the limits of the workspace's plan: "
+                "upload it again."
+            ),
             FileProblem.GONE,
         )
     if file.size > max_bytes:
         raise _too_large(file.name, max_bytes)
-    # The token is shown to the API's host and its files' host alone, by the same scheme.
-    target, api = urlsplit(file.url), urlsplit(client.base_url)
+    # Only the API's host and its files' host receive the token, and only by the same scheme.
+    target = urlsplit(file.url)
+    api = urlsplit(client.base_url)
     if target.scheme != api.scheme or target.netloc not in (api.netloc, f"files.{api.netloc}"):
-        raise FileRefused(f"{file.name} is kept outside Slack: upload the file itself.", FileProblem.OUTSIDE)
-    headers, content = {"Authorization": f"Bearer {client.token}"}, bytearray()
+        raise FileRefused(
+            f"{file.name} is kept outside Slack: upload the file itself.", FileProblem.OUTSIDE
+        )
+    headers = {"Authorization": f"Bearer {client.token}"}
+    content = bytearray()
     async with (
         translated(f"file {file.id}"),
         asyncio.timeout(seconds),
-        _session(client).get(file.url, headers=headers, allow_redirects=False, proxy=client.proxy) as response,
+        _session(client).get(
+            file.url, headers=headers, allow_redirects=False, proxy=client.proxy
+        ) as response,
     ):
-        _check_response(response, file.name)
+        is_page = _check_response(response, file)
         async for chunk in response.content.iter_chunked(_CHUNK):
             content += chunk
             if len(content) > max_bytes:
                 raise _too_large(file.name, max_bytes)
+    if is_page and _FORM.search(content):
+        raise _asks_for_login(file.name)
     return bytes(content)
 
 
-async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read. Raises `Permanent` when
-    it is of another kind, and both errors as `file_info` and `fetch`."""
+async def download_readable(
+    client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES
+) -> bytes:
+    """Look up an attachment and download it, if it is of a kind that agents read.
+
+    Raises:
+        Permanent: it is of another kind, or as in `file_info` and `fetch`.
+        Transient: as in `file_info` and `fetch`.
+    """
     file = await file_info(client, file_id)
-    if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
-        raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")
+    if not _IMAGE.fullmatch(file.mimetype):
+        _check_holds_text(file, "attach an image or a text instead")
     return await fetch(client, file, max_bytes=max_bytes)
+
+
+async def download_text(
+    client: AsyncWebClient,
+    file_id: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    seconds: float = DOWNLOAD_TOTAL,
+) -> tuple[SharedFile, bytes]:
+    """Look up an attached text file, snippet or canvas and download it. Raises as
+    `download_readable`, also for an image.
+    """
+    file = await file_info(client, file_id)
+    _check_holds_text(file, "attach a text instead")
+    return file, await fetch(client, file, max_bytes=max_bytes, seconds=seconds)
+
+
+def _check_holds_text(file: SharedFile, advice: str) -> None:
+    """Raise `FileRefused` for a file that holds no text; a hidden file passes, since Slack does
+    not name its kind.
+    """
+    if file.mode in _HIDDEN or holds_text(file.mimetype, file.name):
+        return
+    said = f"{file.name} is of the kind {file.mimetype or 'unknown'}: {advice}."
+    raise FileRefused(said, FileProblem.KIND)
 
 
 def _session(client: AsyncWebClient) -> aiohttp.ClientSession:
     if client.session is None:
-        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
+        raise Permanent(
+            "The Slack client has no session: make it with slack.client.make_web_client."
+        )
     return client.session
 
 
-def _check_response(response: aiohttp.ClientResponse, name: str) -> None:
+def _check_response(response: aiohttp.ClientResponse, file: SharedFile) -> bool:
+    """Check the response, and return whether its body may be a sign-in page: a canvas is a page as
+    well, a download is an attachment.
+    """
     status = response.status
+    name = file.name
+    is_page = (
+        status == 200
+        and response.content_type == "text/html"
+        and response.content_disposition is None
+    )
     if status == 429 or status >= 500:
         pause = response.headers.get("Retry-After", "")
         wait = float(pause) if pause.isdecimal() else None
         raise Transient(f"Slack did not deliver {name} (HTTP {status}).", retry_after=wait)
-    if 300 <= status < 400 or (status == 200 and response.content_type == "text/html"):
-        # Slack answers a token without the scope with its login page, or the way there.
-        raise FileRefused(
-            f"Slack asks for a login to read {name}: give the bot the scope files:read and install it again.",
-            FileProblem.UNREADABLE,
-        )
+    if 300 <= status < 400 or (is_page and file.mimetype not in (CANVAS, "text/html")):
+        # Slack answers a token without the scope with its login page, or a redirect to it.
+        raise _asks_for_login(name)
     if status != 200:
         raise FileRefused(
-            f"Slack does not deliver {name} (HTTP {status}): upload it again where the bot is a member.",
+            (
+                f"Slack does not deliver {name} (HTTP {status}): upload it again where the bot "
+                "is a member."
+            ),
             FileProblem.UNREADABLE,
         )
+    return is_page
+
+
+def _asks_for_login(name: str) -> FileRefused:
+    return FileRefused(
+        (
+            f"Slack asks for a login to read {name}: give the bot the scope files:read and "
+            "install it again."
+        ),
+        FileProblem.UNREADABLE,
+    )
 
 
 def _too_large(name: str, max_bytes: int) -> FileRefused:
@@ -174,12 +263,14 @@ def _too_large(name: str, max_bytes: int) -> FileRefused:
     return FileRefused(said, FileProblem.TOO_LARGE)
 
 
-# ---- What the bot shows ----------------------------------------------------------------------------------------------
+# ---- Files that the bot shows
 
 
 @dataclass(frozen=True)
 class FileUpload:
-    """`key` is a business key; `title`: no other file in this thread has it. `comment` stands beside the file."""
+    """A file to upload. `key` is a business key; `title` is unique among the files of the thread;
+    `comment` is the text beside the file.
+    """
 
     key: str
     channel: str
@@ -190,20 +281,41 @@ class FileUpload:
     content: bytes
 
 
-async def upload_file(slack: SlackClient, upload: FileUpload, before_showing: Callable[[], Awaitable[None]]) -> str:
-    """Show a file in its thread; returns Slack's id of it. Raises `Permanent` when Slack refuses it and nothing is
-    shown, `NotDone` when nothing is shown for certain, and `Transient` when it may be shown, or come to be.
-    `before_showing` is awaited before the one call that shows it."""
-    client, where = slack.client, f"channel {upload.channel}"
-    with before_a_change():  # nothing is shown before the last step
+async def upload_file(
+    slack: SlackClient, upload: FileUpload, before_showing: Callable[[], Awaitable[None]]
+) -> str:
+    """Upload a file and show it in its thread.
+
+    Args:
+        before_showing: awaited before the one call that shows the file.
+
+    Returns:
+        Slack's id of the file.
+
+    Raises:
+        Permanent: Slack refused it; the file is not shown.
+        NotDone: the file is certainly not shown.
+        Transient: the file may be shown now or later.
+    """
+    client = slack.client
+    where = f"channel {upload.channel}"
+    with before_a_change():  # only the last step shows the file
         async with translated(where):
-            place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
-            timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT + len(upload.content) / _UPLOAD_RATE)
+            place = await client.files_getUploadURLExternal(
+                filename=upload.name, length=len(upload.content)
+            )
+            timeout = aiohttp.ClientTimeout(
+                total=CALL_TIMEOUT + len(upload.content) / _UPLOAD_RATE
+            )
             body = io.BytesIO(upload.content)
-            sent = _session(client).post(place["upload_url"], data=body, proxy=client.proxy, timeout=timeout)
+            sent = _session(client).post(
+                place["upload_url"], data=body, proxy=client.proxy, timeout=timeout
+            )
             async with sent as answer:
                 if answer.status != 200:
-                    raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
+                    raise Transient(
+                        f"Slack did not take the file {upload.name} (HTTP {answer.status})."
+                    )
     file_id = str(place["file_id"])
     await before_showing()
     async with translated(where):
@@ -217,7 +329,7 @@ async def upload_file(slack: SlackClient, upload: FileUpload, before_showing: Ca
 
 
 async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> str:
-    """The id of a file with this title in the thread; empty when there is none."""
+    """Return the id of a file with this title in the thread; empty if there is none."""
 
     def is_same(file: Mapping[str, Any]) -> bool:
         return bool(file.get("title") == upload.title and file.get("name") == upload.name)
@@ -226,32 +338,40 @@ async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> st
 
 
 async def find_file_where(
-    slack: SlackClient, channel: str, thread_ts: str, is_wanted: Callable[[Mapping[str, Any]], bool], oldest: float
+    slack: SlackClient,
+    channel: str,
+    thread_ts: str,
+    is_wanted: Callable[[Mapping[str, Any]], bool],
+    oldest: float,
 ) -> str:
-    """The id of the first such file in a thread; empty when there is none.
+    """Return the id of the first matching file in a thread; empty if there is none.
 
     Args:
-        is_wanted: asked with Slack's JSON of each file.
+        is_wanted: called with Slack's JSON of each file.
         oldest: seconds since 1970.
     """
     fetch = partial(slack.client.conversations_replies, channel=channel, ts=thread_ts)
     window: dict[str, Any] = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE}
     async with aclosing(pages(fetch, f"channel {channel}", **window)) as found:
         async for page in found:
-            for file in (each for message in page.get("messages") or () for each in message.get("files") or ()):
+            for file in (
+                each
+                for message in page.get("messages") or ()
+                for each in message.get("files") or ()
+            ):
                 if is_wanted(file):
                     return str(file["id"])
     return ""
 
 
 async def own_user_id(slack: SlackClient) -> str:
-    """The bot's user, under which Slack keeps what the bot uploads."""
+    """Return the bot's user id, under which Slack stores the bot's uploads."""
     async with translated("the bot's own user"):
         return str((await slack.client.auth_test()).get("user_id") or "")
 
 
 async def delete_file(slack: SlackClient, file_id: str) -> None:
-    """Delete a file that the bot has uploaded; done as well when it is gone."""
+    """Delete a file that the bot has uploaded; succeeds also if it is deleted already."""
     async with translated(f"file {file_id}"):
         try:
             await slack.client.files_delete(file=file_id)

@@ -1,4 +1,6 @@
-"""What Slack shows of a channel and of a thread, as raw JSON: for whoever must tell what it would have delivered."""
+"""The messages of channels and threads in Slack's history, as raw JSON, for callers that need the
+events which Slack would have delivered.
+"""
 
 import asyncio
 import time
@@ -11,18 +13,24 @@ from typing import Any
 from threadline.slack.client import SlackClient, fetch_page, next_cursor, pages
 
 PAGE = 200
-BURST, PER_SECOND = 30.0, 50 / 60
+BURST = 30.0
+PER_SECOND = 50 / 60
 """Slack allows fifty calls a minute of either method, and a few at once
-(https://docs.slack.dev/apis/web-api/rate-limits). What it refuses comes back as `Transient` with the pause that Slack
-names."""
+(https://docs.slack.dev/apis/web-api/rate-limits). A refused call raises `Transient` with the pause
+that Slack names.
+"""
 
 RawMessage = Mapping[str, Any]
-"""A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
+"""A message as Slack's history shows it:
+https://docs.slack.dev/reference/methods/conversations.history.
+"""
 
 
 @dataclass(frozen=True)
 class ListedThread:
-    """`is_whole`: the root, or its tombstone, is among the messages, and no page is missing at the end."""
+    """The listed messages of a thread. `is_whole`: they include the root or its tombstone, and no
+    page is missing at the end.
+    """
 
     messages: Sequence[RawMessage]
     is_whole: bool
@@ -45,7 +53,7 @@ class RateLimiter:
             try:
                 await asyncio.sleep(-self._left / PER_SECOND)
             except asyncio.CancelledError:
-                self._left += 1  # the call is not made, and nobody else is to wait for it
+                self._left += 1  # the call is not made: return its slot to the other callers
                 raise
 
 
@@ -56,9 +64,13 @@ class History:
         self._slack = slack
         self._limiter = RateLimiter()
 
-    async def channel_page(self, channel: str, oldest: str, latest: str) -> tuple[list[RawMessage], bool]:
-        """What a channel itself shows between two moments, both exclusive: at most a page, the newest first. With it,
-        whether older messages follow: Slack may show fewer than were asked for, or none, although there are."""
+    async def channel_page(
+        self, channel: str, oldest: str, latest: str
+    ) -> tuple[list[RawMessage], bool]:
+        """Return the messages of a channel itself between two moments, both exclusive: at most a
+        page, the newest first. The second value is whether older messages follow: Slack may return
+        fewer than the limit, or none, although there are more.
+        """
         fetch = partial(self._slack.client.conversations_history, channel=channel)
         async with aclosing(self._pages(fetch, channel, oldest=oldest, latest=latest)) as found:
             async for page in found:
@@ -67,27 +79,45 @@ class History:
         return [], False
 
     async def bot_channels(self) -> list[str]:
-        """Every channel, group message and direct message that the bot is part of and nobody has archived."""
-        fetch, which = self._slack.client.users_conversations, "public_channel,private_channel,mpim,im"
+        """Return every unarchived channel, group message and direct message of which the bot is a
+        member.
+        """
+        fetch = self._slack.client.users_conversations
+        which = "public_channel,private_channel,mpim,im"
         found = pages(
-            fetch, "the list of its channels", self._limiter.acquire, types=which, exclude_archived=True, limit=PAGE
+            fetch,
+            "the list of its channels",
+            self._limiter.acquire,
+            types=which,
+            exclude_archived=True,
+            limit=PAGE,
         )
-        return [str(channel["id"]) async for page in found for channel in page.get("channels") or ()]
+        return [
+            str(channel["id"]) async for page in found for channel in page.get("channels") or ()
+        ]
 
     async def exists(self, channel: str, ts: str) -> bool:
-        """Whether a message is there, in whichever thread."""
+        """Return whether a message exists, in any thread."""
         return await self.message(channel, ts) is not None
 
     async def message(self, channel: str, ts: str) -> RawMessage | None:
-        """A message in whichever thread, since Slack finds a reply by its own timestamp; None when it is gone."""
+        """Return a message of any thread, since Slack finds a reply by its own timestamp; None if
+        it was deleted.
+        """
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=ts)
         await self._limiter.acquire()
-        page = await fetch_page(fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=2)
+        page = await fetch_page(
+            fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=2
+        )
         found = (each for each in page.get("messages") or () if each.get("ts") == ts)
         return next((each for each in found if each.get("subtype") != "tombstone"), None)
 
-    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
-        """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""
+    async def thread_messages(
+        self, channel: str, root: str, oldest: str
+    ) -> AsyncGenerator[RawMessage, None]:
+        """Yield a thread's root, of any age, and its replies since `oldest`; empty if the thread
+        was deleted.
+        """
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
         seen = set[str]()
         async with aclosing(self._pages(fetch, channel, oldest=oldest)) as found:
@@ -98,7 +128,7 @@ class History:
                         yield message
 
     async def read_thread(self, channel: str, root: str, oldest: str) -> ListedThread:
-        """A thread as `thread_messages` shows it, and whether Slack showed all of it."""
+        """Return a thread as `thread_messages` yields it, and whether Slack showed all of it."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
         found: dict[str, RawMessage] = {}
         is_cut = False
@@ -109,13 +139,19 @@ class History:
         return ListedThread(list(found.values()), root in found and not is_cut)
 
     async def last_before(self, channel: str, ts: str) -> list[RawMessage]:
-        """A page of what the channel itself shows from before a moment, the newest first; empty for nothing."""
+        """Return a page of the channel's own messages from before a moment, the newest first; may
+        be empty.
+        """
         return (await self.channel_page(channel, "0", ts))[0]
 
     async def last_after(self, channel: str, ts: str) -> list[RawMessage]:
-        """A page of the newest messages that the channel itself shows from after a moment; empty for none."""
+        """Return a page of the newest messages of the channel itself from after a moment; may be
+        empty.
+        """
         return (await self.channel_page(channel, ts, ""))[0]
 
-    def _pages(self, fetch: Callable[..., Any], channel: str, **window: Any) -> AsyncGenerator[RawMessage, None]:
+    def _pages(
+        self, fetch: Callable[..., Any], channel: str, **window: Any
+    ) -> AsyncGenerator[RawMessage, None]:
         window |= {"include_all_metadata": True, "limit": PAGE}
         return pages(fetch, f"channel {channel}", self._limiter.acquire, **window)

@@ -1,14 +1,16 @@
-"""Slack's mrkdwn, decoded once where a message is read: https://docs.slack.dev/messaging/formatting-message-text.
+"""Slack's mrkdwn, decoded once where a message is read:
+https://docs.slack.dev/messaging/formatting-message-text.
 
-Slack writes `&`, `<` and `>` of people as entities, and its own tokens in angle brackets. A decoded text has
+Slack encodes the characters `&`, `<` and `>` that people type as entities, and writes its own
+tokens in angle brackets. A decoded text has
 
 - the characters that people typed: `R&D`, `a < b`;
 - links in Markdown: `[label](https://example.com)`, or the bare address;
-- live tokens as Slack writes them: `<@U1>` for a user, `<#C1|general>` for a channel, `<!subteam^S1|@devs>` for a
-  group and `<!here>`. Characters of people that look like a live token have an invisible character inside, and so do
-  tokens in code, since neither calls anybody.
+- live tokens as Slack writes them: `<@U1>` for a user, `<#C1|general>` for a channel,
+  `<!subteam^S1|@devs>` for a group and `<!here>`. Typed characters that look like a live token
+  have an invisible character inside, and so do tokens in code, since neither notifies anybody.
 
-No function here takes longer than in proportion to the text.
+Every function here takes time linear in the length of the text.
 """
 
 import re
@@ -19,9 +21,13 @@ WORD_JOINER = "\u2060"
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
 _ENTITY = re.compile("|".join(_ENTITIES))
 _TOKEN = re.compile(r"<([^<>\n]+)>")
-_LIKE_A_TOKEN = re.compile(r"<(?=(?:@[UW]|#[CDG])[A-Z0-9_]+[|>]|!(?:here|channel|everyone|group|subteam\^|date\^))")
+_LIKE_A_TOKEN = re.compile(
+    r"<(?=(?:@[UW]|#[CDG])[A-Z0-9_]+[|>]|!(?:here|channel|everyone|group|subteam\^|date\^))"
+)
 _CODE = re.compile(r"```(?:(?!```).)+```|`[^`\n]+`", re.DOTALL)
-"""Slack ends a code block at the next three backticks, wherever they are. A block that is never closed is no code."""
+"""Slack ends a code block at the next three backticks, wherever they are. An unclosed block is no
+code.
+"""
 _LIVE = re.compile(r"@[UW][A-Z0-9_]+|#[CDG][A-Z0-9_]+|!\w.*")
 _DATE = re.compile(r"!date\^.*")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
@@ -32,17 +38,21 @@ _SCHEMES = ("mailto:", "tel:")
 
 
 def escape(text: str) -> str:
-    """Encode text that is not ours for mrkdwn: no part of it is a token."""
+    """Encode foreign text for mrkdwn, so that no part of it is a token."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def decode(text: str) -> str:
-    """The text of Slack's JSON as people read it; the module says how."""
-    return "".join(_decoded_code(part) if is_code else _decoded(part) for part, is_code in split_code(text))
+    """Decode the text of Slack's JSON, as the module describes."""
+    return "".join(
+        _decoded_code(part) if is_code else _decoded(part) for part, is_code in split_code(text)
+    )
 
 
 def split_code(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of a mrkdwn text in order, and whether each is code. Together they are the text."""
+    """Yield the parts of a mrkdwn text in order, each with whether it is code. Joined, they are
+    the text.
+    """
     done = 0
     for code in _CODE.finditer(text):
         yield text[done : code.start()], False
@@ -52,17 +62,19 @@ def split_code(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def to_markdown(text: str) -> str:
-    """A decoded text of a person as Markdown, where it is shown in another place.
+    """Convert a person's decoded text to Markdown, for display in another place.
 
-    `*bold*` would be italic there, and `~struck~` or a fence within a line nothing; a line that begins with `#` would
-    be a heading.
+    Unconverted, `*bold*` would be italic there, `~struck~` or a fence within a line would have no
+    effect, and a line that begins with `#` would be a heading.
     """
     parts = list[str]()
     for part, is_code in split_code(text):
         if not is_code:
             parts.append(_marks_as_markdown(part))
         elif part.startswith("```"):
-            parts.append(_fence(part, is_begun=bool(parts and parts[-1] and not parts[-1].endswith("\n"))))
+            parts.append(
+                _fence(part, is_begun=bool(parts and parts[-1] and not parts[-1].endswith("\n")))
+            )
         else:
             parts.append(part)
     return "".join(parts).strip("\n")
@@ -80,12 +92,12 @@ def _fence(code: str, *, is_begun: bool) -> str:
 
 
 def inert(text: str) -> str:
-    """Characters of people, in which nothing is a live token."""
+    """Break everything in typed characters that looks like a live token."""
     return _LIKE_A_TOKEN.sub(f"<{WORD_JOINER}", text)
 
 
 def link(url: str, label: str = "") -> str:
-    """A link in Markdown; the bare address where the label says no more."""
+    """Return a link in Markdown; the bare address where the label adds nothing."""
     address = next((url.removeprefix(each) for each in _SCHEMES if url.startswith(each)), url)
     plain = label.strip()
     if not plain or _bare_address(plain) == _bare_address(address):
@@ -131,7 +143,7 @@ def _token(inside: str) -> str:
 
 
 def _token_in_code(inside: str) -> str:
-    """People see the label of a link in code, and copy it."""
+    """Return a token as the text that people see in code and copy, such as a link's label."""
     target, _, label = inside.partition("|")
     if _DATE.fullmatch(target):
         return characters(label)

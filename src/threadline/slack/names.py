@@ -1,11 +1,13 @@
-"""Slack's tokens as people read them: names of users, channels and groups, which call nobody."""
+"""Slack's tokens as readable names of users, channels and groups, without live mentions."""
 
 import re
 from collections.abc import Collection, Mapping
 
 from threadline.slack.mrkdwn import link
 
-_TOKEN = re.compile(r"<(?P<kind>[@#!]|(?=(?:https?|mailto|tel):))(?P<target>[^<>|\s]+)(?:\|(?P<label>[^<>\n]*))?>")
+_TOKEN = re.compile(
+    r"<(?P<kind>[@#!]|(?=(?:https?|mailto|tel):))(?P<target>[^<>|\s]+)(?:\|(?P<label>[^<>\n]*))?>"
+)
 _USER_ID = re.compile(r"[UW][A-Z0-9_]+")
 _CHANNEL_ID = re.compile(r"[CDG][A-Z0-9_]+")
 _GROUP = "subteam^"
@@ -13,10 +15,13 @@ _GROUP_NAME = re.compile(r"here|channel|everyone|group|subteam\^[A-Z0-9]+")
 NO_NAMES: Mapping[str, str] = {}
 
 
-def plain_tokens(text: str, names: Mapping[str, str] = NO_NAMES, kept: Collection[str] = ()) -> str:
-    """A text in which Slack's tokens are plain names, and its links are links in Markdown.
+def plain_tokens(
+    text: str, names: Mapping[str, str] = NO_NAMES, kept: Collection[str] = ()
+) -> str:
+    """Replace Slack's tokens with plain names, and its links with links in Markdown.
 
-    `<@U1>` is `@Ana` where `names` has the user, else `@U1`; `<#C1|general>` is `#general`; `<!here>` is `@here`.
+    `<@U1>` becomes `@Ana` where `names` has the user, else `@U1`; `<#C1|general>` becomes
+    `#general`; `<!here>` becomes `@here`.
 
     Args:
         names: of users, by their ids.
@@ -24,7 +29,9 @@ def plain_tokens(text: str, names: Mapping[str, str] = NO_NAMES, kept: Collectio
     """
 
     def plain(token: re.Match[str]) -> str:
-        kind, target, label = token["kind"], token["target"], (token["label"] or "").strip()
+        kind = token["kind"]
+        target = token["target"]
+        label = (token["label"] or "").strip()
         if not kind:
             return link(target, label)
         if kind == "@" and _USER_ID.fullmatch(target):

@@ -1,8 +1,10 @@
 """The words of Slack's blocks, attachments and files, as decoded text (see `slack.mrkdwn`).
 
-Total: a type that is not known here gives its title, its texts and its address, and damaged JSON gives nothing.
+Total: an unknown type yields its title, its texts and its address, and damaged JSON yields
+nothing.
 
-Sources: https://docs.slack.dev/reference/block-kit/blocks, https://docs.slack.dev/reference/messaging/attachments and
+Sources: https://docs.slack.dev/reference/block-kit/blocks,
+https://docs.slack.dev/reference/messaging/attachments and
 https://docs.slack.dev/reference/objects/file-object.
 """
 
@@ -12,29 +14,44 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.slack.fields import int_field, objects, string_field
-from threadline.slack.model import MAX_TEXT, clean_text
+from threadline.slack.model import MAX_PREVIEW, MAX_TEXT, clean_text
 from threadline.slack.mrkdwn import WORD_JOINER, characters, decode, inert, link
 
 Json = Mapping[str, Any]
 
 QUOTE = ">"
-"""Begins a line that Slack shows as a quote."""
+"""The start of a line that Slack shows as a quote."""
 _INDENT = "    "
 _MAX_INDENT = 8
-"""Slack's own limit of a list's depth; it gives nesting as a number."""
+"""Slack's own limit of a list's depth, which it gives as a number."""
 _DEEPEST = 8
 """Levels of blocks within blocks that are read."""
 _LONG = 20
-"""Letters from which on the same words within other words are a repetition, and no coincidence."""
+"""Minimum letters for which a text contained in another one is a repetition, and no
+coincidence.
+"""
 _BAR = re.compile(r"(<[@#!][^<>]*>)|\|")
 _NO_PREVIEW = "[no preview available]"
-"""Slack's fallback of an attachment that has blocks alone."""
+"""Slack's fallback for an attachment that has only blocks."""
 
+_MARKED_UP = frozenset(
+    {"email", "quip", "canvas", "space", "application/vnd.slack-docs", "text/html"}
+)
+"""Files of these types have previews in HTML or JSON."""
 _TITLES = ("title", "rich_text_title", "name")
 _TEXTS = ("subtitle", "label", "text", "body", "description", "details", "output", "hint")
-_ADDRESSES = ("title_url", "title_link", "url", "image_url", "video_url", "join_url", "auth_url", "permalink")
+_ADDRESSES = (
+    "title_url",
+    "title_link",
+    "url",
+    "image_url",
+    "video_url",
+    "join_url",
+    "auth_url",
+    "permalink",
+)
 _SILENT = frozenset({"style", "confirm", "icon", "filter", "metadata", "column_settings"})
-"""Fields of blocks that say how they look or work."""
+"""Fields of blocks that define only their look or behaviour."""
 _CONTROLS = frozenset(
     {
         "button",
@@ -49,13 +66,13 @@ _CONTROLS = frozenset(
         "workflow_button",
     }
 )
-"""Elements that people use and that say nothing, unless they lead to an address."""
+"""Interactive elements, which have no words to show unless they link to an address."""
 _SELECTS = ("_select", "_input")
-"""How the types of menus and of input fields end."""
+"""The endings of the types of menus and of input fields."""
 
 
 def block_text(block: Json, depth: int = 0) -> str:
-    """The words of one block or element; empty where it shows none."""
+    """Return the words of one block or element; may be empty."""
     if depth > _DEEPEST:
         return ""
     kind = string_field(block, "type")
@@ -76,7 +93,9 @@ def block_text(block: Json, depth: int = 0) -> str:
 
 
 def attachment_text(attachment: Json) -> str:
-    """The words of an attachment: a shared message, an alert's fields, the preview of a page, a pasted table."""
+    """Return the words of an attachment: a shared message, an alert's fields, the preview of a
+    page, a pasted table.
+    """
     parts = [
         decode(string_field(attachment, "pretext")),
         _titled(characters(string_field(attachment, "title")), attachment),
@@ -84,7 +103,11 @@ def attachment_text(attachment: Json) -> str:
         *(_field(each) for each in objects(attachment.get("fields"))),
         *(block_text(each) for each in objects(attachment.get("blocks"))),
         *(part for each in _shared_messages(attachment) for part in _message_parts(each)),
-        *(named_file(each) for each in objects(attachment.get("files"))),
+        *(
+            part
+            for each in objects(attachment.get("files"))
+            for part in (named_file(each), preview_of(each))
+        ),
         *(_control(each) for each in objects(attachment.get("actions"))),
         _attached_image(attachment),
         characters(string_field(attachment, "footer")),
@@ -95,10 +118,10 @@ def attachment_text(attachment: Json) -> str:
 
 
 def with_blocks(text: str, blocks: Iterable[Json], *, is_fallback: bool) -> str:
-    """A decoded text with what blocks show beside it.
+    """Add the text that blocks show to a decoded text.
 
     Args:
-        is_fallback: the text is an app's, which may say the same as its blocks. Then the blocks are enough.
+        is_fallback: the text is an app's, which may repeat its blocks. Then the blocks are enough.
     """
     shown = list(map(block_text, blocks))
     letters = _letters(text)
@@ -108,13 +131,25 @@ def with_blocks(text: str, blocks: Iterable[Json], *, is_fallback: bool) -> str:
 
 
 def named_file(file: Json) -> str:
-    """The name of a file with its address."""
+    """Return the name of a file with its address."""
     name = string_field(file, "title") or string_field(file, "name")
     return _titled(characters(name), file)
 
 
+def preview_of(file: Json) -> str:
+    """Return the beginning of a text file, as Slack shows it with a message; empty for markup, or
+    where Slack shows none.
+    """
+    if (
+        string_field(file, "filetype") in _MARKED_UP
+        or string_field(file, "mimetype") in _MARKED_UP
+    ):
+        return ""
+    return inert(clean_text(string_field(file, "preview"))[:MAX_PREVIEW])
+
+
 def called_users(rich_text: Json) -> Iterator[str]:
-    """The ids of users whom a `rich_text` block calls: neither in code nor in a quote."""
+    """Yield the ids of users whom a `rich_text` block mentions outside of code and quotes."""
     for element in objects(rich_text.get("elements")):
         kind = string_field(element, "type")
         if kind == "rich_text_section":
@@ -130,7 +165,7 @@ def _users(section: Json) -> Iterator[str]:
             yield string_field(piece, "user_id")
 
 
-# ---- Rich text -------------------------------------------------------------------------------------------------------
+# ---- Rich text
 
 
 def _rich_text(block: Json) -> Iterator[str]:
@@ -162,7 +197,7 @@ def _inline(element: Json) -> str:
 
 
 def _code(element: Json) -> str:
-    """The text of a code block: a label as people copy it, and nothing that calls anybody."""
+    """Return the text of a code block: labels as people copy them, and no live token."""
     shown = list[str]()
     for piece in objects(element.get("elements")):
         text = string_field(piece, "text") or string_field(piece, "url")
@@ -190,7 +225,7 @@ def _styled(piece: Json, style: str) -> bool:
 
 
 def _marked(text: str, marks: str) -> str:
-    """The text within marks, which stay on its words: Slack reads none beside a blank."""
+    """Put the marks directly around the words: Slack reads no mark beside a blank."""
     words = text.strip()
     if not (marks and words):
         return text
@@ -199,15 +234,21 @@ def _marked(text: str, marks: str) -> str:
 
 def _date(piece: Json) -> str:
     at = int_field(piece, "timestamp")
-    shown = string_field(piece, "fallback") or f"{datetime.fromtimestamp(at % 2**40, UTC):%Y-%m-%d %H:%M} UTC"
+    shown = (
+        string_field(piece, "fallback")
+        or f"{datetime.fromtimestamp(at % 2**40, UTC):%Y-%m-%d %H:%M} UTC"
+    )
     return link(string_field(piece, "url"), shown) if piece.get("url") else shown
 
 
 def _named(piece: Json) -> str:
-    """A piece of a type that is not known: its text or its name, with its address, or else its id."""
+    """Return a piece of unknown type: its text or its name, with its address, or else its id."""
     names = ("text", "fallback", "title", "name", "label", "value")
     name = next((found for each in names if (found := string_field(piece, each))), "")
-    identity = next((value for key, value in piece.items() if key.endswith("_id") and isinstance(value, str)), "")
+    identity = next(
+        (value for key, value in piece.items() if key.endswith("_id") and isinstance(value, str)),
+        "",
+    )
     return _titled(inert(name or identity), piece)
 
 
@@ -232,17 +273,19 @@ _PIECES: dict[str, Callable[[Json], str]] = {
 }
 
 
-# ---- Other blocks ----------------------------------------------------------------------------------------------------
+# ---- Other blocks
 
 
 def _any(block: Json, depth: int) -> str:
-    """The title with its address, the texts and the children of a block of any type."""
+    """Return the title with its address, the texts and the children of a block of any type."""
     names = (*_TITLES, "text") if _address(block) else _TITLES
     title = next((found for each in names if (found := _text(block.get(each), depth))), "")
     parts = [_titled(title, block)]
     parts += [text for each in _TEXTS if (text := _text(block.get(each), depth)) != title]
     parts += [block_text(each, depth + 1) for each in _children(block)]
-    return _once_each(parts) or characters(string_field(block, "alt_text") or string_field(block, "fallback"))
+    return _once_each(parts) or characters(
+        string_field(block, "alt_text") or string_field(block, "fallback")
+    )
 
 
 def _children(block: Json) -> Iterator[Json]:
@@ -255,7 +298,7 @@ def _children(block: Json) -> Iterator[Json]:
 
 
 def _text(value: Any, depth: int) -> str:
-    """A text object, a rich text block or a bare string."""
+    """Return the text of a text object, a rich text block or a bare string."""
     if isinstance(value, str):
         return characters(clean_text(value))
     return block_text(value, depth + 1) if isinstance(value, Mapping) else ""
@@ -266,7 +309,7 @@ def _is_control(kind: str) -> bool:
 
 
 def _control(block: Json) -> str:
-    """A button that leads somewhere."""
+    """Return the link of a button; empty for any other control."""
     address = string_field(block, "url")
     return link(address, _text(block.get("text"), 0)) if address else ""
 
@@ -274,7 +317,9 @@ def _control(block: Json) -> str:
 def _image(block: Json) -> str:
     name = _text(block.get("title"), 0) or characters(string_field(block, "alt_text"))
     kept = block.get("slack_file")
-    return _titled(name, kept if isinstance(kept, Mapping) and not block.get("image_url") else block)
+    return _titled(
+        name, kept if isinstance(kept, Mapping) and not block.get("image_url") else block
+    )
 
 
 def _titled(title: str, source: Json) -> str:
@@ -287,7 +332,7 @@ def _address(source: Json) -> str:
 
 
 def _table(block: Json, depth: int) -> str:
-    """A table in Markdown. The first row is its head, unless the columns have names."""
+    """Return a table in Markdown. Its first row is the head, unless the columns have names."""
     head = [block_text(each, depth + 1) for each in objects(block.get("columns"))]
     rows = [[_cell(each, depth) for each in _cells(row)] for row in _items(block.get("rows"))]
     lines = [head, *rows] if any(head) else rows
@@ -309,7 +354,7 @@ def _cells(row: Any) -> list[Any]:
 
 
 def _cell(cell: Any, depth: int) -> str:
-    """One line, in which nothing ends the cell."""
+    """Return a cell's text in one line, with every `|` that would end the cell escaped."""
     text = _scalar(cell)
     if isinstance(cell, Mapping):
         text = block_text(cell, depth + 1) or _scalar(cell.get("value"))
@@ -320,7 +365,7 @@ def _scalar(value: Any) -> str:
     return characters(clean_text(str(value))) if isinstance(value, (str, int, float)) else ""
 
 
-# ---- Attachments -----------------------------------------------------------------------------------------------------
+# ---- Attachments
 
 
 def _field(field: Json) -> str:
@@ -337,25 +382,34 @@ def _shared_messages(attachment: Json) -> Iterator[Json]:
 
 
 def _message_parts(message: Json) -> Iterator[str]:
-    """The words of a message within an attachment, with its blocks, its attachments and its files' names."""
+    """Yield the words of a message within an attachment, with its blocks, its attachments and its
+    files' names.
+    """
     yield decode(string_field(message, "text"))
     yield from (block_text(each) for each in objects(message.get("blocks")))
     nested = (each for each in objects(message.get("attachments")) if "message_blocks" not in each)
     yield from (attachment_text(each) for each in nested)
-    yield from (named_file(each) for each in objects(message.get("files")))
+    for each in objects(message.get("files")):
+        yield named_file(each)
+        yield preview_of(each)
 
 
 def _attached_image(attachment: Json) -> str:
-    """The address of an image, unless the title leads there."""
-    return "" if attachment.get("title") or attachment.get("from_url") else string_field(attachment, "image_url")
+    """Return the address of an image, unless the title links to it."""
+    return (
+        ""
+        if attachment.get("title") or attachment.get("from_url")
+        else string_field(attachment, "image_url")
+    )
 
 
-# ---- Texts that say the same -----------------------------------------------------------------------------------------
+# ---- Repeated texts
 
 
 def _once_each(parts: Iterable[str]) -> str:
-    """The parts, each on lines of its own, without one that an earlier part says: clients send the same as text, as
-    blocks and as a fallback."""
+    """Join the parts as lines, without any part that repeats an earlier one: clients send the same
+    content as text, as blocks and as a fallback.
+    """
     kept = list[str]()
     said = set[str]()
     all_said = ""

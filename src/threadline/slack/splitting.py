@@ -1,22 +1,29 @@
-"""A long Markdown text in pieces, each of which reads on its own: code, tables and links go on whole."""
+"""The splitting of long Markdown into pieces that each read on their own: code, tables and links
+stay whole.
+"""
 
 import re
 import unicodedata
 
 SMALLEST_LIMIT = 100
-"""Below this the two fence lines around a cut would leave no room for the code."""
-_FENCE = re.compile(r"((?:[ \t]{0,3}>)*[ \t]*)(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)")
+"""Below this limit, the two fence lines around a cut would leave no room for the code."""
+_FENCE = re.compile(
+    r"((?:[ \t]{0,3}>)*[ \t]*)(`{3,16}|~{3,16})(?![`~])[ \t]*([\w+#.-]{0,24})([^`]*)"
+)
 _CLOSING = 17
-"""A line break and the longest fence that closes code, the marks of a quote before it included."""
+"""Characters of a line break and the longest closing fence, including the quote marks before
+it.
+"""
 _LAST_GAP = re.compile(r"\s(?=\S*\Z)")
 _NEXT_GAP = re.compile(r"\s|\Z")
 _WHOLE = re.compile(
-    r"!?\[[^\[\]\n]{1,300}\]\([^()\s]{1,2000}\)|`[^`\n]{1,300}`|\*\*[^*\n]{1,300}\*\*|~~[^~\n]{1,300}~~"
+    r"!?\[[^\[\]\n]{1,300}\]\([^()\s]{1,2000}\)|`[^`\n]{1,300}`"
+    r"|\*\*[^*\n]{1,300}\*\*|~~[^~\n]{1,300}~~"
     r"|<[@#!][^<>\n]{1,80}>|&(?:lt|gt|amp);|:[a-z0-9_+-]{2,50}:"
 )
-"""Links, code, bold and struck words, mentions, entities and emoji, in which nothing is cut."""
+"""Links, code, bold and struck words, mentions, entities and emoji, which must not be cut."""
 _SENTENCE_ENDS = re.compile(r"[。！？；、，．。]")
-"""Signs after which scripts without blanks are cut."""
+"""Signs after which scripts without blanks can be cut."""
 _DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 """The second line of a table: https://github.github.com/gfm/#tables-extension-."""
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
@@ -26,24 +33,29 @@ _FLAGS = range(0x1F1E6, 0x1F200)
 
 
 def split_markdown(text: str, limit: int) -> list[str]:
-    """Cut Markdown into pieces of at most `limit` characters, in order, without an empty one.
+    """Split Markdown into pieces of at most `limit` characters, in order and none of them empty.
 
-    It is cut at the end of a paragraph, else of a line, else of a word; amid a word only when that alone is longer than
-    a piece has room for, and then between characters as people see them. No link, no bold words and no emoji are cut
-    unless they are as long themselves. A code fence is closed at the end of a piece and opened again in the next, and
-    the head of a table is repeated there. Nothing is lost but white space around a cut.
+    A cut is at the end of a paragraph, else of a line, else of a word; inside a word only if the
+    word is longer than a piece, and then between characters as people see them. Links, bold words
+    and emoji are cut only if they are that long themselves. A code fence is closed at the end of a
+    piece and opened again in the next, and the head of a table is repeated there. Only white space
+    around a cut is lost.
 
     Raises:
         ValueError: `limit` is below `SMALLEST_LIMIT`.
     """
     if limit < SMALLEST_LIMIT:
-        raise ValueError(f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}")
+        raise ValueError(
+            f"a limit of {limit} leaves no room for text: take at least {SMALLEST_LIMIT}"
+        )
     pieces: list[str] = []
-    opening, rest = "", text.strip("\n")
+    opening = ""
+    rest = text.strip("\n")
     while len(opening) + len(rest) > limit:
         at = _cut(rest, limit - len(opening) - _CLOSING)
-        body, rest = rest[:at].rstrip(), rest[at:]
-        # The indentation of the next line stays, since in code it means something.
+        body = rest[:at].rstrip()
+        rest = rest[at:]
+        # Keep the indentation of the next line, which is significant in code.
         rest = (rest[1:] if rest[:1].isspace() else rest).lstrip("\n")
         begun = opening + body
         opening, closing = open_fence(begun)
@@ -57,9 +69,13 @@ def split_markdown(text: str, limit: int) -> list[str]:
 
 
 def open_fence(text: str) -> tuple[str, str]:
-    """The line that reopens the code fence left open at the end of `text`, and the one that closes it; else empty. A
-    fence within a quote is reopened there, and ends with it."""
-    prefix, fence, language = "", "", ""
+    """Return the line that reopens the code fence left open at the end of `text`, and the line
+    that closes it; empty if none is open. A fence within a quote is reopened there, and ends with
+    it.
+    """
+    prefix = ""
+    fence = ""
+    language = ""
     for line in text.split("\n"):
         match = _FENCE.fullmatch(line)
         if fence and ">" in prefix and not line.lstrip().startswith(">"):
@@ -67,7 +83,9 @@ def open_fence(text: str) -> tuple[str, str]:
         if match is None:
             continue
         if not fence:
-            prefix, fence, language = match[1], match[2], match[3]
+            prefix = match[1]
+            fence = match[2]
+            language = match[3]
         elif match[2].startswith(fence) and not (match[3] or match[4].strip()):
             fence = ""
     closing = f"\n{prefix}{fence}"
@@ -76,7 +94,9 @@ def open_fence(text: str) -> tuple[str, str]:
 
 
 def _table_head(begun: str, rest: str, longest: int) -> str:
-    """The head of a table that goes on in the rest, with its second line; empty where none does."""
+    """Return the head of a table that continues in the rest, with its second line; empty if none
+    does.
+    """
     if not rest.startswith("|"):
         return ""
     rows = list[str]()
@@ -90,7 +110,9 @@ def _table_head(begun: str, rest: str, longest: int) -> str:
 
 
 def _cut(text: str, room: int) -> int:
-    """Where to cut so that at most `room` characters come before; if it can, not in the first third of them."""
+    """Return the place of a cut with at most `room` characters before it, if possible not in their
+    first third.
+    """
     return _before_whole(text, _row_start(text, _gap(text, room)), room)
 
 
@@ -108,7 +130,9 @@ def _gap(text: str, room: int) -> int:
 
 
 def _within_word(text: str, room: int) -> int:
-    """After the last sentence of a script without blanks, else between two characters as people see them."""
+    """Return the end of the last sentence of a script without blanks, else a place between two
+    characters as people see them.
+    """
     ends = [found.end() for found in _SENTENCE_ENDS.finditer(text, room // 3, room)]
     if ends:
         return ends[-1]
@@ -119,10 +143,13 @@ def _within_word(text: str, room: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the characters around a place are shown as one: https://unicode.org/reports/tr29/."""
+    """Return whether the characters around a place are shown as one:
+    https://unicode.org/reports/tr29/.
+    """
     if at >= len(text):
         return False
-    before, after = text[at - 1], text[at]
+    before = text[at - 1]
+    after = text[at]
     code = ord(after)
     if after in _JOINERS or before == "\u200d" or code in _SKIN_TONES or code in _TAGS:
         return True
@@ -137,14 +164,18 @@ def _joins(text: str, at: int) -> bool:
 
 
 def _row_start(text: str, at: int) -> int:
-    """The start of a table's row in which a cut would be; the cut itself elsewhere, and where the row is the first."""
+    """Return the start of the table row that a cut would split; the cut itself elsewhere, and in
+    the first row.
+    """
     start = text.rfind("\n", 0, at)
     in_row = text.startswith("|", start + 1) and text[at : at + 1] not in ("\n", "")
     return start if in_row and start > 0 else at
 
 
 def _before_whole(text: str, at: int, room: int) -> int:
-    """The place before a link or the like in which a cut would be."""
+    """Return the place before the link or similar token that a cut would split; the cut itself
+    elsewhere.
+    """
     for whole in _WHOLE.finditer(text, 0, room + 2_400):
         if whole.start() >= at:
             break

@@ -1,4 +1,4 @@
-"""Slack users as Slack last described them."""
+"""The profiles of Slack users in the database."""
 
 from datetime import UTC, datetime
 
@@ -12,23 +12,31 @@ from threadline.slack.tables import users
 
 class UserStore(Store):
     async def get(self, team: str, user_id: str) -> UserProfile | None:
-        """The user's profile, however old; None when nobody has asked Slack yet."""
+        """Return the user's profile of any age; None before the first answer from Slack."""
         query = select(users).where(users.c.team == team, users.c.user_id == user_id)
         row = (await self._tx.execute(query)).one_or_none()
         if row is None:
             return None
-        return UserProfile(row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp())
+        return UserProfile(
+            row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp()
+        )
 
     async def save(self, team: str, profile: UserProfile) -> None:
-        """Store what Slack said, unless something newer is stored."""
+        """Store a profile from Slack, unless a newer one is stored."""
         row = {**vars(profile), "fetched_at": datetime.fromtimestamp(profile.fetched_at, UTC)}
         new = insert(users).values(team=team, **row)
         newer = new.excluded.fetched_at >= users.c.fetched_at
         del row["user_id"]
-        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row, where=newer))
+        await self._tx.execute(
+            new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row, where=newer)
+        )
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
-        """Delete at most `limit` profiles from before a moment (seconds since 1970); returns how many."""
-        old = select(users.c.team, users.c.user_id).where(users.c.fetched_at < datetime.fromtimestamp(before, UTC))
+        """Delete at most `limit` profiles from before a moment (seconds since 1970), and return
+        their number.
+        """
+        old = select(users.c.team, users.c.user_id).where(
+            users.c.fetched_at < datetime.fromtimestamp(before, UTC)
+        )
         which = tuple_(users.c.team, users.c.user_id).in_(old.limit(limit))
         return (await self._tx.execute(delete(users).where(which))).rowcount

@@ -1,13 +1,14 @@
-"""The text of a message: read from Slack's JSON, its mentions, plain words and permalinks.
+"""The text of a message: its reading from Slack's JSON, its mentions, plain words and permalinks.
 
 Texts are decoded, see `slack.mrkdwn`.
 
-No function here takes longer than in proportion to the text. No pattern runs over a `<` or a `:` into the next one, and
-none begins within blanks: 40,000 characters of any of these cost no more than others.
+Every function here takes time linear in the length of the text. No pattern runs over a `<` or a
+`:` into the next one, and none begins within blanks: 40,000 characters of any of these cost no
+more than others.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -18,28 +19,40 @@ from threadline.errors import Permanent
 from threadline.slack.fields import int_field, objects, string_field
 from threadline.slack.model import FileRef, clean_text
 from threadline.slack.mrkdwn import characters, decode, inert
-from threadline.slack.rendering import QUOTE, attachment_text, called_users, with_blocks
+from threadline.slack.rendering import (
+    QUOTE,
+    attachment_text,
+    called_users,
+    preview_of,
+    with_blocks,
+)
 
 _INVISIBLE = re.compile(
-    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
-    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u2028-\u202f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
 )
-"""Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
+"""Invisible characters; written out, since Python's own tables change, and the replay of a
+workflow must not.
+"""
 _MENTION = re.compile(r"<@([UW][A-Z0-9_]+)(?:\|[^<>]*)?>")
 _NAME_AND_ID = re.compile(r"@?[^<>()\n]*\(([UW][A-Z0-9]+)\)")
 _USER_ID = re.compile(r"[UW][A-Z0-9]+")
 
 _CALL = re.compile(r"<(?:@[UW][A-Z0-9]|#[CDG][A-Z0-9]|!\w)[^<>]*>")
-"""A user, a channel or a group. Its name is nothing that somebody said."""
+"""A mention of a user, a channel or a group; the name in it is not part of the author's words."""
 _LABELLED = re.compile(r"\[((?:[^\[\]\\\n]|\\.)*)\]\([^()\s]*\)")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>]+", re.IGNORECASE)
 _EMOJI = re.compile(r":[a-z0-9_+\-]+:")
-"""`:runner:` is somebody in a hurry, not what runs jobs."""
+"""`:runner:` is an emoji of a person in a hurry, not a runner of jobs."""
 _QUOTED_HEADING = "Quoted"
 _QUOTED = f"[{_QUOTED_HEADING}]"
-"""The heading of what an author quotes; it is the first."""
+"""The heading of an author's quotes; it comes first."""
 _MAX_HEADING = 200
-"""Characters of a name or an address in a heading of what is forwarded."""
+"""Maximum characters of a name or an address in the heading of a forwarded text."""
+_FILE_HEADING = re.compile(
+    r"\[File [^\[\]\n]* \(([^()\[\]\n]+)\)(?: could not be read:[^\[\]\n]*)?\]"
+)
 _MARK = re.compile(r"[*~`\"“”()\[\]{}<>&|\\]")
 
 _LINK = re.compile(r"/archives/([A-Z][A-Z0-9]+)/p([0-9]{7,})")
@@ -54,17 +67,19 @@ _HINT = (
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader would see nothing of it."""
+    """Return whether a text shows nothing to a reader."""
     return _INVISIBLE.fullmatch(text) is not None
 
 
 def mentions_in(text: str) -> set[str]:
-    """The ids of all users whom a decoded text mentions: `<@U1>` or `<@U1|name>`."""
+    """Return the ids of all users whom a decoded text mentions: `<@U1>` or `<@U1|name>`."""
     return set(_MENTION.findall(text))
 
 
 def parse_user_id(text: str) -> str:
-    """The user's id in `U1`, `<@U1>`, `<@U1|name>` or `@Ana Silva (U1)`; empty for any other text, such as a name."""
+    """Return the user's id in `U1`, `<@U1>`, `<@U1|name>` or `@Ana Silva (U1)`; empty for any
+    other text, such as a name.
+    """
     plain = text.strip()
     named = _MENTION.fullmatch(plain) or _NAME_AND_ID.fullmatch(plain)
     user_id = named[1] if named else plain
@@ -72,11 +87,11 @@ def parse_user_id(text: str) -> str:
 
 
 def without_leading_mention(text: str, user_id: str, name: str) -> str:
-    """The text without the mention of a user with which it begins, and without what joins that to the words. Other
-    mentions of the user become the name, since they are part of a sentence.
+    """Remove the leading mention of a user and its separator from a text. Other mentions of the
+    user become the name, since they are part of a sentence.
 
-    `<@U1>: does <@U1> see it?` without U1, whose name is `bot`, is `does @bot see it?`. The colon of an emoji stays:
-    `<@U1> :wave:` is `:wave:`.
+    `<@U1>: does <@U1> see it?` without U1, whose name is `bot`, is `does @bot see it?`. The colon
+    of an emoji stays: `<@U1> :wave:` is `:wave:`.
     """
     call = rf"<@{re.escape(user_id)}(?:\|[^<>]*)?>"
     leading = rf"^(?:\s*{call}(?:[\s,]|:(?![^\s:<>]+:))*)+"
@@ -85,11 +100,11 @@ def without_leading_mention(text: str, user_id: str, name: str) -> str:
 
 
 def plain_words(text: str) -> str:
-    """The words of a decoded text in one line and in lower case, without mentions, addresses, emoji and marks, for
-    rules about phrases.
+    """Return the words of a decoded text in one line and in lower case, without mentions,
+    addresses, emoji and marks, for rules about phrases.
 
-    A link's label stays, and so do punctuation, hyphens and underscores: `<@U1> *It’s* new: [this](https://a.b)` is
-    `it's new: this`.
+    A link's label stays, and so do punctuation, hyphens and underscores: `<@U1> *It’s* new:
+    [this](https://a.b)` is `it's new: this`.
     """
     said = _LABELLED.sub(r" \1 ", _CALL.sub(" ", text.replace("’", "'").replace("‘", "'"))).lower()
     return " ".join(_MARK.sub(" ", _EMOJI.sub(" ", _ADDRESS.sub(" ", said))).split())
@@ -97,7 +112,9 @@ def plain_words(text: str) -> str:
 
 @dataclass(frozen=True)
 class Permalink:
-    """The address of a message. `root` is the `ts` of its thread's root; its own where the address names none."""
+    """The address of a message. `root` is the `ts` of its thread's root; the message's own `ts` if
+    the address names no root.
+    """
 
     channel: str
     ts: str
@@ -105,8 +122,12 @@ class Permalink:
 
 
 def parse_permalink(address: str) -> Permalink:
-    """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of
-    both kinds of links. Raises `Permanent` when it is neither."""
+    """Read a permalink or `channel/ts`. https://docs.slack.dev/reference/methods/chat.getPermalink
+    shows both forms of links.
+
+    Raises:
+        Permanent: the address has neither form.
+    """
     given = address.strip()
     labelled = _LABELLED_LINK.fullmatch(given)
     plain = labelled[1] if labelled else given.strip("<>").partition("|")[0]
@@ -114,7 +135,8 @@ def parse_permalink(address: str) -> Permalink:
     with suppress(ValueError):
         link = urlsplit(plain)
         if link.scheme in ("https", "http"):
-            path, query = link.path, link.query
+            path = link.path
+            query = link.query
     found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
     if found is None:
         raise Permanent(f"{address.strip()!r} is not the address of a message: {_HINT}")
@@ -124,22 +146,25 @@ def parse_permalink(address: str) -> Permalink:
     return Permalink(found.group(1), ts, named if _TIMESTAMP.fullmatch(named) else ts)
 
 
-# ---- The JSON of a message -------------------------------------------------------------------------------------------
+# ---- The JSON of a message
 
 
 @dataclass(frozen=True)
 class MessageText:
-    """What a Slack message says, decoded (see `slack.mrkdwn`), storable and at most 40,000 characters each.
+    """The texts of a Slack message, decoded (see `slack.mrkdwn`), storable and at most 40,000
+    characters each.
 
-    - `own`: all words of the message itself, and the tables that its author pasted. Slack attaches more later, such as
-      previews of links, which is no edit;
-    - `written`: the words that the author wrote, without lines that quote somebody. Rules on words read this;
-    - `text`: the same; of an app that posts under no user also what it attached;
-    - `forwarded`: what the author forwards: quotes, attachments, shared messages, e-mail and previews of links. Each
-      piece has a heading that says what it is, from whom and where, and lines that begin with `>`, so that nothing in a
-      piece looks like a heading or like the author's own words;
-    - `as_written`: the author's words with their quotes where they were written; empty where nothing is quoted;
-    - `calls`: the ids of users who are called, outside of code and quotes.
+    - `own`: all words of the message itself, and the tables that its author pasted. Slack attaches
+      more later, such as previews of links, which is no edit;
+    - `written`: the words that the author wrote, without quoted lines. Rules on words read this;
+    - `text`: the same; for an app that posts under no user, also the text of its attachments;
+    - `forwarded`: the texts that the author forwards: quotes, attachments, shared messages, e-mail
+      and previews of links. Each piece has a heading with its kind, author and place, and lines
+      that begin with `>`, so that no text in a piece looks like a heading or like the author's own
+      words;
+    - `as_written`: the author's words with their quotes in their original places; empty where
+      nothing is quoted;
+    - `calls`: the ids of users who are mentioned outside of code and quotes.
     """
 
     own: str
@@ -151,7 +176,9 @@ class MessageText:
 
 
 def read_text(message: Mapping[str, Any]) -> MessageText:
-    """Read what a Slack message says, from its JSON: https://docs.slack.dev/reference/events/message."""
+    """Read the texts of a Slack message from its JSON:
+    https://docs.slack.dev/reference/events/message.
+    """
     words = _words(message)
     written, quoted = split_quotes(words)
     attached = [item for item in objects(message.get("attachments")) if not _is_preview(item)]
@@ -159,12 +186,21 @@ def read_text(message: Mapping[str, Any]) -> MessageText:
     pieces += [piece for file in objects(message.get("files")) if (piece := _email_piece(file))]
     text = written
     if not message.get("user"):
-        text = "\n".join(filter(str.strip, [written, *(attachment_text(each) for each in attached if _is_own(each))]))
+        text = "\n".join(
+            filter(
+                str.strip,
+                [written, *(attachment_text(each) for each in attached if _is_own(each))],
+            )
+        )
         pieces = [_attached_piece(item) for item in attached if not _is_own(item)]
     quotes = [_piece(_QUOTED_HEADING, quoted)] if quoted else []
-    previews = [_preview_piece(item) for item in objects(message.get("attachments")) if _is_preview(item)]
+    previews = [
+        _preview_piece(item) for item in objects(message.get("attachments")) if _is_preview(item)
+    ]
     return MessageText(
-        own=clean_text("\n".join([words, *(attachment_text(each) for each in attached if _is_pasted(each))])),
+        own=clean_text(
+            "\n".join([words, *(attachment_text(each) for each in attached if _is_pasted(each))])
+        ),
         written=clean_text(written),
         text=clean_text(text),
         forwarded=clean_text("\n".join([*quotes, *filter(None, pieces), *previews])),
@@ -174,35 +210,68 @@ def read_text(message: Mapping[str, Any]) -> MessageText:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """What the author of a Slack message wrote; see `MessageText.text`."""
+    """Return the author's text of a Slack message; see `MessageText.text`."""
     return read_text(message).text
 
 
 def forwarded_of(message: Mapping[str, Any]) -> str:
-    """What the author of a Slack message forwards; see `MessageText.forwarded`."""
+    """Return the forwarded texts of a Slack message; see `MessageText.forwarded`."""
     return read_text(message).forwarded
 
 
 def with_forwarded(text: str, forwarded: str) -> str:
-    """A message as readers are shown it: what its author wrote, then what they forward."""
+    """Join a message for display to readers: the author's words, then the forwarded texts."""
     return "\n".join(part for part in (text, forwarded) if part.strip())
 
 
+def file_piece(file: FileRef, text: str = "", trouble: str = "") -> str:
+    """Format a text file for display to readers: a heading with its name and id, and its lines
+    marked like quotes.
+
+    Args:
+        text: its text, or the part that is shown.
+        trouble: the reason why it could not be read, as the end of a sentence; `text` is then its
+            preview.
+    """
+    named = f"File {_one_line(file.name) or 'without a name'} ({_one_line(file.id)})"
+    if trouble:
+        named += f" could not be read: {trouble}" + ("; Slack's preview of it:" if text else "")
+    return _piece(named, inert(text))
+
+
+def without_files(shown: str, file_ids: Collection[str]) -> str:
+    """Remove the pieces of these files from a message as readers see it."""
+    kept = list[str]()
+    is_left_out = False
+    for line in shown.split("\n"):
+        if found := _FILE_HEADING.fullmatch(line):
+            is_left_out = found[1] in file_ids
+        elif not line.startswith(QUOTE):
+            is_left_out = False
+        if not is_left_out:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def quotes_in(forwarded: str) -> str:
-    """The lines that an author quotes in the message itself, with their marks; without the messages that they share."""
+    """Return the lines that an author quotes in the message itself, with their marks; without the
+    messages that they share.
+    """
     heading, _, rest = forwarded.partition("\n")
     lines = rest.split("\n") if heading == _QUOTED else []
     return "\n".join(takewhile(lambda line: line.startswith(QUOTE), lines))
 
 
 def without_headings(forwarded: str) -> str:
-    """The bare words of what is forwarded."""
+    """Return the forwarded words without headings and quote marks."""
     lines = (line for line in forwarded.splitlines() if line.startswith(QUOTE))
     return "\n".join(line.removeprefix(QUOTE).lstrip() for line in lines)
 
 
 def split_quotes(text: str) -> tuple[str, str]:
-    """The author's words, and the lines that quote somebody, without their marks."""
+    """Split a text into the author's words and the quoted lines, the latter without their
+    marks.
+    """
     lines = list(_quoted_lines(text))
     quoted = [line for line, is_quoted in lines if is_quoted]
     written = [line for line, is_quoted in lines if not is_quoted]
@@ -210,8 +279,9 @@ def split_quotes(text: str) -> tuple[str, str]:
 
 
 def with_marked_quotes(text: str) -> str:
-    """A text in which each quoted line has a mark of its own; empty where nothing is quoted, since then the author's
-    words are all there is."""
+    """Put a separate mark before each quoted line; empty if nothing is quoted, since then the
+    author's words are the whole text.
+    """
     lines = list(_quoted_lines(text))
     if not any(is_quoted for _, is_quoted in lines):
         return ""
@@ -219,7 +289,9 @@ def with_marked_quotes(text: str) -> str:
 
 
 def leading_quotes(marked: str) -> tuple[str, str]:
-    """Part a text with marked quotes before the author's first word: the quotes before it, and the rest."""
+    """Split a text with marked quotes before the author's first word: the quotes before it, and
+    the rest.
+    """
     lines = marked.split("\n")
     count = 0
     while count < len(lines) and (not lines[count].strip() or lines[count].startswith(QUOTE)):
@@ -228,9 +300,11 @@ def leading_quotes(marked: str) -> tuple[str, str]:
 
 
 def _quoted_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a decoded text, and whether each quotes somebody; a quoted line without its mark.
+    """Yield the lines of a decoded text, each with whether it is a quote; quoted lines come
+    without their mark.
 
-    Slack shows a line as a quote that begins with `>`, and all that follows `>>>`. In a code block such lines are code.
+    Slack shows a line that begins with `>` as a quote, and all text after `>>>`. In a code block
+    such lines are code.
     """
     in_code = in_long_quote = False
     for line in text.split("\n"):
@@ -244,15 +318,17 @@ def _quoted_lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _words(message: Mapping[str, Any]) -> str:
-    """All words of the message itself, quotes among them.
+    """Return all words of the message itself, including quotes.
 
-    Slack makes the text of a person's message from its rich text, which is read where the text is missing. An app may
-    say more in its blocks than in its text.
+    Slack generates the text of a person's message from its rich text, which is read where the text
+    is missing. An app's blocks may contain more than its text.
     """
     text = decode(string_field(message, "text"))
     by_app = bool(apps_of(message))
     blocks = [
-        each for each in objects(message.get("blocks")) if by_app or not text.strip() or each.get("type") != "rich_text"
+        each
+        for each in objects(message.get("blocks"))
+        if by_app or not text.strip() or each.get("type") != "rich_text"
     ]
     return with_blocks(text, blocks, is_fallback=by_app)
 
@@ -269,14 +345,20 @@ def _piece(heading: str, text: str) -> str:
 
 
 def _is_share(attachment: Mapping[str, Any]) -> bool:
-    """Whether an attachment is another message of Slack: one that was forwarded, or the target of a permalink."""
+    """Return whether an attachment is another Slack message: a forwarded one, or the target of a
+    permalink.
+    """
     marks = ("is_share", "is_msg_unfurl", "is_reply_unfurl", "message_blocks")
     return any(attachment.get(mark) for mark in marks)
 
 
 def _is_preview(attachment: Mapping[str, Any]) -> bool:
-    """Whether Slack added an attachment for a link: of another message or of a page."""
-    return not attachment.get("is_share") and (_is_share(attachment) or bool(_address_of(attachment)))
+    """Return whether Slack added an attachment as the preview of a link to another message or a
+    page.
+    """
+    return not attachment.get("is_share") and (
+        _is_share(attachment) or bool(_address_of(attachment))
+    )
 
 
 def _is_own(attachment: Mapping[str, Any]) -> bool:
@@ -284,18 +366,26 @@ def _is_own(attachment: Mapping[str, Any]) -> bool:
 
 
 def _is_pasted(attachment: Mapping[str, Any]) -> bool:
-    """Whether an attachment is a table that the author pasted: https://github.com/vercel/chat/issues/803."""
+    """Return whether an attachment is a table that the author pasted:
+    https://github.com/vercel/chat/issues/803.
+    """
     return any(each.get("type") == "table" for each in objects(attachment.get("blocks")))
 
 
 def _address_of(attachment: Mapping[str, Any]) -> str:
-    """The address of the page that an attachment previews; empty for an attachment that an app has made."""
-    named = (string_field(attachment, name) for name in ("from_url", "original_url", "app_unfurl_url"))
+    """Return the address of the page that an attachment previews; empty for an attachment that an
+    app made.
+    """
+    named = (
+        string_field(attachment, name) for name in ("from_url", "original_url", "app_unfurl_url")
+    )
     return _one_line(next(filter(None, named), ""))
 
 
 def _attached_piece(attachment: Mapping[str, Any]) -> str:
-    """A shared message, or what was attached in a person's name: by their client, or by a program."""
+    """Return the piece of a shared message, or of an attachment in a person's name, made by their
+    client or by a program.
+    """
     if _is_share(attachment):
         return _piece(_share_heading(attachment), attachment_text(attachment))
     text = attachment_text(attachment)
@@ -309,10 +399,15 @@ def _preview_piece(attachment: Mapping[str, Any]) -> str:
 
 
 def _email_piece(file: Mapping[str, Any]) -> str:
-    """An e-mail that was sent to the channel, whose words are in the file's object."""
+    """Return the piece of an e-mail that was sent to the channel; its words are in the file's
+    object.
+    """
     if string_field(file, "filetype") != "email":
         return ""
-    senders = (string_field(each, "original") or string_field(each, "address") for each in objects(file.get("from")))
+    senders = (
+        string_field(each, "original") or string_field(each, "address")
+        for each in objects(file.get("from"))
+    )
     by = ", ".join(filter(None, senders)) or "somebody"
     subject = string_field(file, "subject") or string_field(file, "title")
     text = string_field(file, "plain_text") or string_field(file, "preview_plain_text")
@@ -321,7 +416,9 @@ def _email_piece(file: Mapping[str, Any]) -> str:
 
 def _share_heading(attachment: Mapping[str, Any]) -> str:
     def named(kind: str) -> str:
-        name, identity = (_one_line(string_field(attachment, f"{kind}_{part}")) for part in ("name", "id"))
+        name, identity = (
+            _one_line(string_field(attachment, f"{kind}_{part}")) for part in ("name", "id")
+        )
         return f"{name} ({identity})" if name and identity else name or identity
 
     author = named("author") or _one_line(string_field(attachment, "author_subname")) or "somebody"
@@ -332,18 +429,19 @@ def _share_heading(attachment: Mapping[str, Any]) -> str:
 
 
 def _one_line(name: str) -> str:
-    """A name or an address inside a heading, which nothing in it can end."""
+    """Return a name or an address in a form that cannot end the heading around it."""
     return " ".join(characters(name).replace("[", "(").replace("]", ")").split())[:_MAX_HEADING]
 
 
 def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
-    """The files that a Slack message shows, without those that were deleted."""
+    """Return the files that a Slack message shows, without deleted ones."""
     return tuple(
         FileRef(
             id=string_field(item, "id"),
             name=characters(string_field(item, "name") or string_field(item, "title")),
             mimetype=string_field(item, "mimetype"),
             size=int_field(item, "size"),
+            preview=preview_of(item),
         )
         for item in objects(message.get("files"))
         if string_field(item, "id") and item.get("mode") != "tombstone"
@@ -351,12 +449,14 @@ def files_of(message: Mapping[str, Any]) -> tuple[FileRef, ...]:
 
 
 def apps_of(message: Mapping[str, Any]) -> tuple[str, ...]:
-    """The ids of the bot and of the app through which a message was posted."""
+    """Return the ids of the bot and of the app through which a message was posted."""
     return tuple(filter(None, (string_field(message, name) for name in ("bot_id", "app_id"))))
 
 
 def app_team_of(message: Mapping[str, Any]) -> str:
-    """The workspace whose installation of an app posted a message; empty where it does not say."""
+    """Return the workspace whose installation of an app posted a message; empty if the JSON has
+    none.
+    """
     profile = message.get("bot_profile")
     installed = string_field(profile, "team_id") if isinstance(profile, Mapping) else ""
     return installed or string_field(message, "user_team") or string_field(message, "team")

@@ -1,4 +1,4 @@
-"""UserGroups: the members of Slack's user groups, asked for once in five minutes."""
+"""UserGroups: the members of Slack's user groups, cached for five minutes."""
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -9,15 +9,15 @@ import structlog
 from threadline.errors import Permanent, Transient
 
 CACHE_SECONDS = 300.0
-"""How long an answer counts. Somebody who leaves a group is noticed after that."""
+"""Seconds for which an answer is valid; a member who leaves the group counts until then."""
 STALE_SECONDS = 3600.0
-"""How long the last answer counts while Slack does not give another."""
+"""Seconds for which the last answer is valid while Slack does not give another."""
 
 _log = structlog.get_logger(__name__)
 
 
 class GroupFaults(Protocol):
-    """Tells the admin, once, of a group that cannot be read, and of its end."""
+    """Notifies the admin, once each, that a group cannot be read and that it can be read again."""
 
     def report(self, kind: str, subject: str, text: str) -> Awaitable[None]: ...
 
@@ -25,11 +25,13 @@ class GroupFaults(Protocol):
 
 
 FAULT = "user group"
-"""The kind of fault by which a group cannot be read for good."""
+"""The kind of fault of a group that permanently cannot be read."""
 
 
 class UserGroups:
-    """The process's cache of `usergroups.users.list`. `fetch`: `SlackClient.user_group`. `clock`: rising seconds."""
+    """The process's cache of `usergroups.users.list`. `fetch`: `SlackClient.user_group`. `clock`:
+    monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -43,16 +45,17 @@ class UserGroups:
         self._cache: dict[str, tuple[frozenset[str], float]] = {}
 
     def is_cached(self, group_id: str) -> bool:
-        """Whether `members` answers without asking Slack."""
+        """Return whether `members` answers without a call to Slack."""
         found = self._cache.get(group_id)
         return found is not None and self._clock() < found[1] + CACHE_SECONDS
 
     async def members(self, group_id: str) -> frozenset[str]:
-        """The users of a group. While Slack does not say, those of its last answer, for an hour.
+        """Return the users of a group. While Slack does not answer, those of its last answer, for
+        an hour.
 
         Raises:
             Permanent: there is no such group, or the bot may not read it.
-            Transient: Slack does not say, and has not within the last hour.
+            Transient: Slack does not answer, and has not within the last hour.
         """
         known = self._cache.get(group_id)
         if known and self._clock() < known[1] + CACHE_SECONDS:
@@ -68,7 +71,11 @@ class UserGroups:
             self._cache.pop(group_id, None)
             _log.error("user_group_unreadable", group=group_id, reason=str(fault))
             if self._faults:
-                await self._faults.report(FAULT, group_id, f"Nobody counts as one of {group_id} now. {fault}")
+                await self._faults.report(
+                    FAULT,
+                    group_id,
+                    f"Until this is solved, the group {group_id} counts as empty. {fault}",
+                )
             raise
         if self._faults and known is None:
             await self._faults.resolve(FAULT, group_id)

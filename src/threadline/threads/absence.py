@@ -1,9 +1,11 @@
-"""The rule for messages that are stored and that Slack's history does not show: deleted by a person, or forgotten.
+"""The rule that decides whether a stored message that Slack's history does not show was deleted by
+a person or forgotten by Slack.
 
-Slack forgets without anybody having deleted something: a retention policy, of the workspace or of one channel; the
-limit of a free plan; a channel that was made anew, or a sandbox; a page that breaks off; a thread that is not found for
-a while. In these cases the oldest messages are missing, or many at once, or all that is newer. A person's deletion
-leaves one gap, with older and newer messages around it. Only such a gap is believed, and only after two passes.
+Slack forgets messages that no person deleted: by a retention policy of the workspace or of one
+channel, by the limit of a free plan, when a channel or a sandbox is created again, when a page
+breaks off, or when a thread is not found for a while. In these cases the oldest messages are
+missing, or many at once, or all newer ones. A person's deletion leaves one gap, with older and
+newer messages around it. Only such a gap is believed, and only after two passes.
 """
 
 from collections.abc import Mapping
@@ -12,22 +14,26 @@ from enum import StrEnum
 from typing import Any
 
 MIN_LOOKS = 2
-"""Passes of the catch-up that must have found a message absent."""
+"""Passes of the catch-up that must find a message absent before its deletion is believed."""
 MAX_IN_THREAD = 3
-"""Messages of one thread that may be absent at once."""
+"""Most absent messages of one thread that are believed."""
 MAX_IN_CHANNEL = 10
-"""Absent messages of a channel within a day: more are not believed, however few are in each thread."""
+"""Most absent messages of one channel within `PERIOD` that are believed, however few each thread
+has.
+"""
 MAX_IN_WORKSPACE = 30
-"""The same for all channels together."""
+"""The same limit for all channels together."""
 PERIOD = 86_400.0
-"""Seconds over which absent messages of a channel and of the workspace are counted."""
+"""Seconds over which the absent messages of a channel and of the workspace are counted."""
 
 SHORTEST_RETENTION = 86_400.0
-"""Seconds: Slack's shortest retention policy keeps messages for a day."""
+"""Seconds of Slack's shortest retention policy, one day."""
 
 _SLACKBOT = "USLACKBOT"
 _SAID = frozenset({"", "bot_message", "file_share", "me_message", "thread_broadcast"})
-"""Subtypes of messages that somebody wrote. The others are Slack's own, and may outlive what people wrote."""
+"""Subtypes of messages that a person or an app wrote. The others are Slack's own messages, which
+may outlive them.
+"""
 
 
 class Verdict(StrEnum):
@@ -40,10 +46,11 @@ class Verdict(StrEnum):
 class Absence:
     """A stored message that Slack does not show.
 
-    - `looks`: passes that have found it absent, this one included, since it was last seen;
+    - `looks`: passes that found it absent since Slack last showed it, this pass included;
     - `is_root`: it begins its thread;
     - `thread_is_whole`: Slack showed the thread from its root to its last page;
-    - `older_is_shown`, `newer_is_shown`: Slack shows a message of the same channel from before it, and from after it;
+    - `older_is_shown`, `newer_is_shown`: Slack shows an older, or a newer, message of the same
+      channel;
     - `in_thread`: messages of its thread that are absent now;
     - `in_channel`, `in_workspace`: messages that were found absent there within `PERIOD`.
     """
@@ -60,7 +67,9 @@ class Absence:
 
 @dataclass(frozen=True)
 class Judgement:
-    """`reason`: for the admin, why it is doubted; empty otherwise."""
+    """The verdict on an absent message. `reason` tells the admin the cause of a doubt; empty
+    without one.
+    """
 
     verdict: Verdict
     reason: str = ""
@@ -82,17 +91,20 @@ def _doubt(absence: Absence) -> str:
     if not absence.thread_is_whole and not (absence.is_root and absence.in_thread == 1):
         return "Slack does not show the whole thread"
     if not absence.older_is_shown:
-        return "Slack shows nothing older in the channel, as after a retention policy or a limit of the plan"
+        return (
+            "Slack shows nothing older in the channel, as after a retention policy or a limit of "
+            "the plan"
+        )
     if not absence.newer_is_shown:
         return "Slack shows nothing newer in the channel"
     return ""
 
 
 def is_evidence(message: Mapping[str, Any], team: str) -> bool:
-    """Whether a message of the history shows that Slack still has what was written at its time.
+    """Return whether a message of the history proves that Slack still has messages of its age.
 
-    Slack's own messages may outlive those of people, and in a shared channel each company's retention policy concerns
-    its own people only, so the messages of other workspaces prove nothing.
+    Slack's own messages may outlive those of people. In a shared channel each company's retention
+    policy covers its own people only, so messages of other workspaces prove nothing.
     """
     if (message.get("subtype") or "") not in _SAID or message.get("user") == _SLACKBOT:
         return False

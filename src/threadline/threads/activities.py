@@ -1,4 +1,6 @@
-"""LiveThreadActivities: forwards a reply to the workflow of its thread, and tells one person something in private."""
+"""LiveThreadActivities: forwards a reply to the workflow of its thread, and posts a private
+reply.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,8 +24,13 @@ Start = Callable[[Thread, IncomingMessage], WorkflowStart]
 
 @dataclass(eq=False)
 class LiveThreadActivities(ThreadActivities):
-    """Args: `bot_user` is our own user's id. By feature (`ThreadOwner.feature`), `starts` makes the workflow that gets
-    a reply in one of its threads, and `relays` takes a reply itself, and says whether it has.
+    """The activities that every thread's workflow may call.
+
+    Args:
+        bot_user: Slack's user id of the bot.
+        starts: by feature (`ThreadOwner.feature`), makes the workflow that receives a reply in one
+            of the feature's threads.
+        relays: by feature, takes a reply itself, and returns whether it did.
     """
 
     database: Database
@@ -35,7 +42,11 @@ class LiveThreadActivities(ThreadActivities):
 
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         owner = await self._owner_of(reply.thread)
-        if owner and (relay := self.relays.get(owner.feature)) and await relay(owner, reply.message):
+        if (
+            owner
+            and (relay := self.relays.get(owner.feature))
+            and await relay(owner, reply.message)
+        ):
             return True
         if owner is None or owner.feature not in self.starts:
             message = redact_message(reply.message)
@@ -43,7 +54,11 @@ class LiveThreadActivities(ThreadActivities):
             async with self.database.begin() as tx:
                 quarantined = await Quarantine(tx).keep(reply.thread, unreadable)
             log_quarantined(reply.thread, quarantined)
-            _log.debug("reply_ignored", slack_thread=reply.thread.key, reason="This thread belongs to no case.")
+            _log.debug(
+                "reply_ignored",
+                slack_thread=reply.thread.key,
+                reason="This thread belongs to no case.",
+            )
             return False
         await self.workflows.start(self.starts[owner.feature](owner.thread, reply.message))
         return True
@@ -52,15 +67,21 @@ class LiveThreadActivities(ThreadActivities):
         await self.slack.post_ephemeral(reply.channel, reply.user_id, reply.text, reply.thread_ts)
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
-        """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
+        """Return the owner by the registry, else by the metadata of the bot's own root: the root
+        was posted, and its registration was lost.
+        """
         async with self.database.begin() as tx:
             if known := await ThreadStore(tx).owner(thread):
                 return known
         root = await self.slack.get_root(thread.channel, thread.ts)
         if root is None or root.user != self.bot_user:
-            return None  # only our own metadata says whose thread it is
+            return None  # only the bot's own metadata names an owner
         owner = owner_in(root.payload)
-        if owner is None or owner.feature not in {*self.starts, *self.relays} or owner.thread.team != thread.team:
+        if (
+            owner is None
+            or owner.feature not in {*self.starts, *self.relays}
+            or owner.thread.team != thread.team
+        ):
             return None
         async with self.database.begin() as tx:
             await PostStore(tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)

@@ -1,4 +1,6 @@
-"""ButtonWorkflow: the run that waits for the buttons of one card, whatever the card asks."""
+"""ButtonWorkflow: the run that waits for the button presses of one card, for all kinds of
+cards.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -20,8 +22,10 @@ State = TypeVar("State", bound=ButtonState)
 
 
 class ButtonWorkflow(ABC, Generic[State]):
-    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it, with `@workflow.init`
-    and `@workflow.run`, since Temporal does not inherit them. `input` is all that survives continue-as-new."""
+    """Handles presses one by one, and a timer, until the card is over. A feature subclasses it,
+    with its own `@workflow.init` and `@workflow.run`, since Temporal does not inherit them. Only
+    `input` survives continue-as-new.
+    """
 
     def __init__(self, given: State) -> None:
         self.input = given
@@ -31,30 +35,38 @@ class ButtonWorkflow(ABC, Generic[State]):
 
     @abstractmethod
     async def on_press(self, press: ButtonPress) -> str:
-        """Let a press count; returns what the person who pressed is told, and nobody else, or ""."""
+        """Handle a press. Returns the private reply to the person who pressed, or ""."""
 
     @abstractmethod
     async def on_timer(self) -> None:
-        """The timer has fired, and is clear."""
+        """Handle the timer, which has fired and is clear."""
 
     def follow_up(self) -> None:
-        """Start what is due once all presses are answered. Called again and again, and never waits."""
+        """Start the work that is due once all presses are handled. Called repeatedly, and must not
+        wait.
+        """
 
     @property
     @abstractmethod
     def is_over(self) -> bool:
-        """The card waits for nobody any more: once nothing is left in the background, the run ends."""
+        """Whether the card accepts no further presses; the run then ends once no background task
+        is left.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """The card, as the query shows it."""
+        """Return the card as the query shows it."""
 
-    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this card.")
+    @workflow.signal(
+        dynamic=True, description="button_pressed: somebody pressed a button of this card."
+    )
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
-        """Keep a press. Dynamic, because the SDK drops arguments of a named signal that do not decode."""
+        """Keep a press. The handler is dynamic, because the SDK drops arguments of a named signal
+        that do not decode.
+        """
         press: ButtonPress | None = None
         if name == BUTTON_PRESSED and len(args) == 1:
-            with suppress(Exception):  # whatever a converter says of what it cannot read
+            with suppress(Exception):  # a converter may raise anything for unreadable bytes
                 press = workflow.payload_converter().from_payload(args[0].payload, ButtonPress)
         if press is None:
             self._unreadable += 1
@@ -63,19 +75,29 @@ class ButtonWorkflow(ABC, Generic[State]):
         else:
             self.input.accept(press)
 
-    @workflow.query(description="The card, the pending presses, and how many presses could not be read.")
+    @workflow.query(
+        description="The card, the pending presses, and how many presses could not be read."
+    )
     def state(self) -> dict[str, Any]:
-        return {**self.describe(), "pending": len(self.input.presses), "unreadable": self._unreadable}
+        return {
+            **self.describe(),
+            "pending": len(self.input.presses),
+            "unreadable": self._unreadable,
+        }
 
     async def serve(self) -> None:
-        """Return when the card is over. The caller then ends the run without waiting for anything: a press that comes
-        between the last look at the presses and the end would be lost."""
+        """Return when the card is over. The caller must then end the run without awaiting
+        anything: a press that arrives between the last check for presses and the end would be
+        lost.
+        """
         while True:
             while self.input.presses:
                 press = self.input.presses[0]
                 if text := await self.on_press(press):
                     reply = PrivateReply(press.channel, press.thread_ts, press.user_id, text)
-                    self.background.start(ThreadActivities.reply_privately, reply, summary=f"tell {press.user_id}")
+                    self.background.start(
+                        ThreadActivities.reply_privately, reply, summary=f"tell {press.user_id}"
+                    )
                 del self.input.presses[0]
             if self.timer.fired:
                 self.timer.clear()
@@ -94,19 +116,33 @@ class ButtonWorkflow(ABC, Generic[State]):
 
     @property
     def _must_continue_as_new(self) -> bool:
-        """What is under way is finished first: the next run would not know of it."""
+        """Whether the history is long and no background task is left: the next run would not know
+        of them.
+        """
         info = workflow.info()
-        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > model.MAX_PRESS_EVENTS
+        is_long = (
+            info.is_continue_as_new_suggested()
+            or info.get_current_history_length() > model.MAX_PRESS_EVENTS
+        )
         return is_long and self.background.idle
 
     def _has_work(self) -> bool:
-        return bool(self.input.presses) or self.timer.fired or self._ended or self._must_continue_as_new
+        return (
+            bool(self.input.presses)
+            or self.timer.fired
+            or self._ended
+            or self._must_continue_as_new
+        )
 
     async def _wait(self) -> None:
-        """A Cancel in Temporal's UI ends nothing: the buttons are still in Slack, and the record waits."""
+        """Wait for work. A Cancel in Temporal's UI ends nothing: the buttons are still in Slack,
+        and the record waits.
+        """
         try:
             await workflow.wait_condition(self._has_work)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("cancellation_ignored", extra={"workflow": workflow.info().workflow_id})
+            workflow.logger.warning(
+                "cancellation_ignored", extra={"workflow": workflow.info().workflow_id}
+            )

@@ -1,4 +1,6 @@
-"""How a workflow calls an activity: by its signature, with the options that its contract declares."""
+"""Calls of activities from workflows: by the method's signature, with the options that its
+contract declares.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +8,12 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from temporalio import exceptions, workflow
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    FailureError,
+    is_cancelled_exception,
+)
 
 from threadline.threads.activity_options import ActivityOptions, options_of
 from threadline.threads.model import Fault, FaultKind
@@ -16,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Interrupted(Exception):
-    """What a step waited for is not wanted any more."""
+    """The step was stopped before its work was done."""
 
 
 async def call(
@@ -26,21 +33,32 @@ async def call(
     summary: str = "",
     options: ActivityOptions | None = None,
 ) -> Result:
-    """Run an activity and return its result. `summary` is the line that Temporal's UI shows for it; `options` replace
-    those that its contract declares."""
+    """Run an activity and return its result.
+
+    Args:
+        summary: the line that Temporal's UI shows for it.
+        options: replace those that its contract declares.
+    """
     given = (options or options_of(method)).as_kwargs()
-    result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **given)
+    result: Result = await workflow.execute_activity_method(
+        method, argument, summary=summary or None, **given
+    )
     return result
 
 
 async def run_unless(
     stop: Callable[[], bool], work: Awaitable[Result], *, grace: Callable[[], float] = lambda: 0.0
 ) -> Result:
-    """Run something as long as `stop` is false, which is asked again whenever something in the workflow has changed.
+    """Run `work` as long as `stop` is false; the workflow checks `stop` after each of its changes.
 
-    The work is cancelled when `stop` is true; a cancelled activity is not waited for, unless it ends itself. `grace`
-    says how many seconds are left from then on, and is asked again as well: 0 ends the wait at once. Raises
-    `Interrupted` when `stop` was true before the work was done, and the work came to nothing.
+    Once `stop` is true the work is cancelled, without waiting for a cancelled activity.
+
+    Args:
+        grace: returns the seconds that remain for the work from then on; 0 ends the wait at once.
+            Checked after each change as well.
+
+    Raises:
+        Interrupted: `stop` was true before the work was done, and the work returned nothing.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -66,15 +84,23 @@ async def attempt(
     options: ActivityOptions | None = None,
     on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """Run an activity that people can do without; returns why it failed for good, or "". Raises `FailureError` when the
-    workflow was cancelled meanwhile."""
+    """Run an activity whose failure the workflow can ignore.
+
+    Returns:
+        The reason why it failed for good, or "".
+
+    Raises:
+        FailureError: the workflow was cancelled meanwhile.
+    """
     try:
         result = await call(method, argument, summary=summary, options=options)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
         message = fault_of(error).message
-        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": message})
+        workflow.logger.warning(
+            "activity_failed", extra={"activity": method.__name__, "reason": message}
+        )
         return message
     if on_result:
         on_result(result)
@@ -92,14 +118,18 @@ async def attempt_unless_mendable(
     summary: str = "",
     on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """Run an activity as `attempt` does, but raise `NotMended` when only the admin's mending can let it succeed."""
+    """Run an activity as `attempt` does, but raise `NotMended` when it can succeed only after the
+    admin mends something.
+    """
     try:
         result = await call(method, argument, summary=summary)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
         fault = fault_of(error)
-        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": fault.message})
+        workflow.logger.warning(
+            "activity_failed", extra={"activity": method.__name__, "reason": fault.message}
+        )
         if fault.kind is FaultKind.MENDABLE:
             raise NotMended(fault.message) from error
         return fault.message
@@ -111,7 +141,9 @@ async def attempt_unless_mendable(
 async def call_until_done(
     method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str = ""
 ) -> Result:
-    """Run an activity that never gives up, and again when the run is cancelled meanwhile: a click is not dropped."""
+    """Run an activity that never gives up, and run it again when the workflow is cancelled
+    meanwhile, so that a click is not dropped.
+    """
     while True:
         try:
             return await call(method, argument, summary=summary)
@@ -127,17 +159,21 @@ async def attempt_despite_cancel(
     summary: str = "",
     on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """`attempt_unless_mendable`, and again when the run is cancelled meanwhile: what waits for it is not dropped."""
+    """Run `attempt_unless_mendable`, and run it again when the workflow is cancelled meanwhile, so
+    that its result is not dropped.
+    """
     while True:
         try:
-            return await attempt_unless_mendable(method, argument, summary=summary, on_result=on_result)
+            return await attempt_unless_mendable(
+                method, argument, summary=summary, on_result=on_result
+            )
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
 
 
 class BackgroundTasks:
-    """Activities that were started and that no step waits for."""
+    """Activities that run concurrently, and that no step waits for."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
@@ -153,7 +189,7 @@ class BackgroundTasks:
         self.add(asyncio.create_task(attempt(method, argument, summary=summary, options=options)))
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Count a task that was started elsewhere."""
+        """Count a task that the caller has started."""
         self._tasks = [each for each in self._tasks if not each.done()]
         self._tasks.append(task)
 
@@ -163,15 +199,18 @@ class BackgroundTasks:
 
 
 async def pause(seconds: float, until: Callable[[], bool], summary: str) -> None:
-    """Wait until something is true, but `seconds` at most."""
+    """Wait until `until` returns true, at most `seconds`."""
     with suppress(TimeoutError):
         await _wait(until, timeout=seconds, timeout_summary=summary)
 
 
 async def _wait(until: Callable[[], bool], **limits: Any) -> None:
-    """Wait until something is true. `wait_condition` may raise `CancelledError` in every coroutine when the run is
-    cancelled, not in the main one alone (the SDK's logic flag PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH). A step
-    goes on: it sees the Cancel in what it waits for."""
+    """Wait until `until` returns true.
+
+    `wait_condition` may raise `CancelledError` in every coroutine when the run is cancelled, not
+    only in the main one (the SDK's logic flag PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH). A
+    step continues: it sees the Cancel in the activity that it awaits.
+    """
     while not until():
         try:
             await workflow.wait_condition(until, **limits)
@@ -182,7 +221,7 @@ async def _wait(until: Callable[[], bool], **limits: Any) -> None:
 
 
 def fault_of(error: FailureError) -> Fault:
-    """Why an attempt at a turn ended."""
+    """Return the fault that ended an attempt at a turn."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, exceptions.TimeoutError):
         return Fault(FaultKind.LOST, "The worker that ran this step was lost.")
@@ -192,7 +231,11 @@ def fault_of(error: FailureError) -> Fault:
         if cause.type == "WorkerShutdown":
             return Fault(FaultKind.LOST, "The worker that ran this step was restarted.")
         if cause.type == "Transient":
-            retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
+            retry_after = (
+                cause.details[0]
+                if cause.details and isinstance(cause.details[0], int | float)
+                else 0.0
+            )
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
         if cause.type == "Mendable":
             kind, subject = (*map(str, cause.details), "", "")[:2]
@@ -205,6 +248,8 @@ def fault_of(error: FailureError) -> Fault:
 
 
 def public_message(error: FailureError) -> str:
-    """Why an activity failed, in words for people; "" where the message is for the admin."""
+    """Return an activity's error message for people; "" where the message is for the admin."""
     cause = error.cause if isinstance(error, ActivityError) else error
-    return cause.message if isinstance(cause, ApplicationError) and cause.type == "Permanent" else ""
+    return (
+        cause.message if isinstance(cause, ApplicationError) and cause.type == "Permanent" else ""
+    )

@@ -1,5 +1,7 @@
-"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values. No
-message travels in them: what is missing is read from Slack and signalled within one activity."""
+"""CatchUpActivities, SweepActivities and ThreadActivities: the activities of this folder's
+workflows, and their values. No message travels in them: one activity reads the missing messages
+from Slack and signals them.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -8,24 +10,33 @@ from enum import StrEnum
 from typing import Any
 
 from threadline.slack.model import AuthorRefusal, Thread
-from threadline.threads.activity_options import POST, SCAN, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import (
+    POST,
+    SCAN,
+    STORE,
+    ActivityOptions,
+    activity_options,
+    retry_policy,
+)
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 CATCH_UP_WORKFLOW = "CatchUpWorkflow"
 CATCH_UP_ID = "catch-up"
-"""Of the one catch-up that runs at a time, and of the schedule that starts the sweep and with it the catch-up."""
+"""Id of the one catch-up that runs at a time, and of the schedule that starts the sweep, which
+starts the catch-up.
+"""
 CATCH_UP_REQUESTED = "look"
 """A signal: start a pass now."""
 SWEEP_WORKFLOW = "SweepWorkflow"
 SWEEP_ID = "sweep"
-"""The schedule adds the time to it."""
+"""Prefix of a sweep's id: the schedule appends the time."""
 ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 
 LOOK_BACK = 30 * 86_400.0
-"""Seconds: a thread in which nothing was said for longer is not compared any more."""
+"""Seconds of silence after which a thread is no longer compared."""
 SETTLE_TIME = 60.0
-"""Seconds: what was said later may still be on its way to the database by ordinary delivery."""
+"""Seconds for which a message may still be on its way to the database by ordinary delivery."""
 CASE_INTERVAL = 300.0
 """Seconds between passes over the channels of cases while a pass over conversations goes on."""
 RETRY_INTERVAL = 300.0
@@ -41,7 +52,9 @@ class LookScope(StrEnum):
 
 @dataclass(frozen=True)
 class Handled:
-    """What became of an event. `outcome` names it in the counts: what was signalled, or why nothing was."""
+    """The result of handling an event. `outcome` names it in the counts: the signal that was sent,
+    or the reason for none.
+    """
 
     outcome: str
     signalled: bool = False
@@ -54,8 +67,9 @@ class Handled:
 
 @dataclass(frozen=True)
 class HistoryWindow:
-    """A stretch of one channel's history between two Slack timestamps, both exclusive. `only_bot_threads`: only threads
-    that the bot opened count there."""
+    """A stretch of one channel's history between two Slack timestamps, both exclusive.
+    `only_bot_threads`: only threads that the bot opened count there.
+    """
 
     channel: str
     oldest: str
@@ -66,8 +80,12 @@ class HistoryWindow:
 
 @dataclass(frozen=True)
 class CatchUpPlan:
-    """What one pass covers. `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left
-    alone; `deep`: every active thread is compared, and not only those that show a change."""
+    """The extent of one pass.
+
+    - `began`: when it began, in seconds since 1970;
+    - `deep`: compares every active thread, not only those that show a change;
+    - `settle_time`: seconds for which fresh messages are left alone.
+    """
 
     began: float
     deep: bool
@@ -78,25 +96,34 @@ class CatchUpPlan:
 
 @dataclass
 class CatchUpState:
-    """All that survives continue-as-new. Whoever starts the workflow gives an empty one."""
+    """The state that survives continue-as-new. A new workflow starts with an empty one."""
 
     requested: bool = False
-    """Somebody wants a pass that begins now; one that is under way does not count."""
+    """A pass that begins now was requested; one that is under way does not count."""
     deep: bool = False
     """The next pass is a deep one."""
     follow_up: bool = False
-    """A gateway that came back has requested a pass: what was too recent for it is looked at in one more."""
+    """A gateway that came back has requested a pass: one more pass covers the messages that were
+    too recent for it.
+    """
     followed: dict[str, float] = field(default_factory=dict)
-    """When a gateway began to follow each channel, in seconds since 1970, until a pass has stored it."""
+    """When a gateway began to follow each channel, in seconds since 1970, until a pass has stored
+    it.
+    """
     plan: CatchUpPlan | None = None
-    """The pass that the last run began, with threads of its scope still to be compared."""
+    """The pass that the last run began, with threads of its scope left to compare."""
 
 
 def parse_request(args: Sequence[Any]) -> tuple[bool, dict[str, float]]:
-    """Read the arguments of a request, whatever they are: whether the pass is to be deep, and since when the gateway
-    follows each channel. What cannot be read requests a deep pass."""
+    """Parse the arguments of a request. Never fails: unreadable arguments request a deep pass.
+
+    Returns:
+        Whether the pass is deep, and the time from which the gateway follows each channel.
+    """
     request = args[0] if len(args) == 1 and isinstance(args[0], Mapping) else {}
-    deep, at, channels = request.get("deep") is not False, request.get("at"), request.get("channels")
+    deep = request.get("deep") is not False
+    at = request.get("at")
+    channels = request.get("channels")
     if isinstance(at, int | float) and isinstance(channels, list):
         return deep, {str(channel): float(at) for channel in channels}
     return deep, {}
@@ -104,7 +131,9 @@ def parse_request(args: Sequence[Any]) -> tuple[bool, dict[str, float]]:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """A pass to plan. `followed`: since when gateways follow channels, where they were there before this worker."""
+    """A pass to plan. `followed`: the time from which gateways follow channels, where they started
+    before this worker.
+    """
 
     deep: bool = False
     followed: dict[str, float] = field(default_factory=dict)
@@ -112,7 +141,9 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The page of a window's history that ends at `latest`; Slack shows the newest first."""
+    """A request for the page of a window's history that ends at `latest`; Slack shows the newest
+    messages first.
+    """
 
     window: HistoryWindow
     began: float
@@ -121,7 +152,7 @@ class PageRequest:
 
 @dataclass(frozen=True)
 class ChannelRead:
-    """A channel was read to its end, or cannot be read: `error` says why."""
+    """The result of reading a channel to its end. `error`: the reason why it cannot be read."""
 
     channel: str
     deep: bool
@@ -130,43 +161,51 @@ class ChannelRead:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """`left`: threads that are still to be compared, at most a thousand; `sent`: events that were signalled now."""
+    """The result of a batch. `left`: threads that remain to be compared, at most a thousand;
+    `sent`: events that it signalled.
+    """
 
     left: int
     sent: int = 0
 
 
 PLAN = replace(STORE, never_gives_up=False)
-"""The catch-up's own steps in the database: the workflow waits and begins again when one fails."""
+"""For the catch-up's own steps in the database: when one fails, the workflow waits and begins
+again.
+"""
 
 
 class CatchUpActivities(ABC):
-    """Each of them may be repeated, by whichever worker: how far it came is in the database."""
+    """Activities that any worker may repeat: their progress is in the database."""
 
     @activity_options(PLAN)
     @abstractmethod
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
-        """Start to follow channels that are new here, and plan what to read."""
+        """Start to follow channels that are new here, and plan the windows to read."""
 
     @activity_options(SCAN)
     @abstractmethod
     async def read_history_page(self, request: PageRequest) -> str:
-        """Record one page; returns where the next one ends, empty after the last."""
+        """Record one page; returns the end of the next one, empty after the last."""
 
     @activity_options(PLAN)
     @abstractmethod
     async def record_channel(self, read: ChannelRead) -> None:
-        """Record that a channel was read, or why it could not be."""
+        """Record that a channel was read, or the error that prevented it."""
 
     @activity_options(PLAN)
     @abstractmethod
     async def select_threads(self, plan: CatchUpPlan) -> int:
-        """Make some threads due that show no change; returns how many are to be compared."""
+        """Make some threads without a sign of change due; returns the number of threads to
+        compare.
+        """
 
     @activity_options(SCAN)
     @abstractmethod
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
-        """Compare some due threads with what is stored, and signal what is missing, the oldest first."""
+        """Compare some due threads with the stored messages, and signal missing ones, the oldest
+        first.
+        """
 
 
 @dataclass(frozen=True)
@@ -178,27 +217,29 @@ class SweepRequest:
 
 @dataclass(frozen=True)
 class SweepPage:
-    """The page of a sweep that begins behind the row `after`."""
+    """The page of a sweep that begins after the row `after`."""
 
     name: str
     after: int = 0
 
 
 SWEEP = ActivityOptions(start_to_close=120, heartbeat=30, retry=retry_policy(1, 60, attempts=10))
-"""Given up after some minutes: the next tick of the schedule sweeps again, and waits for this one to end."""
+"""Gives up after some minutes. The schedule's next tick sweeps again, after this sweep has ended.
+"""
 
 
 class SweepActivities(ABC):
     @activity_options(SWEEP)
     @abstractmethod
     async def sweep(self, page: SweepPage) -> SweepPage | None:
-        """Repair what a page of a sweep finds; returns the next page, None after the last. A name that the worker does
-        not know has no page: two builds may run at once."""
+        """Repair the rows that a page of a sweep finds; returns the next page, None after the
+        last. A name that the worker does not know has no page: two builds may run at once.
+        """
 
 
 @dataclass(frozen=True)
 class ForwardedReply:
-    """A reply in a thread that the gateway could not place in time."""
+    """A reply whose thread the gateway could not resolve in time."""
 
     thread: Thread
     message: IncomingMessage
@@ -206,7 +247,7 @@ class ForwardedReply:
 
 @dataclass(frozen=True)
 class PrivateReply:
-    """A text for one person, in a thread that others read too."""
+    """A text for one person, in a thread that others read as well."""
 
     channel: str
     thread_ts: str
@@ -214,33 +255,48 @@ class PrivateReply:
     text: str
 
 
-PRIVATE_REPLY = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=5), schedule_to_close=300)
+PRIVATE_REPLY = ActivityOptions(
+    start_to_close=30, retry=retry_policy(1, 30, attempts=5), schedule_to_close=300
+)
 
 
 class ThreadActivities(ABC):
-    """What any workflow of a thread may ask for. Run in the core worker."""
+    """Activities for the workflows of any thread. The core worker runs them."""
 
     @activity_options(replace(POST, retry=retry_policy(1, 300), never_gives_up=True))
     @abstractmethod
     async def forward_reply(self, reply: ForwardedReply) -> bool:
-        """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
+        """Find the workflow of a thread and signal the message to it; returns False when the
+        thread has no owner.
+        """
 
     @activity_options(PRIVATE_REPLY)
     @abstractmethod
     async def reply_privately(self, reply: PrivateReply) -> None:
-        """Tell one person something that nobody else sees, such as what became of a press."""
+        """Post a reply that only one person sees, such as the result of a press."""
 
 
 def catch_up_start(*, deep: bool, channels: Collection[str], at: float) -> WorkflowStart:
-    """The one catch-up, which is asked for a pass; the gateway follows `channels` since `at`, in seconds since 1970.
-    `deep`: also at threads that show no change."""
+    """Return the start of the one catch-up with a request for a pass.
+
+    Args:
+        deep: compares also threads that show no change.
+        channels: channels that the gateway follows.
+        at: when it began to follow them, in seconds since 1970.
+    """
     request = {"deep": deep, "channels": list(channels), "at": at}
-    return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, (request,))
+    return WorkflowStart(
+        CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, (request,)
+    )
 
 
 def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:
-    """A workflow that takes its time to find out whose thread a reply is in, and keeps the reply until then."""
-    return WorkflowStart(ROUTE_REPLY_WORKFLOW, route_reply_workflow_id(thread), thread, INCOMING_MESSAGE, (message,))
+    """Return the start of a workflow that takes its time to find a reply's owner, and keeps the
+    reply until then.
+    """
+    return WorkflowStart(
+        ROUTE_REPLY_WORKFLOW, route_reply_workflow_id(thread), thread, INCOMING_MESSAGE, (message,)
+    )
 
 
 def route_reply_workflow_id(thread: Thread) -> str:

@@ -1,4 +1,6 @@
-"""DeletionFinder: compares what is stored of a thread with what Slack shows, and finds what people have deleted."""
+"""DeletionFinder: compares the stored messages of a thread with Slack's, and finds those that
+people have deleted.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,15 +27,16 @@ from threadline.threads.model import ThreadOwner
 from threadline.threads.store import ThreadStore
 
 FAULT = "slack_history_incomplete"
-"""The kind of the fault that the admin is told, one for a workspace."""
+"""The kind of the fault that is reported to the admin, one for a workspace."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class FoundDeletions:
-    """`deleted`: Slack shows a tombstone. `inferred`: believed because of their absence. `waits`: the next pass is to
-    look again."""
+    """The deletions of a thread. `deleted`: Slack shows a tombstone. `inferred`: believed because
+    of their absence. `waits`: the next pass must compare the thread again.
+    """
 
     deleted: Sequence[StoredMessage] = ()
     inferred: Sequence[StoredMessage] = ()
@@ -42,29 +45,38 @@ class FoundDeletions:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """Whether the channel shows a message from before the absent ones, and one from after them."""
+    """Whether the channel shows a message older than the absent ones, and a newer one."""
 
     older: bool
     newer: bool
 
 
 class DeletionFinder:
-    """Decides for one workspace, by the rule of `threads/absence.py`, and remembers each pass in Postgres."""
+    """Finds deletions in one workspace, by the rule of `threads/absence.py`, and records each pass
+    in Postgres.
+    """
 
-    def __init__(self, database: Database, history: History, faults: InstallationFaults, team: str) -> None:
+    def __init__(
+        self, database: Database, history: History, faults: InstallationFaults, team: str
+    ) -> None:
         self._database = database
         self._history = history
         self._faults = faults
         self._team = team
 
     async def find(
-        self, thread: CatchUpThread, stored: Sequence[StoredMessage], listed: ListedThread, began: float
+        self,
+        thread: CatchUpThread,
+        stored: Sequence[StoredMessage],
+        listed: ListedThread,
+        began: float,
     ) -> FoundDeletions:
-        """Find what was deleted of a thread.
+        """Find the deleted messages of a thread.
 
         Args:
-            stored: messages of the thread's owner in its channel that are not deleted, from before Slack was asked.
-            listed: what Slack shows of the thread.
+            stored: messages of the thread's owner in its channel that are not deleted, read before
+                Slack.
+            listed: the thread as Slack shows it.
             began: when the pass began, in seconds since 1970.
         """
         shown = {str(each["ts"]) for each in listed.messages if not _is_tombstone(each)}
@@ -91,16 +103,21 @@ class DeletionFinder:
         )
 
     async def end_pass(self) -> None:
-        """Tell the admin that it is over, once no message is doubted any more."""
+        """Resolve the fault once no message is doubted."""
         async with self._database.begin() as tx:
             doubted = await AbsenceStore(tx, self._team).count_doubted()
         if not doubted:
             await self._faults.resolve(FAULT, self._team)
 
-    async def _are_certain(self, thread: CatchUpThread, buried: Sequence[StoredMessage], began: float) -> bool:
-        """Whether a person put the tombstones there. A retention policy, of a day at least, may leave them as well;
-        then Slack shows nothing from before them."""
-        old = [each for each in buried if Decimal(each.slack_ts) < Decimal(began - SHORTEST_RETENTION)]
+    async def _are_certain(
+        self, thread: CatchUpThread, buried: Sequence[StoredMessage], began: float
+    ) -> bool:
+        """Return whether a person caused the tombstones. A retention policy, of a day at least,
+        may leave them as well; Slack then shows nothing older.
+        """
+        old = [
+            each for each in buried if Decimal(each.slack_ts) < Decimal(began - SHORTEST_RETENTION)
+        ]
         if not old:
             return True
         first = min(old, key=lambda each: Decimal(each.slack_ts))
@@ -110,7 +127,9 @@ class DeletionFinder:
     async def _without_shown_elsewhere(
         self, thread: CatchUpThread, owner: ThreadOwner, absent: Sequence[StoredMessage]
     ) -> list[StoredMessage]:
-        """Leave out what Slack shows in another thread of the owner, or when it is asked for the message alone."""
+        """Return the messages that Slack shows neither in another thread of the owner nor on their
+        own.
+        """
         left = list(absent)
         if not left:
             return left
@@ -122,19 +141,25 @@ class DeletionFinder:
                 other = await self._history.read_thread(thread.channel, root, f"{since:.6f}")
                 elsewhere = {str(message["ts"]) for message in other.messages}
                 left = [each for each in left if each.slack_ts not in elsewhere]
-        if len(left) > MAX_IN_THREAD:  # they are not believed, so each need not be asked for
+        if len(left) > MAX_IN_THREAD:  # too many to be believed, so no single look-ups
             return left
-        return [each for each in left if not await self._history.exists(each.channel, each.slack_ts)]
+        return [
+            each for each in left if not await self._history.exists(each.channel, each.slack_ts)
+        ]
 
     async def _without_restored(self, absent: Sequence[StoredMessage]) -> list[StoredMessage]:
         if not absent:
             return []
         async with self._database.begin() as tx:
-            restored = await AbsenceStore(tx, self._team).restored([each.message_id for each in absent])
+            restored = await AbsenceStore(tx, self._team).restored(
+                [each.message_id for each in absent]
+            )
         return [each for each in absent if each.message_id not in restored]
 
-    async def _forget(self, stored: Sequence[StoredMessage], absent: Sequence[StoredMessage]) -> None:
-        """Forget the earlier absences of what is there again."""
+    async def _forget(
+        self, stored: Sequence[StoredMessage], absent: Sequence[StoredMessage]
+    ) -> None:
+        """Forget the earlier absences of messages that are shown again."""
         gone = {each.message_id for each in absent}
         seen = [each.message_id for each in stored if each.message_id not in gone]
         if seen:
@@ -142,7 +167,11 @@ class DeletionFinder:
                 await AbsenceStore(tx, self._team).forget(seen)
 
     async def _judge_all(
-        self, thread: CatchUpThread, absent: Sequence[StoredMessage], listed: ListedThread, began: float
+        self,
+        thread: CatchUpThread,
+        absent: Sequence[StoredMessage],
+        listed: ListedThread,
+        began: float,
     ) -> list[tuple[StoredMessage, Judgement]]:
         around = _Surroundings(False, False)
         if len(absent) <= MAX_IN_THREAD:
@@ -171,7 +200,9 @@ class DeletionFinder:
                 for each in absent
             ]
             for verdict in Verdict:
-                decided = [each.message_id for each, judgement in judged if judgement.verdict is verdict]
+                decided = [
+                    each.message_id for each, judgement in judged if judgement.verdict is verdict
+                ]
                 if decided:
                     await store.set_verdict(decided, verdict)
         return judged
@@ -192,8 +223,12 @@ class DeletionFinder:
             newer = any(is_evidence(message, self._team) for message in page)
         return _Surroundings(older, newer)
 
-    async def _report_doubts(self, thread: CatchUpThread, judged: Sequence[tuple[StoredMessage, Judgement]]) -> None:
-        doubts = [judgement.reason for _, judgement in judged if judgement.verdict is Verdict.DOUBTED]
+    async def _report_doubts(
+        self, thread: CatchUpThread, judged: Sequence[tuple[StoredMessage, Judgement]]
+    ) -> None:
+        doubts = [
+            judgement.reason for _, judgement in judged if judgement.verdict is Verdict.DOUBTED
+        ]
         if not doubts:
             return
         place = {"channel": thread.channel, "thread_ts": thread.thread_ts}
@@ -202,12 +237,12 @@ class DeletionFinder:
 
 
 def doubt_text(channel: str, reason: str) -> str:
-    """Return what the admin is told; the fault is the workspace's, and the channel an example."""
+    """Return the text for the admin; the fault is the workspace's, and the channel an example."""
     return (
-        f"Slack no longer shows messages that I have stored, for example in <#{channel}>: {reason}. I do not take them "
-        "for deleted: I keep everything and go on. Please check the retention settings of the workspace and of its "
-        "channels, its plan, and that the token belongs to the right workspace. `threadline messages list` shows the "
-        "messages."
+        f"Slack no longer shows messages that I have stored, for example in <#{channel}>: "
+        f"{reason}. I do not treat them as deleted: I keep everything and continue. Please check "
+        "the retention settings of the workspace and of its channels, its plan, and that the "
+        "token belongs to the right workspace. `threadline messages list` shows the messages."
     )
 
 

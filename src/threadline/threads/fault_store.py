@@ -1,4 +1,6 @@
-"""FaultStore: the faults of the installation, one row each, and whether the admin knows of them."""
+"""FaultStore: the faults of the installation, one row each, and the messages about them that the
+admin has received.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,9 +12,9 @@ from threadline.db.engine import Store
 from threadline.threads.tables import installation_faults
 
 SETTLED = 300.0
-"""Seconds after its end in which a fault that returns is the same fault."""
+"""Seconds after its end within which a fault that returns is the same fault."""
 MAX_KEPT_TEXT = 1_000
-"""Characters of a fault's text."""
+"""Characters of a fault's text that are kept."""
 
 _fault = installation_faults.c
 
@@ -23,9 +25,10 @@ class InstallationFault:
 
     - `kind`: a stable name, such as `slack_refuses` or `no_worker`;
     - `subject`: the part it concerns, such as a channel or a queue; may be empty;
-    - `text`: for the admin: what is wrong, and what to do;
+    - `text`: the problem and its remedy, for the admin;
     - `resolved_at`: None while it lasts;
-    - `told_open`, `told_over`: whether the admin was told of its beginning and of its end.
+    - `told_open`, `told_over`: whether the admin has received the message about its beginning, and
+      the one about its end.
     """
 
     id: int
@@ -43,7 +46,7 @@ class FaultStore(Store):
     """Reads and writes the table of faults."""
 
     async def report(self, kind: str, subject: str, text: str, now: float) -> None:
-        """Open the fault, or renew the row of one that is open or whose end was not told."""
+        """Open the fault, or renew the row of one that is open or whose end is not posted yet."""
         at = _moment(now)
         given = {"text": text[:MAX_KEPT_TEXT], "last_seen": at}
         renewed = (
@@ -54,23 +57,27 @@ class FaultStore(Store):
         )
         if (await self._tx.execute(renewed)).rowcount:
             return
-        opened = insert(installation_faults).values(kind=kind, subject=subject, first_seen=at, **given)
+        opened = insert(installation_faults).values(
+            kind=kind, subject=subject, first_seen=at, **given
+        )
         await self._tx.execute(opened.on_conflict_do_nothing())
 
     async def resolve(self, kind: str, subject: str, now: float) -> int:
         """End the fault, or all of its kind when `subject` is empty; returns how many ended."""
-        ended = update(installation_faults).where(_fault.kind == kind, _fault.resolved_at.is_(None))
+        ended = update(installation_faults).where(
+            _fault.kind == kind, _fault.resolved_at.is_(None)
+        )
         if subject:
             ended = ended.where(_fault.subject == subject)
         return (await self._tx.execute(ended.values(resolved_at=_moment(now)))).rowcount
 
     async def open(self) -> list[InstallationFault]:
-        """Return the faults that last, oldest first."""
+        """Return the open faults, oldest first."""
         query = select(installation_faults).where(_fault.resolved_at.is_(None)).order_by(_fault.id)
         return [_row(each) for each in (await self._tx.execute(query)).mappings()]
 
     async def untold_after(self, after: int, limit: int, now: float) -> list[InstallationFault]:
-        """Return a page of the faults whose beginning, or whose settled end, the admin was not told."""
+        """Return a page of the faults whose beginning, or whose settled end, is not posted yet."""
         begun = _fault.resolved_at.is_(None) & _fault.told_open.is_(False)
         settled = (_fault.resolved_at <= _moment(now - SETTLED)) & _fault.told_over.is_(False)
         untold = select(installation_faults).where(_fault.id > after, or_(begun, settled))
@@ -78,9 +85,13 @@ class FaultStore(Store):
         return [_row(each) for each in (await self._tx.execute(page)).mappings()]
 
     async def mark_told(self, fault_id: int, *, over: bool) -> None:
-        """Remember what the admin was told. The end of a fault tells its beginning as well."""
+        """Record that the admin received a message. The message about a fault's end covers its
+        beginning.
+        """
         told = {"told_open": True, "told_over": True} if over else {"told_open": True}
-        await self._tx.execute(update(installation_faults).where(_fault.id == fault_id).values(**told))
+        await self._tx.execute(
+            update(installation_faults).where(_fault.id == fault_id).values(**told)
+        )
 
 
 def _moment(seconds: float) -> datetime:

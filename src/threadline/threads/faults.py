@@ -1,10 +1,11 @@
-"""Faults of the installation, such as a refused token or a full disk: the admin is told once when one opens, and once
-when it is over.
+"""InstallationFaults: faults of the installation, such as a refused token or a full disk. The
+admin gets one message when a fault opens, and one when it is over.
 
-A fault concerns all threads and only the admin can mend it, so it does not call the people on call. Each fault is a
-row of `installation_faults`, named by its kind and its subject. Its end is told by the sweep once it has been over for
-`SETTLED`; until then a fault that returns continues its row without another message. The sweep also posts the messages
-that Slack did not take at first.
+A fault concerns all threads and only the admin can mend it, so it does not call the people on
+call. Each fault is a row of `installation_faults`, named by its kind and its subject. The sweep
+posts its end once the fault has been over for `SETTLED`; until then a fault that returns continues
+its row without another message. The sweep also posts the messages that Slack did not accept at
+first.
 """
 
 import time
@@ -21,14 +22,14 @@ from threadline.threads.outbox import Outbox, Post
 from threadline.tools.public_text import admin_lines
 
 MAX_TOLD = 20
-"""Faults that one report tells; the sweep tells the others."""
+"""Faults that one report posts; the sweep posts the others."""
 
 _INTERNAL = "A part of Threadline does not work: `threadline doctor` says which."
 _log = structlog.get_logger(__name__)
 
 
 class InstallationFaults:
-    """Reports faults, and tells them in the admin's channel.
+    """Records faults, and posts them in the admin's channel.
 
     Args:
         channel: the id of the channel that the admin reads.
@@ -36,7 +37,11 @@ class InstallationFaults:
     """
 
     def __init__(
-        self, database: Database, outbox: Outbox, channel: str, clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        outbox: Outbox,
+        channel: str,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._outbox = outbox
@@ -44,8 +49,9 @@ class InstallationFaults:
         self._clock = clock
 
     async def report(self, kind: str, subject: str, text: str) -> None:
-        """Record that the fault is there, and tell the admin unless that was done. Never raises: the caller has
-        something more important to do, and the sweep tells it later."""
+        """Record that the fault is there, and post it unless the admin knows it. Never raises: the
+        caller has something more important to do, and the sweep posts it later.
+        """
         _log.error("installation_fault", kind=kind, subject=subject, reason=text)
         self._outbox.recovery.note(kind, subject)
         try:
@@ -56,10 +62,14 @@ class InstallationFaults:
             for fault in untold:
                 await self.tell(fault)
         except (Permanent, Transient) as error:
-            _log.warning("installation_fault_untold", kind=kind, subject=subject, reason=str(error))
+            _log.warning(
+                "installation_fault_not_posted", kind=kind, subject=subject, reason=str(error)
+            )
 
     async def resolve(self, kind: str, subject: str = "") -> None:
-        """Record that the fault, or every fault of its kind, is over. The sweep tells the admin. Never raises."""
+        """Record that the fault, or every fault of its kind, is over. The sweep posts the end.
+        Never raises.
+        """
         try:
             async with self._database.begin() as tx:
                 ended = await FaultStore(tx).resolve(kind, subject, self._clock())
@@ -70,25 +80,31 @@ class InstallationFaults:
             _log.info("installation_fault_over", kind=kind, subject=subject)
 
     async def tell(self, fault: InstallationFault) -> bool:
-        """Post what the admin does not know of this fault. Returns True. Raises `Permanent` or `Transient` when Slack
-        does not take it."""
+        """Post the beginning or the end of this fault. Always returns True.
+
+        Raises:
+            Permanent: Slack refuses the message.
+            Transient: Slack may accept it later.
+        """
         over = fault.resolved_at is not None
 
         async def mark(tx: Transaction, _ts: str) -> None:
             await FaultStore(tx).mark_told(fault.id, over=over)
 
         key = f"fault:{fault.id}:over" if over else f"fault:{fault.id}"
-        headline = "Mended" if over else "Threadline needs its admin"
+        headline = "Solved" if over else "Threadline needs its admin"
         rendered = formatting.notice(fault_text(fault), headline=headline)
         await self._outbox.publish(Post(key, self._channel, None, rendered, on_posted=mark))
         return True
 
 
 def fault_text(fault: InstallationFault) -> str:
-    """Return the sentences that the admin reads in Slack, in Markdown. Places and words of a program are for the log,
-    `threadline doctor` and `threadline explain`."""
+    """Return the sentences that the admin reads in Slack, in Markdown. Paths and technical terms
+    are left to the log, `threadline doctor` and `threadline explain`.
+    """
     text = admin_lines(fault.text, _INTERNAL)
     if fault.resolved_at is None:
         return text
-    since, until = format_utc(fault.first_seen), format_utc(fault.resolved_at)
-    return f"This is over; it lasted from {since} to {until}: {text}"
+    since = format_utc(fault.first_seen)
+    until = format_utc(fault.resolved_at)
+    return f"This fault lasted from {since} to {until}, and is over now: {text}"

@@ -1,5 +1,6 @@
-"""Inbox: signalled messages that are not stored yet, each once and in order. Signals are read here so that none is
-dropped: not one that is no JSON, and not one whose name is unknown."""
+"""Inbox: signalled messages that are not stored yet, each once and in order. It parses the signals
+itself, so that none is dropped: neither invalid JSON nor an unknown signal name.
+"""
 
 import base64
 import json
@@ -20,11 +21,14 @@ from threadline.threads.model import (
     quarantined_message,
 )
 
-SIGNAL_KINDS: Mapping[str, MessageKind] = {INCOMING_MESSAGE: MessageKind.MESSAGE, CLOSE_REQUESTED: MessageKind.CLOSE}
-"""Signals by name, with the kind of message that each brings unless its envelope says so."""
+SIGNAL_KINDS: Mapping[str, MessageKind] = {
+    INCOMING_MESSAGE: MessageKind.MESSAGE,
+    CLOSE_REQUESTED: MessageKind.CLOSE,
+}
+"""Signals by name, with the kind of their message where its envelope names none."""
 MAX_MESSAGES = 100
 MAX_BYTES = 256 * 1024
-"""Of one batch. An activity's argument beyond 2 MiB would block the workflow for good."""
+"""Bytes of one batch. An activity's argument beyond 2 MiB would block the workflow for good."""
 MAX_SEEN = 500
 """Message ids kept to drop repeated deliveries. The database's unique key drops older ones."""
 
@@ -43,8 +47,9 @@ class Inbox:
         return len(self._pending)
 
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
-        """Queue the message of a signal, as a dynamic handler gets it; never raises, and never waits. A handler with a
-        name has its arguments decoded by the SDK, which logs and drops a signal that does not decode."""
+        """Queue the message of a signal, from a dynamic handler. Never raises or waits. The SDK
+        decodes the arguments of a named handler, and logs and drops a signal that does not decode.
+        """
         self.accept(_message_of(name, args))
 
     def accept(self, message: IncomingMessage, *, first: bool = False) -> None:
@@ -53,8 +58,11 @@ class Inbox:
             self._pending.insert(0 if first else len(self._pending), message)
 
     def batch(self) -> list[IncomingMessage]:
-        """The oldest messages, as many as one flush takes; at least one when there is any."""
-        size, count = 0, 0
+        """Return the oldest messages, as many as one flush takes; at least one when there is
+        any.
+        """
+        size = 0
+        count = 0
         for message in self._pending[:MAX_MESSAGES]:
             size += _bytes(message)
             if count and size > MAX_BYTES:
@@ -73,7 +81,9 @@ class Inbox:
         return any(message.sender_id == sender_id for message in self._pending)
 
     def senders(self) -> set[tuple[str, str]]:
-        """(type, id) of whoever wrote something, corrections aside."""
+        """Return the (type, id) of each author of a message or a close, without those of
+        corrections.
+        """
         return {
             (message.sender_type, message.sender_id)
             for message in self._pending
@@ -81,19 +91,24 @@ class Inbox:
         }
 
     def fits_one_batch(self) -> bool:
-        """Whether one flush would take all that is pending."""
+        """Return whether one flush would take all pending messages."""
         return len(self.batch()) == len(self._pending)
 
     def fits_next_run(self) -> bool:
-        """Whether little enough is pending to be carried into another run, whose input is limited to 2 MiB."""
+        """Return whether the pending messages fit into the input of another run, which is limited
+        to 2 MiB.
+        """
         return sum(map(_bytes, self._pending)) <= MAX_BYTES
 
 
 def _bytes(message: IncomingMessage) -> int:
-    """About what a message takes on the wire, its files included."""
+    """Estimate the bytes of a message in a payload, its files included."""
     texts = (message.text, message.forwarded, message.as_written)
     words = sum(len(each.encode()) for each in texts)
-    return words + sum(len(file.name.encode()) + 256 for file in message.files) + 512
+    files = sum(
+        len(file.name.encode()) + len(file.preview.encode()) + 256 for file in message.files
+    )
+    return words + files + 512
 
 
 def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:
@@ -102,21 +117,29 @@ def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:
         return _unreadable(name, args)
     try:
         values = [workflow.payload_converter().from_payload(each.payload) for each in args]
-    except Exception:  # noqa: BLE001 - whatever a converter says of bytes that it cannot read, they are kept
+    except Exception:  # noqa: BLE001 - a converter may raise anything; the bytes are kept
         return _unreadable(name, args)
     return parse_message(values, kind=kind)
 
 
 def _unreadable(name: str, args: Sequence[RawValue]) -> IncomingMessage:
-    shown = json.dumps({"signal": name, "payloads": [_shown(each) for each in args]}, sort_keys=True)
+    shown = json.dumps(
+        {"signal": name, "payloads": [_shown(each) for each in args]}, sort_keys=True
+    )
     whole = b"".join(each.payload.SerializeToString(deterministic=True) for each in args)
     return quarantined_message(shown, name.encode("utf-8", "replace") + b":" + whole)
 
 
 def _shown(arg: RawValue) -> dict[str, Any]:
     data = arg.payload.data
-    metadata = {key: value.decode("utf-8", "replace") for key, value in arg.payload.metadata.items()}
+    metadata = {
+        key: value.decode("utf-8", "replace") for key, value in arg.payload.metadata.items()
+    }
     try:
         return {"metadata": metadata, "text": data.decode()[:MAX_TEXT]}
     except UnicodeDecodeError:
-        return {"metadata": metadata, "base64": base64.b64encode(data[:_MAX_SHOWN]).decode(), "bytes": len(data)}
+        return {
+            "metadata": metadata,
+            "base64": base64.b64encode(data[:_MAX_SHOWN]).decode(),
+            "bytes": len(data),
+        }

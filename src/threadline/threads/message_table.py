@@ -1,9 +1,11 @@
-"""MessageTable: stores the messages of a thread, each once, whatever order they arrive in.
+"""MessageTable: stores the messages of a thread, each once, in any order of arrival.
 
-A case and a conversation have a table each with the same columns. What differs, such as who may open a case or what
-wants a turn, is in `cases/store/messages.py` and `conversations/store/messages.py`.
+Cases and conversations have one table each, with the same columns. The differences, such as who
+may open a case or which message wants a turn, are in `cases/store/messages.py` and
+`conversations/store/messages.py`.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from threadline.db.engine import Transaction, savepoint
 from threadline.db.errors import first_line, is_value_refused
+from threadline.db.words import stored_words
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import redact_files
 from threadline.slack.model import Thread, clean_text
@@ -24,41 +27,56 @@ from threadline.threads.store import Quarantine
 
 _KEEP = """
 INSERT INTO removed_content ({owner}, message_id, record, record_key, kept)
-SELECT o.{owner}, d.correction_of, '{table}', o.message_id, jsonb_build_object('text', o.message_text {kept})
+SELECT o.{owner}, d.correction_of, '{table}', o.message_id,
+       jsonb_build_object('text', o.message_text, 'forwarded', o.forwarded {kept})
 FROM {table} d, {table} o
 WHERE {inferred} AND o.{owner} = d.{owner} AND o.redacted_at IS NULL
-  AND (o.message_id = d.correction_of OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
+  AND (o.message_id = d.correction_of
+       OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
 ON CONFLICT DO NOTHING
 """
 _KEEP_FILES = """
 INSERT INTO removed_content ({owner}, message_id, record, record_key, kept, content)
-SELECT a.{owner}, d.correction_of, '{files}', CAST(a.id AS text), jsonb_build_object('error', a.error), a.content
+SELECT a.{owner}, d.correction_of, '{files}', CAST(a.id AS text),
+       jsonb_build_object('error', a.error), a.content
 FROM {table} d, {files} a
-WHERE {inferred} AND a.{owner} = d.{owner} AND a.message_id = d.correction_of AND a.error <> 'deleted by its author'
+WHERE {inferred} AND a.{owner} = d.{owner} AND a.message_id = d.correction_of
+  AND a.error <> 'deleted by its author'
 ON CONFLICT DO NOTHING
 """
-_KEPT_FILES, _RESTORED_FILES = ", 'files', o.files", ", files = r.kept -> 'files'"
-_BROUGHT_FILES = "files = CASE WHEN e.files = '[]' AND NOT e.files_removed THEN o.files ELSE e.files END,"
+_KEPT_FILES = ", 'files', o.files"
+_RESTORED_FILES = ", files = r.kept -> 'files'"
+_BROUGHT_FILES = (
+    "files = CASE WHEN e.files = '[]' AND NOT e.files_removed THEN o.files ELSE e.files END,"
+)
 _KEPT_TURN = ", 'wants_turn', o.wants_turn"
 _RESTORED_TURN = ", wants_turn = CAST(r.kept ->> 'wants_turn' AS boolean)"
+_KEPT_WORDS = ", 'words', o.words"
+_RESTORED_WORDS = ", words = ARRAY(SELECT jsonb_array_elements_text(r.kept -> 'words'))"
 _INFERRED = """
 d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
 AND d.message_id LIKE '%\\:absent' AND NOT EXISTS (
     SELECT FROM {table} s
-    WHERE s.{owner} = d.{owner} AND s.message_type = 'deletion' AND s.correction_of = d.correction_of
-      AND s.message_id NOT LIKE '%\\:absent')
+    WHERE s.{owner} = d.{owner} AND s.message_type = 'deletion'
+      AND s.correction_of = d.correction_of AND s.message_id NOT LIKE '%\\:absent')
 """
-"""A deletion that was inferred, and that nobody has seen: what it takes is kept for a time."""
+"""An inferred deletion that Slack has not confirmed: copies of the removed content are kept for a
+time.
+"""
 _PURGE = """
 DELETE FROM removed_content r
 USING {table} d
 WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
-  AND d.message_id NOT LIKE '%\\:absent' AND r.{owner} = d.{owner} AND r.message_id = d.correction_of
+  AND d.message_id NOT LIKE '%\\:absent' AND r.{owner} = d.{owner}
+  AND r.message_id = d.correction_of
 """
-"""A deletion that somebody has seen leaves no copy, also of what was inferred before."""
+"""A deletion that Slack confirms leaves no copy, including one that an inferred deletion kept
+before.
+"""
 _RESTORE = """
 UPDATE {table} o
-SET message_text = r.kept ->> 'text', redacted_at = NULL {restored}
+SET message_text = r.kept ->> 'text', forwarded = r.kept ->> 'forwarded', redacted_at = NULL
+    {restored}
 FROM removed_content r
 WHERE r.{owner} = :owner AND r.message_id = :message_id AND r.record = '{table}'
   AND o.{owner} = r.{owner} AND o.message_id = r.record_key
@@ -71,20 +89,25 @@ WHERE r.{owner} = :owner AND r.message_id = :message_id AND r.record = '{files}'
 """
 _RETRACT = """
 UPDATE {table} SET correction_of = ''
-WHERE {owner} = :owner AND message_type = 'deletion' AND correction_of = :message_id AND message_id LIKE '%\\:absent'
+WHERE {owner} = :owner AND message_type = 'deletion' AND correction_of = :message_id
+  AND message_id LIKE '%\\:absent'
 """
-"""The inferred deletion stays known, so that it is not stored again, and deletes nothing any more."""
+"""The inferred deletion stays stored, so that it is not stored again, and no longer deletes
+anything.
+"""
 _DROP = """
 DELETE FROM removed_content r
 WHERE r.{owner} = :owner AND r.message_id = :message_id
-  AND (r.record = '{table}' OR r.record NOT IN ('bug_conversations', 'conversation_messages', 'handover_answers'))
+  AND (r.record = '{table}'
+       OR r.record NOT IN ('bug_conversations', 'conversation_messages', 'handover_answers'))
 """
 _DELETE = """
 UPDATE {table} o SET message_text = '', forwarded = '', {emptied} redacted_at = now()
 FROM {table} d
 WHERE d.{owner} = :owner AND d.message_type = 'deletion' AND d.correction_of = ANY(:originals)
   AND o.{owner} = d.{owner} AND o.redacted_at IS NULL
-  AND (o.message_id = d.correction_of OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
+  AND (o.message_id = d.correction_of
+       OR o.message_type = 'edit' AND o.correction_of = d.correction_of)
 """
 _DELETE_FILES = """
 UPDATE {files} a SET content = NULL, error = 'deleted by its author'
@@ -102,40 +125,46 @@ WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of AND o.redacted_at
   AND o.message_type NOT IN ('edit', 'deletion')
 """
 _FIND = """
-SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts {kept_files}
+SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel,
+       slack_ts {kept_files} {addressed}
 FROM {table}
 WHERE {owner} = :owner AND (message_id = ANY(:ids) OR correction_of = ANY(:ids))
 """
 _CORRECTED = """EXISTS (
     SELECT FROM {table} c
-    WHERE c.{owner} = {table}.{owner} AND c.correction_of = {table}.message_id AND c.correction_of <> '')"""
+    WHERE c.{owner} = {table}.{owner} AND c.correction_of = {table}.message_id
+      AND c.correction_of <> '')"""
 _BETWEEN = """
-SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts FROM {table}
+SELECT message_id, message_type, sender_id, sender_type, message_text, forwarded, channel, slack_ts
+FROM {table}
 WHERE {owner} = :owner AND channel = :channel AND sender_type <> 'bot' AND redacted_at IS NULL
   AND message_type IN ('report', 'message', 'close', 'stop')
   AND message_id = CAST(:prefix AS text) || slack_ts AND said_at > :oldest AND said_at < :latest
 UNION ALL
-SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type, message_text, forwarded, channel,
-       original.ts
-FROM {table} e, LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
+SELECT DISTINCT ON (correction_of) correction_of, 'message', sender_id, sender_type,
+       message_text, forwarded, channel, original.ts
+FROM {table} e,
+     LATERAL (SELECT substr(correction_of, length(CAST(:prefix AS text)) + 1) AS ts) original
 WHERE {owner} = :owner AND channel = :channel AND message_type = 'edit' AND redacted_at IS NULL
   AND starts_with(correction_of, CAST(:prefix AS text)) AND original.ts ~ '^[0-9]+[.][0-9]+$'
   AND CAST(original.ts AS numeric) > :oldest AND CAST(original.ts AS numeric) < :latest
-  AND NOT EXISTS (SELECT FROM {table} o WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of)
+  AND NOT EXISTS (SELECT FROM {table} o
+                  WHERE o.{owner} = e.{owner} AND o.message_id = e.correction_of)
 """
-"""An edit may be all that was ever delivered of a message: it stands for the message, and goes with it.
+"""An edit may be the only delivered version of a message: it then represents the message, and goes
+with it.
 
-A stop sign is stored and is no message: its id is not made of its own timestamp.
+A stop sign is stored without being a message: its id is not made of its own timestamp.
 """
 _LATEST = Decimal(10) ** 12
 
 Columns = Callable[[IncomingMessage], dict[str, object]]
-"""What a row has that only this table has."""
+"""Returns the values of a row's columns that only this table has."""
 
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """What is kept of a message; the ids of edits and deletions are their own."""
+    """The stored fields of a message; edits and deletions have their own ids."""
 
     message_id: str
     message_type: str
@@ -146,14 +175,23 @@ class StoredMessage:
     slack_ts: str
     forwarded: str = ""
     files: Sequence[Mapping[str, Any]] = ()
-    """Those that it shows, each with its `id`. Known of the messages that `MessageTable.find` finds in a table which
-    has them itself."""
+    """The files that it shows, each with its `id`. Set only by `MessageTable.find`, in a table
+    with its own `files` column.
+    """
+    addressed: bool = False
+    """It was addressed to the bot. Set only by `MessageTable.find`, in a table with that
+    column.
+    """
 
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """What became of a batch: what was not there yet, in its order, without what is in quarantine; the ids of messages
-    that may have been corrected; and the ids of what is in quarantine since."""
+    """The result of storing a batch.
+
+    - `new`: messages that were not stored before, in order, without quarantined ones;
+    - `corrected`: ids of messages that may have been corrected;
+    - `quarantined`: ids of messages that went into quarantine now.
+    """
 
     new: list[IncomingMessage]
     corrected: list[str]
@@ -161,11 +199,15 @@ class StoredBatch:
 
 
 _Stored = tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]], bool]
-"""What was stored, what Postgres refused with the reason, and whether something that was there corrects the first."""
+"""The stored messages, those that Postgres refused with the reason, and whether an earlier stored
+message corrects one of the stored.
+"""
 
 
 class _StoredAlready(Exception):
-    """Some of what was to be stored is there; `others` are the ids of the rest. Numbers (`seq`) have no gaps."""
+    """Some of the messages were stored before; `others` are the ids of the rest. Numbers (`seq`)
+    have no gaps.
+    """
 
     def __init__(self, others: Collection[str]) -> None:
         super().__init__()
@@ -173,24 +215,41 @@ class _StoredAlready(Exception):
 
 
 class MessageTable:
-    """One table of messages, with columns named as those of `bug_conversations`. `owner` is the column that says whose
-    a message is. `files` is the table of what is attached, with the same `owner`; without it, `table` has references in
-    `files`."""
+    """One table of messages, with columns named as those of `bug_conversations`. A table that is
+    searched has `words`, which change and go with the text.
+
+    Args:
+        owner: the column with the id of a message's owner.
+        files: the table of attached files, with the same `owner`; without it, `table` has
+            references in its column `files`.
+    """
 
     def __init__(self, table: Table, owner: str, files: Table | None = None) -> None:
-        self._table, self._owner, self._files = table, owner, files
+        self._table = table
+        self._owner = owner
+        self._files = files
         own = files is None
-        has_turns = "wants_turn" in table.c
+        # A deletion takes back the turn that a conversation's message wants; a case keeps it.
+        has_turns = own and "wants_turn" in table.c
         has_order = "as_written" in table.c
+        self._has_words = "words" in table.c
+        has_words = self._has_words
         names = {
             "table": table.name,
             "owner": owner,
             "files": "" if files is None else files.name,
-            "emptied": "files = '[]'," * own + "as_written = ''," * has_order,
-            "kept": _KEPT_FILES * own + _KEPT_TURN * has_turns,
-            "restored": _RESTORED_FILES * own + _RESTORED_TURN * has_turns,
+            "emptied": "files = '[]'," * own
+            + "as_written = ''," * has_order
+            + "words = '{}'," * has_words,
+            "kept": _KEPT_FILES * own + _KEPT_TURN * has_turns + _KEPT_WORDS * has_words,
+            "restored": _RESTORED_FILES * own
+            + _RESTORED_TURN * has_turns
+            + _RESTORED_WORDS * has_words,
             "kept_files": ", files" * own,
-            "brought": _BROUGHT_FILES * own + "as_written = e.as_written," * has_order,
+            "addressed": ", addressed" * ("addressed" in table.c),
+            "brought": _BROUGHT_FILES * own
+            + "as_written = e.as_written," * has_order
+            + "words = e.words," * has_words,
         }
         names["inferred"] = _INFERRED.format(**names)
         if own:
@@ -201,10 +260,13 @@ class MessageTable:
             restores = [_RESTORE, _RESTORE_FILES, _RETRACT, _DROP]
         self._corrections: list[TextClause] = [_statement(each, names) for each in steps]
         self._restores: list[TextClause] = [_statement(each, names) for each in restores]
-        # Made once: what is made anew for each batch is compiled anew as well, which takes longer than the insert.
+        # Made once: compiling a statement for each batch takes longer than the insert.
         new = insert(table).on_conflict_do_nothing(index_elements=[owner, "message_id"])
-        self._insert_new = new.returning(table.c.message_id, literal_column(_CORRECTED.format(**names)))
-        self._find, self._between = text(_FIND.format(**names)), text(_BETWEEN.format(**names))
+        self._insert_new = new.returning(
+            table.c.message_id, literal_column(_CORRECTED.format(**names))
+        )
+        self._find = text(_FIND.format(**names))
+        self._between = text(_BETWEEN.format(**names))
 
     async def store(
         self,
@@ -215,55 +277,80 @@ class MessageTable:
         batch: Sequence[IncomingMessage],
         columns: Columns,
     ) -> StoredBatch:
-        """Number and insert what is not stored yet, and bring what it corrects to its present wording.
+        """Number and insert the messages that are not stored yet, and apply corrections.
 
-        The caller holds the lock of the owner's row. Nearly always that is one insert and one question. A row that
-        Postgres refuses goes into quarantine, as does a signal that nobody could read; the others are stored. `thread`
-        is where the owner is at home, for the list of what is in quarantine; `stored_count` the highest number (`seq`)
-        that was given by now; `batch` in order, each id once (`distinct`).
+        The caller holds the lock of the owner's row. In most cases this takes one insert and one
+        query. A row that Postgres refuses goes into quarantine, as does an unreadable signal; the
+        others are stored.
+
+        Args:
+            thread: the owner's home thread, for the list of quarantined messages.
+            stored_count: the highest number (`seq`) so far.
+            batch: in order, each id once (`distinct`).
         """
         unreadable = [message for message in batch if message.kind == MessageKind.QUARANTINED]
         readable = [message for message in batch if message.kind != MessageKind.QUARANTINED]
-        new, refused, corrected = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
+        new, refused, corrected = await self._store_new(
+            tx, owner_id, stored_count + 1, readable, columns
+        )
         kept = await Quarantine(tx).keep(thread, [*((each, "") for each in unreadable), *refused])
         originals = _originals(new)
         if not (corrected or any(message.correction_of for message in new)):
-            return StoredBatch(new, [], kept)  # nearly always, so that the statements below need not be made
-        for correction in self._corrections:  # whichever of the two came first; what is deleted stays deleted
+            return StoredBatch(new, [], kept)  # the common case, without the statements below
+        # In any order of original and correction; deleted content stays deleted.
+        for correction in self._corrections:
             await tx.execute(correction, {"owner": owner_id, "originals": originals})
         return StoredBatch(new, originals, kept)
 
     async def restore(self, tx: Transaction, owner_id: object, original: str) -> None:
-        """Bring back what an inferred deletion has removed: the message as it read, its edits and its files.
+        """Restore the content that an inferred deletion removed: the message's text, its edits and
+        its files.
 
-        The caller holds the lock of the owner's row, and has brought back what else was removed with the message: the
-        copies are dropped here.
+        The caller holds the lock of the owner's row, and has restored all other content that was
+        removed with the message: the copies are dropped here.
         """
         for statement in self._restores:
             await tx.execute(statement, {"owner": owner_id, "message_id": original})
 
-    async def find(self, tx: Transaction, owner_id: object, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages are stored, by id, with whatever corrects them."""
+    async def find(
+        self, tx: Transaction, owner_id: object, ids: Collection[str]
+    ) -> dict[str, StoredMessage]:
+        """Return those of the messages that are stored, with their corrections, by id."""
         rows = await tx.execute(self._find, {"owner": owner_id, "ids": list(ids)})
         return {row["message_id"]: StoredMessage(**row) for row in rows.mappings()}
 
     async def between(
-        self, tx: Transaction, owner_id: object, team: str, channel: str, oldest: Decimal, latest: Decimal
+        self,
+        tx: Transaction,
+        owner_id: object,
+        team: str,
+        channel: str,
+        oldest: Decimal,
+        latest: Decimal,
     ) -> list[StoredMessage]:
-        """What people are stored to have said in a channel between two moments (exclusive) and not to have deleted."""
+        """Return the stored messages of people in a channel between two moments (exclusive),
+        without deleted ones.
+        """
         where = {"owner": owner_id, "channel": channel, "prefix": message_id(team, channel, "")}
         rows = await tx.execute(self._between, {**where, "oldest": oldest, "latest": latest})
         return [StoredMessage(**row) for row in rows.mappings()]
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, whoever owns them."""
+        """Return the ids of those of the messages that are stored, for any owner."""
         column = self._table.c.message_id
         return set((await tx.execute(select(column).where(column.in_(list(ids))))).scalars())
 
     async def _store_new(
-        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+        self,
+        tx: Transaction,
+        owner_id: object,
+        first: int,
+        batch: Sequence[IncomingMessage],
+        columns: Columns,
     ) -> _Stored:
-        """Store all at once; where some are there, the others; where Postgres refuses a value, one by one."""
+        """Store all at once. Where some are stored already, store the others; where Postgres
+        refuses a value, store one by one.
+        """
         try:
             new, corrected = await self._insert(tx, owner_id, first, batch, columns)
         except _StoredAlready as known:
@@ -275,30 +362,57 @@ class MessageTable:
             if len(batch) == 1:
                 refused_id = batch[0].id.encode("utf-8", "backslashreplace")
                 kept = quarantined_message(batch[0].text, refused_id)
-                return [], [(kept, f"the database refused this message: {first_line(error)}")], False
+                return (
+                    [],
+                    [(kept, f"the database refused this message: {first_line(error)}")],
+                    False,
+                )
         else:
             return new, [], corrected
-        stored, refused, corrected = list[IncomingMessage](), list[tuple[IncomingMessage, str]](), False
+        stored = list[IncomingMessage]()
+        refused = list[tuple[IncomingMessage, str]]()
+        corrected = False
         for message in batch:
-            new, bad, is_corrected = await self._store_new(tx, owner_id, first + len(stored), [message], columns)
-            stored, refused, corrected = [*stored, *new], [*refused, *bad], corrected or is_corrected
+            new, bad, is_corrected = await self._store_new(
+                tx, owner_id, first + len(stored), [message], columns
+            )
+            stored = [*stored, *new]
+            refused = [*refused, *bad]
+            corrected = corrected or is_corrected
         return stored, refused, corrected
 
     async def _insert(
-        self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+        self,
+        tx: Transaction,
+        owner_id: object,
+        first: int,
+        batch: Sequence[IncomingMessage],
+        columns: Columns,
     ) -> tuple[list[IncomingMessage], bool]:
-        """All of them, numbered from `first`, or none (`_StoredAlready`); and whether something that was stored before
-        corrects one."""
+        """Insert all messages, numbered from `first`, or none.
+
+        Returns:
+            The messages, and whether an earlier stored message corrects one of them.
+
+        Raises:
+            _StoredAlready: some are stored already.
+        """
         if not batch:
             return [], False
-        rows = [self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)]
+        # Cutting the words of a long batch takes a second: in a thread, other activities go on.
+        rows = await asyncio.to_thread(self._rows, owner_id, first, batch, columns)
         async with savepoint(tx):
             stored = dict(tuple(row) for row in await tx.execute(self._insert_new, rows))
             if len(stored) < len(batch):
                 raise _StoredAlready(stored)
-            # An edit brings its original's files again, perhaps a new one: they belong to the message that shows them.
+            # An edit lists its original's files again, perhaps with a new one: they belong to the
+            # message that shows them.
             files = [
-                {"message_id": each.correction_of or each.id, "file_id": file.id, "name": file.name}
+                {
+                    "message_id": each.correction_of or each.id,
+                    "file_id": file.id,
+                    "name": file.name,
+                }
                 | {self._owner: owner_id, "mimetype": file.mimetype, "size": file.size}
                 for each in batch
                 for file in each.files
@@ -306,6 +420,13 @@ class MessageTable:
             if self._files is not None and files:
                 await tx.execute(insert(self._files).on_conflict_do_nothing(), files)
         return list(batch), any(stored.values())
+
+    def _rows(
+        self, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
+    ) -> list[dict[str, object]]:
+        return [
+            self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)
+        ]
 
     def _row(self, owner_id: object, seq: int, message: IncomingMessage) -> dict[str, object]:
         row: dict[str, object] = {
@@ -323,9 +444,14 @@ class MessageTable:
             "correction_of": message.correction_of,
             "version": seconds(message.version) if message.version else Decimal(0),
         }
+        if self._has_words:
+            row["words"] = stored_words(message.text, message.forwarded)
         if self._files is not None:
             return row
-        return row | {"files": [asdict(file) for file in message.files], "files_removed": message.files_removed}
+        return row | {
+            "files": [asdict(file) for file in message.files],
+            "files_removed": message.files_removed,
+        }
 
 
 def _statement(template: str, names: Mapping[str, str]) -> TextClause:
@@ -337,30 +463,44 @@ def _originals(batch: Sequence[IncomingMessage]) -> list[str]:
 
 
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
-    """Each id once, the first that came, in the order in which they were said."""
+    """Return each message id once, the first to arrive, in the order in which they were
+    written.
+    """
     once = {message.id: message for message in reversed(batch)}
     return sorted(once.values(), key=lambda message: (seconds(message.ts), message.version))
 
 
 def seconds(ts: str) -> Decimal:
-    """Slack's timestamp as a number; one that cannot be read is now, so that it is ordered behind what is known."""
+    """Return Slack's timestamp as a number. An unreadable one becomes the current time, so that it
+    sorts after the known ones.
+    """
     try:
         said = Decimal(ts)
     except InvalidOperation:
         said = Decimal("NaN")
-    return said if said.is_finite() and 0 <= said < _LATEST else Decimal(str(round(time.time(), 6)))
+    return (
+        said if said.is_finite() and 0 <= said < _LATEST else Decimal(str(round(time.time(), 6)))
+    )
 
 
 def redact_message(message: IncomingMessage) -> IncomingMessage:
-    """The message without secrets: a signal that is no gateway's of today, or that nobody could read, may hold one."""
+    """Return the message without secrets, for a signal that today's gateway did not send, or an
+    unreadable one.
+    """
     words = (message.text, message.forwarded, message.as_written)
     text, forwarded, as_written = (clean_text(redact(each)) for each in words)
-    return replace(message, text=text, forwarded=forwarded, as_written=as_written, files=redact_files(message.files))
+    return replace(
+        message,
+        text=text,
+        forwarded=forwarded,
+        as_written=as_written,
+        files=redact_files(message.files),
+    )
 
 
 def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:
-    """One line for each message that could not be read; what it says stays in the database."""
-    import structlog  # a command that only reads does without
+    """Log one line for each unreadable message; its text stays in the database."""
+    import structlog  # commands that only read do not need it
 
     for message in ids:
         structlog.get_logger(__name__).error(

@@ -1,18 +1,25 @@
-"""Outbox: one visible message per key, although Slack knows no key and a process may die before it remembers a send.
+"""Outbox: one visible message per key, although Slack knows no keys and a process may die before
+it records a send.
 
-A key is claimed in the database, sent with the message's metadata, and then marked as posted. Whoever finds the claim
-of another attempt searches Slack for the key at once. What is found is recorded: a worker that is killed in its call
-costs people the seconds of its heartbeat. What is not found may still come, even from a worker that is certainly dead:
-nobody knows whether Slack has got the call, and how slow it is. So it is sent again only when the slowest send could
-have arrived. A claim is good for one call, and a further call claims anew. So the times add up: a call begins within
-`CLAIM_GOOD_FOR` (5 s) of its claim, ends within `CALL_TIMEOUT` (10 s), and Slack may store it 30 s later, before
-anybody sends again after `RESEND_AFTER` (45 s); outside a thread two minutes later, before `RESEND_ROOT_AFTER` (135 s).
+A key is claimed in the database, sent in the message's metadata, and then marked as posted. An
+attempt that finds the claim of another searches Slack for the key at once. A message that it finds
+is recorded: a worker that is killed during its call costs people the seconds of its heartbeat. A
+message that it does not find may still arrive, even from a worker that is certainly dead, because
+Slack may have received the call and be slow. So the message is sent again only after the slowest
+send would have arrived. A claim is good for one call, and a further call claims again. `STEPS` is
+the rule of these steps.
 
-After the database was restored from a backup (`threads/installation_store.py`), claims are lost, so Slack is searched
-before the first send as well: `threads/basis.py` says which post counts as this one.
+The times add up: a call begins within `CLAIM_GOOD_FOR` (5 s) of its claim, ends within
+`CALL_TIMEOUT` (10 s), and Slack may store it 30 s later, before another attempt sends after
+`RESEND_AFTER` (45 s); outside a thread two minutes later, before `RESEND_ROOT_AFTER` (135 s).
 
-A message is still posted twice when Slack stores it later than that after the call was given up, when somebody deletes
-it before the search, or when an attempt freezes for as long in the very moment of its call.
+After the database was restored from a backup (`threads/installation_store.py`), claims are lost,
+so Slack is searched before the first send as well. `threads/basis.py` decides which post counts as
+this one.
+
+A message is still posted twice in three cases: Slack stores it later than these times after the
+call was given up, a person deletes it before the search, or an attempt freezes for that long in
+the very moment of its call.
 """
 
 import asyncio
@@ -20,39 +27,58 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
 
 import structlog
 
 from threadline.db.engine import Database, Transaction
-from threadline.errors import InternalError, Mendable, NotDone, Permanent, Transient, before_a_change
+from threadline.errors import (
+    InternalError,
+    Mendable,
+    NotDone,
+    Permanent,
+    Transient,
+    before_a_change,
+)
 from threadline.slack.client import POST_EVENT, SlackClient
 from threadline.slack.errors import BlocksRefused
 from threadline.slack.files import FileUpload, find_file, upload_file
-from threadline.slack.formatting import Rendered
+from threadline.slack.formatting import Rendered, text_of_blocks
 from threadline.slack.model import ACCESS, ACCESS_FAULT, CHANNEL_FAULT
 from threadline.threads.activity import run_to_end
 from threadline.threads.basis import Basis
 from threadline.threads.lost_posts import LostPosts
 from threadline.threads.model import ThreadOwner
 from threadline.threads.recovery import Recovery
-from threadline.threads.store import PostClaim, PostStore, ThreadStore, ValidIf
+from threadline.threads.store import ClaimState, PostClaim, PostStore, ThreadStore, ValidIf
 
 CLAIM_GOOD_FOR = 5.0
-"""Seconds after a claim in which its call may begin: a process that was frozen in between claims anew."""
+"""Seconds after a claim in which its call may begin: a process that was frozen in between claims
+again.
+"""
 RESEND_AFTER = 45.0
-"""Seconds after a claim in which nobody else sends."""
+"""Seconds after a claim in which no other attempt sends."""
 LOOK_AGAIN = 10.0
-"""Seconds until Slack is searched again for what another attempt may have sent."""
+"""Seconds until the next search in Slack for a message that another attempt may have sent."""
 RESEND_ROOT_AFTER = 135.0
-"""The same for a message outside a thread: a second one there is worse than a late one, and none is worst."""
+"""The same for a message outside a thread: a duplicate there is worse than a late message, and a
+missing one is worst.
+"""
 CLOCK_SKEW = 300.0
-"""Seconds before the claim from which Slack is searched: its clock and the database's are two."""
-REACTION_PAUSE, REACTION_PATIENCE = 5.0, 60.0
-"""Seconds before an emoji is tried again, and after which those of one call are left out."""
+"""Seconds before the claim from which Slack is searched: Slack's clock and the database's
+differ.
+"""
+REACTION_PAUSE = 5.0
+REACTION_PATIENCE = 60.0
+"""Seconds before an emoji is tried again, and seconds after which the rest of one call is
+dropped.
+"""
 MAX_REACTION_TASKS = 20
-"""Calls of `add_reactions` that are under way; one more is left out, so that posts find connections to Slack."""
+"""Concurrent calls of `add_reactions`; further ones are dropped, so that posts find connections to
+Slack.
+"""
 
 _SCOPES = {True: "chat:write", False: "files:write"}
 """The scope that a message needs, and that of a file."""
@@ -68,17 +94,22 @@ class Post:
 
     Args:
         key: a business key (case, turn, kind), never a run's id.
-        thread_ts: without it the first part is posted in the channel, and the others in its thread.
+        thread_ts: without it the first part is posted in the channel, and the others in its
+            thread.
         rendered: the parts, one message each.
-        opens: the workflow that gets the replies, for a root. It is registered in the transaction that marks the post
-            as posted, and stands in the message's metadata, so that a lost registration can be made good.
-        valid_if: asked in the transaction of the claim; False when the post says nothing any more.
-        on_posted: called with the `ts` of the first part, in the transaction that marks it as posted. Where it fails,
-            the `ts` is kept, and the next attempt calls it again, so it must be safe to repeat.
+        opens: for a root, the workflow that receives the replies. It is registered in the
+            transaction that marks the post as posted, and is in the message's metadata, so that a
+            lost registration can be repaired.
+        valid_if: called in the transaction of the claim; returns False when the post is out of
+            date.
+        on_posted: called with the `ts` of the first part, in the transaction that marks it as
+            posted. When it fails, the `ts` is kept, and the next attempt calls it again, so it
+            must be idempotent.
         correlation_id: of the turn that posts it.
         claim: on the first part, see `Outbox.claim`; without it, `publish` claims.
-        basis: what it rests on, by which it is recognised after a restore; without it, it is sent again then.
-        part: which message of a post it is, and of how many.
+        basis: its origin, by which it is recognised after a restore; without it, it is sent again
+            then.
+        part: the number of the message in its post, and the number of messages.
     """
 
     key: str
@@ -99,14 +130,76 @@ class Post:
         return self.key if self.part[0] == 1 else self.key.rpartition("#")[0]
 
 
+class Moment(StrEnum):
+    """The moment at which an attempt looks at its claim."""
+
+    CLAIMED = "claimed"
+    """The attempt has claimed the key for the first time."""
+    SEARCHED = "searched"
+    """Slack does not have the message, also after the slowest send of the other attempt; the key
+    was claimed again.
+    """
+    SENDING = "sending"
+    """A call of the send failed, and another one is needed; the key was claimed again."""
+
+
+class Step(StrEnum):
+    """The next step of an attempt."""
+
+    SEND = "send"
+    SEARCH = "search"
+    """Search Slack; without a result claim again, at the earliest after the slowest send."""
+    WAIT = "wait"
+    """Another attempt may be sending: fail, and let Temporal retry."""
+    RECORD = "record"
+    """The message is in Slack; record the rest, and return its `ts`."""
+    RETURN = "return"
+    """Return the `ts`, which is empty for a post that is out of date; nothing else is due."""
+    DROP = "drop"
+    """The post is out of date; release the claim, and fail."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The next step of an attempt at each moment; see `Moment`."""
+
+    claimed: Step
+    searched: Step
+    sending: Step
+
+
+STEPS: Mapping[ClaimState, Steps] = MappingProxyType(
+    {
+        "ours": Steps(claimed=Step.SEND, searched=Step.SEND, sending=Step.SEND),
+        "pending": Steps(claimed=Step.SEARCH, searched=Step.WAIT, sending=Step.WAIT),
+        "posted": Steps(claimed=Step.RETURN, searched=Step.RETURN, sending=Step.WAIT),
+        "unrecorded": Steps(claimed=Step.RECORD, searched=Step.RECORD, sending=Step.WAIT),
+        "invalid": Steps(claimed=Step.RETURN, searched=Step.RETURN, sending=Step.DROP),
+    }
+)
+"""The next step, by the state of the claim (`PostClaim`) and the moment."""
+
+
+def next_step(state: ClaimState, moment: Moment) -> Step:
+    """Return the next step of an attempt whose claim has this state."""
+    step: Step = getattr(STEPS[state], moment)
+    return step
+
+
 def rising_clock() -> float:
-    """Seconds that rise also while the machine is suspended, where the system counts those."""
+    """Return seconds that rise also while the machine is suspended, where the system counts
+    those.
+    """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Outbox:
-    """Posts each message once; used wherever a retry must not post twice. `clock`: rising seconds. `lost`: finds what a
-    restored database does not know."""
+    """Posts each message once, wherever a retry must not post twice.
+
+    Args:
+        clock: gives rising seconds.
+        lost: finds posts that a restored database does not know.
+    """
 
     def __init__(
         self,
@@ -122,10 +215,14 @@ class Outbox:
         self.recovery = Recovery(database)
         self._reacting = set[asyncio.Task[None]]()
 
-    async def claim(self, tx: Transaction, post: Post, before: PostClaim | None = None) -> PostClaim:
-        """Claim the first part of a post in the caller's transaction, anew where it was claimed `before`. It is to be
-        published right behind it."""
-        asked_at, store = self._clock(), PostStore(tx)
+    async def claim(
+        self, tx: Transaction, post: Post, before: PostClaim | None = None
+    ) -> PostClaim:
+        """Claim the first part of a post in the caller's transaction; publish it right afterwards.
+        `before`: an earlier claim to renew.
+        """
+        asked_at = self._clock()
+        store = PostStore(tx)
         if before:
             claim = await store.claim_anew(post.key, before.claimed_at, post.valid_if)
         else:
@@ -133,14 +230,24 @@ class Outbox:
         return replace(claim, asked_at=asked_at)
 
     async def publish(self, post: Post) -> str:
-        """Post every part that is not posted yet, in order. Returns the `ts` of the first; empty when `valid_if` said
-        that the post says nothing any more. Raises `Transient` to try again, after `retry_after` if it is given, and
-        `Permanent` when Slack refuses the message."""
+        """Post every part that is not posted yet, in order.
+
+        Returns:
+            The `ts` of the first part; empty when `valid_if` returned False.
+
+        Raises:
+            Transient: try again, after `retry_after` if it is given.
+            Permanent: Slack refuses the message.
+        """
         first = ""
         for number, rendered in enumerate(post.rendered, start=1):
-            part = replace(post, thread_ts=post.thread_ts or first or None, part=(number, len(post.rendered)))
+            part = replace(
+                post, thread_ts=post.thread_ts or first or None, part=(number, len(post.rendered))
+            )
             if number > 1:
-                part = replace(part, key=f"{post.key}#{number}", opens=None, on_posted=None, claim=None)
+                part = replace(
+                    part, key=f"{post.key}#{number}", opens=None, on_posted=None, claim=None
+                )
             find = partial(self._slack.find_post, part.channel, part.thread_ts, part.key)
             if part.basis and self.lost.active_window:
                 find = partial(find, is_other=partial(self.lost.is_other, part.basis))
@@ -151,48 +258,80 @@ class Outbox:
         return first
 
     async def share(self, upload: FileUpload) -> str:
-        """Show a file in its thread once; returns Slack's id of the file. Raises `Permanent` when Slack refuses it, and
-        nothing is shown, and `Transient` when it may be shown, or come to be; a later call finds it."""
+        """Show a file in its thread once.
+
+        Returns:
+            Slack's id of the file.
+
+        Raises:
+            Permanent: Slack refuses it, and nothing is shown.
+            Transient: it may be shown now or later; a later call finds it.
+        """
         post = Post(upload.key, upload.channel, upload.thread_ts, ())
-        return await self.once(post, partial(upload_file, self._slack, upload), partial(find_file, self._slack, upload))
+        return await self.once(
+            post,
+            partial(upload_file, self._slack, upload),
+            partial(find_file, self._slack, upload),
+        )
 
     async def once(
-        self, post: Post, send: Callable[[ClaimAnew], Awaitable[str]], find: Callable[[float], Awaitable[str | None]]
+        self,
+        post: Post,
+        send: Callable[[ClaimAnew], Awaitable[str]],
+        find: Callable[[float], Awaitable[str | None]],
     ) -> str:
-        """Send under a key that nobody has used, however often this is called. Returns Slack's id of what was sent;
-        empty when `valid_if` said that the post says nothing any more. `send` returns the id; `Permanent` and `NotDone`
-        mean that Slack did nothing. It is called with what it awaits before a further call that Slack may store. `find`
-        searches for it from a moment on (seconds since 1970)."""
+        """Send once under a key, however many calls and attempts there are. `STEPS` is the rule.
+
+        Args:
+            send: sends and returns the id; `Permanent` and `NotDone` mean that Slack did nothing.
+                It gets a function to await before each further call that Slack may store.
+            find: searches for the message from a moment on (seconds since 1970).
+
+        Returns:
+            Slack's id of the sent message; empty when `valid_if` returned False.
+        """
         claim = post.claim or await self._claim(post)
-        if claim.state == "pending":
+        step = next_step(claim.state, Moment.CLAIMED)
+        if step is Step.SEARCH:
             if found := await self._find(post, claim, find):
                 return found
-            claim = await self._claim(post, claim)  # of two who searched one sends; the next wait counts from this send
-        if claim.state == "ours":
+            # Only one of two searching attempts sends; the next wait counts from this send.
+            claim = await self._claim(post, claim)
+            step = next_step(claim.state, Moment.SEARCHED)
+        if step is Step.SEND:
             return await run_to_end(self._deliver(post, claim, send))
-        if claim.state == "pending":
+        if step is Step.WAIT:
             raise self._too_early(post, claim)
-        if claim.state == "unrecorded":
+        if step is Step.RECORD:
             await self._record(post, claim.ts)
         return claim.ts
 
-    async def _deliver(self, post: Post, claim: PostClaim, send: Callable[[ClaimAnew], Awaitable[str]]) -> str:
-        """Send and record. An attempt that Temporal cancels meanwhile does so too, else nobody would know the end."""
+    async def _deliver(
+        self, post: Post, claim: PostClaim, send: Callable[[ClaimAnew], Awaitable[str]]
+    ) -> str:
+        """Send and record, to the end even when Temporal cancels the attempt: otherwise the
+        outcome would stay unknown.
+        """
 
         async def claim_anew() -> None:
             nonlocal claim
             with before_a_change():
                 again = await self._claim(post, claim)
-            if again.state not in ("ours", "invalid"):
-                raise self._too_early(post, again)  # the other attempt may have sent; its claim is not released here
+            step = next_step(again.state, Moment.SENDING)
+            if step is Step.WAIT:
+                # The other attempt may have sent; its claim is not released here.
+                raise self._too_early(post, again)
             claim = again
-            self._check(post, claim)
+            if step is Step.DROP:
+                raise NotDone(f"{post.key} is out of date.")
+            self._check_age(post, claim)
 
         try:
-            self._check(post, claim)
+            self._check_age(post, claim)
             sent = await self._find_lost(post)
             if not sent:
-                self._check(post, claim)  # the search may have taken long; the next attempt knows what it found
+                # The search may have taken long; the next attempt finds its result in memory.
+                self._check_age(post, claim)
                 sent = await send(claim_anew)
         except (Permanent, NotDone):
             async with self._database.begin() as tx:
@@ -204,25 +343,28 @@ class Outbox:
         return sent
 
     async def _find_lost(self, post: Post) -> str:
-        """Search for what was sent before the database was restored."""
+        """Search for a message that was sent before the database was restored."""
         if post.basis is None:
             return ""
         with before_a_change():
-            return await self.lost.find(post.basis, post.base_key, post.channel, post.thread_ts, post.part[0])
+            return await self.lost.find(
+                post.basis, post.base_key, post.channel, post.thread_ts, post.part[0]
+            )
 
-    def _check(self, post: Post, claim: PostClaim) -> None:
-        if claim.state != "ours" or self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
+    def _check_age(self, post: Post, claim: PostClaim) -> None:
+        if self._clock() - claim.asked_at > CLAIM_GOOD_FOR:
             raise NotDone(f"{post.key} was claimed too long ago to be sent now.")
 
     async def settle(self, key_prefix: str, owners: Mapping[str, ThreadOwner] = NO_OWNERS) -> bool:
-        """End the doubt about posts that nobody will send again: record those that Slack has, and give up the others.
+        """End the doubt about posts that will not be sent again: record those that Slack has, and
+        give up the others.
 
-        The `ts` is recorded, and the thread of a root that has an owner. Whatever else goes with a post is recorded by
-        a later `publish` of its key.
+        The `ts` is recorded, and the thread of a root that has an owner. A later `publish` of its
+        key records everything else that goes with a post.
 
         Args:
-            key_prefix: how the keys begin. They are keys of messages, not of files.
-            owners: the workflows that get the replies to roots, by the roots' keys.
+            key_prefix: the beginning of the keys. They are keys of messages, not of files.
+            owners: the workflows that receive the replies to roots, by the roots' keys.
 
         Returns:
             Whether Slack has one of them.
@@ -260,28 +402,42 @@ class Outbox:
                 await PostStore(tx).release(post.key, claim.claimed_at)
         return ts
 
-    async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
-        """Search for what another attempt has sent, and record it. Raises and returns as `_search` does."""
+    async def _find(
+        self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]
+    ) -> str:
+        """Search for a message that another attempt has sent, and record it. Raises and returns as
+        `_search` does.
+        """
         if found := await self._search(post, claim, find):
             await self._record(post, found)
         return found
 
-    async def _search(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
-        """Search for what another attempt has sent. Raises `Transient` where it may still come; returns "" where it is
-        to be sent again."""
-        early = self._wait(post, claim) > 0  # by the age when the claim was read: the search must see all until then
+    async def _search(
+        self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]
+    ) -> str:
+        """Search for a message that another attempt has sent.
+
+        Returns:
+            Slack's id of it, or "" where it must be sent again.
+
+        Raises:
+            Transient: it may still arrive.
+        """
+        # By the claim's age before the search, which must cover all sends until then.
+        early = self._wait(post, claim) > 0
         found: str | None = None
         try:
             found = await find(claim.claimed_at - CLOCK_SKEW)
         except Permanent:
-            if not early:  # who may not search may post, and the other attempt may have
+            # Posting rights do not imply search rights; the other attempt may have posted.
+            if not early:
                 raise
         if early and not found:
             raise self._too_early(post, claim)
         return found or ""
 
     async def _send(self, part: Post, rendered: Rendered, claim_anew: ClaimAnew) -> str:
-        """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing."""
+        """Send the message. When Slack refuses its blocks, send their content as text alone."""
         payload = {"key": part.key}
         if part.opens:
             payload |= {"workflow_id": part.opens.workflow_id, "kind": part.opens.kind}
@@ -291,11 +447,15 @@ class Outbox:
             payload |= part.basis.metadata(*part.part)
         metadata = {"event_type": POST_EVENT, "event_payload": payload}
         try:
-            return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
+            return await self._slack.post(
+                part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata
+            )
         except BlocksRefused:
             _log.exception("blocks_refused", key=part.key)
             await claim_anew()
-            return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
+            return await self._slack.post(
+                part.channel, text_of_blocks(rendered), (), part.thread_ts, metadata
+            )
 
     async def _claim(self, post: Post, before: PostClaim | None = None) -> PostClaim:
         async with self._database.begin() as tx:
@@ -310,7 +470,8 @@ class Outbox:
                 if post.on_posted:
                     await post.on_posted(tx, ts)
         except Exception:
-            # Without the `ts` the next attempt would search Slack, and send again what somebody has deleted meanwhile.
+            # Without the `ts` the next attempt would search Slack, and send a message again that a
+            # person has deleted meanwhile.
             async with self._database.begin() as tx:
                 await PostStore(tx).record_unfinished(post.key, ts)
             raise
@@ -323,8 +484,10 @@ class Outbox:
         return Transient(said, retry_after=min(max(self._wait(post, claim), 1.0), LOOK_AGAIN))
 
     def add_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
-        """Put one emoji on messages, (channel, ts) each, beside whatever asks for it: nothing waits for an emoji.
-        Cosmetic: what Slack does not take the second time is left out, and all that is left when the process ends."""
+        """Put one emoji on messages, (channel, ts) each, in the background: nothing waits for an
+        emoji. Cosmetic: an emoji that Slack refuses twice is dropped, and the rest is lost when
+        the process ends.
+        """
         if items and len(self._reacting) < MAX_REACTION_TASKS:
             task = asyncio.create_task(self._react(name, items))
             self._reacting.add(task)
@@ -342,7 +505,7 @@ class Outbox:
                         await asyncio.sleep(pause)
 
     async def _add_reaction(self, channel: str, ts: str, name: str) -> float:
-        """Seconds after which Slack may take it; 0 once it has, or never will."""
+        """Add an emoji; returns the seconds to wait before a retry, 0 without one."""
         try:
             await self._slack.add_reaction(channel, ts, name)
         except (Permanent, Transient) as error:

@@ -1,13 +1,15 @@
-"""How values become Temporal's JSON: pydantic's way, with what it knows of our types kept once a process.
+"""Converts values to Temporal's JSON with pydantic, whose schemas of our types are cached once a
+process.
 
-A third of a history's payloads were fields that say nothing. A field of our types that is empty (None, False, 0, "", no
-items), and is so by default, is left out: whoever reads it gets the same value. So an empty default is a promise to the
-histories there are: who wants another one gives the field another name. Other defaults are always written, and may
-change.
+A third of a history's payloads were fields without information. So a field of our types is omitted
+when it is empty (None, False, 0, "", no items) and empty by default: the reader gets the same
+value. An empty default is therefore a promise to existing histories; a field that needs another
+default gets another name. Other defaults are always written, and may change.
 
-Temporal makes a payload converter for each workflow, and pydantic a schema for each type that a converter meets: 5 ms
-and 100 kB a type. The sandbox therefore passes this module and `SHARED_MODULES` through. A class of any other module
-may be one workflow's own, and must go with it.
+Temporal makes a payload converter for each workflow, and pydantic a schema for each type that a
+converter meets: 5 ms and 100 kB a type. The sandbox therefore passes this module and
+`SHARED_MODULES` through. A class of any other module may belong to one workflow, and must be
+released with it.
 """
 
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -18,15 +20,20 @@ from typing import Any, get_args, get_origin
 from pydantic import TypeAdapter
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, pydantic_data_converter
-from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+)
 
 _PACKAGE = Path(__file__).parents[1]
 _FILES = ("model.py", "model/[!_]*.py", "contract.py", "workflow.py")
 _OTHERS = """
-    cases.audience cases.sla errors jobs.times privacy.redaction privacy.secret_rules
+    cases.audience cases.sla conversations.turn errors jobs.times knowledge.languages
+    privacy.redaction privacy.secret_rules
     slack.fields slack.mrkdwn slack.rendering slack.splitting slack.text
-    threads.activity_options threads.buttons threads.calls threads.inbox threads.payload_converter threads.phrases
-    threads.run_loop tools.public_text
+    threads.activity_options threads.buttons threads.calls threads.inbox
+    threads.payload_converter threads.phrases threads.run_loop tools.public_text
 """
 SHARED_MODULES = frozenset(
     {
@@ -38,18 +45,20 @@ SHARED_MODULES = frozenset(
         *(f"threadline.{name}" for name in _OTHERS.split()),
     }
 )
-"""Modules of which a process has one copy: the workflow sandbox passes them through.
+"""Modules that the workflow sandbox passes through, so that a process has one copy of them.
 
-They are every model, contract and workflow, and the others that are named: all that a workflow runs. The sandbox would
-load them again for each run, at 230 KiB and some milliseconds. In its place ruff bans clocks, random numbers and
-loggers from each of them, and tests/threads/test_workflow_code_rules.py other chance, and state that runs would share.
+They are every model, contract and workflow, and the modules in `_OTHERS`: all code that a workflow
+runs. The sandbox would load them again for each run, at 230 KiB and some milliseconds. In place of
+the sandbox, ruff bans clocks, random numbers and loggers from them, and
+tests/threads/test_workflow_code_rules.py bans other sources of chance and state that runs would
+share.
 """
 _adapter = cache(TypeAdapter)
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, object], ...]:
-    """The names of a dataclass's fields, each with its default where that is empty."""
+    """Return the names of a dataclass's fields, each with its default where that is empty."""
     found = []
     for each in fields(kind):
         made = each.default_factory() if each.default_factory is not MISSING else each.default
@@ -62,7 +71,9 @@ def _lean(value: Any) -> Any:
     if is_dataclass(kind) and kind.__module__ in SHARED_MODULES:
         given = ((name, getattr(value, name), default) for name, default in _fields(kind))
         return {
-            name: _lean(each) for name, each, default in given if not (type(each) is type(default) and each == default)
+            name: _lean(each)
+            for name, each, default in given
+            if not (type(each) is type(default) and each == default)
         }
     if kind in (list, tuple):
         return [_lean(each) for each in value]
@@ -70,7 +81,7 @@ def _lean(value: Any) -> Any:
 
 
 def _is_shared(hint: Any) -> bool:
-    """Whether a type, and all that it is made of (`list[Execution]`), is the one copy of a process."""
+    """Return whether a type and all its arguments (`list[Execution]`) come from shared modules."""
     parts = get_args(hint)
     if parts:
         return all(map(_is_shared, (get_origin(hint), *parts)))
@@ -79,7 +90,9 @@ def _is_shared(hint: Any) -> bool:
 
 
 class SharedJson(PydanticJSONPlainPayloadConverter):
-    """The same JSON as the class above it reads and writes, less what goes without saying."""
+    """Reads and writes the same JSON as its base class, without fields that have empty
+    defaults.
+    """
 
     def to_payload(self, value: Any) -> Payload | None:
         return super().to_payload(_lean(value))
@@ -91,10 +104,12 @@ class SharedJson(PydanticJSONPlainPayloadConverter):
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
-    """The SDK makes one at each workflow task: all have the same parts."""
+    """The SDK makes one for each workflow task; all share the same parts."""
 
     _parts = tuple(
-        SharedJson(max_cached_type_adapters=0) if isinstance(each, JSONPlainPayloadConverter) else each
+        SharedJson(max_cached_type_adapters=0)
+        if isinstance(each, JSONPlainPayloadConverter)
+        else each
         for each in DefaultPayloadConverter.default_encoding_payload_converters
     )
 

@@ -1,7 +1,7 @@
 """Task queues without a worker, as Temporal knows them.
 
-The core worker sees that the agents' queue has none. Only a running gateway can see that of the core queue: it is the
-one process beside the core worker that may write to Slack.
+The core worker can detect that the agents' queue has none. Only a running gateway can detect that
+of the core queue: it is the one process besides the core worker that may write to Slack.
 """
 
 import time
@@ -17,17 +17,21 @@ from threadline.errors import Transient
 from threadline.threads.faults import InstallationFaults
 
 NO_WORKER = "no_worker"
-"""The kind of the faults of queues that no worker serves; each subject is a queue."""
+"""The kind of the faults of queues without a worker; each subject is a queue."""
 LOOK_EVERY = 30.0
-"""Seconds between two looks at a queue."""
+"""Seconds between two checks of a queue."""
 
 POLLER_TIMEOUT = 90.0
-"""Seconds after which a worker that has not polled is taken for gone: a poll lasts a minute."""
+"""Seconds without a poll after which a worker counts as gone: a poll lasts a minute."""
 
 
 async def is_served(client: Client, queue: str) -> bool:
-    """Whether a worker polled the queue for activities lately: one whose slots are all in use does not. Raises
-    `Transient` when Temporal does not answer."""
+    """Return whether a worker polled the queue for activities recently. A worker whose slots are
+    all in use does not poll.
+
+    Raises:
+        Transient: Temporal does not answer.
+    """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
@@ -36,18 +40,20 @@ async def is_served(client: Client, queue: str) -> bool:
     try:
         found = await client.workflow_service.describe_task_queue(request)
     except RPCError as error:
-        raise Transient(f"Temporal did not say who serves the queue {queue!r}.") from error
+        raise Transient(f"Temporal did not list the workers of the queue {queue!r}.") from error
     alive = time.time() - POLLER_TIMEOUT
     return any(poller.last_access_time.seconds > alive for poller in found.pollers)
 
 
 class QueueWatch:
-    """Tells the admin once when a queue has had no worker for a while, and ends the fault when it has one.
+    """Reports a fault once a queue has had no worker for a while, and resolves it when the queue
+    has one.
 
     Args:
-        has_worker: tells whether a queue has a worker; raises `Transient` when Temporal does not answer.
+        has_worker: returns whether a queue has a worker; raises `Transient` when Temporal does not
+            answer.
         patience: seconds for which the queue may have none.
-        text: for the admin: what is wrong, and what to do.
+        text: the problem and its remedy, for the admin.
         clock: gives rising seconds.
     """
 
@@ -71,7 +77,7 @@ class QueueWatch:
         """The fault may be on record: this process reported it, or an earlier one did."""
 
     async def look(self) -> None:
-        """Look once. Never raises: the next look comes soon."""
+        """Check the queue once. Never raises: the next check comes soon."""
         try:
             served = await self._has_worker(self._queue)
         except Transient:

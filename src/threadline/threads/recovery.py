@@ -1,7 +1,8 @@
 """Recovery: ends a fault of the installation as soon as the failed operation works again.
 
-Posts and model calls succeed all the time, so each asks this process's memory first. It holds the faults that were open
-when the table was last read (`refresh`), and those that this process reported since then.
+Posts and model calls succeed all the time, so each checks this process's memory first. It holds
+the faults that were open when the table was last read (`refresh`), and those that this process has
+reported since.
 """
 
 import time
@@ -14,13 +15,15 @@ from threadline.errors import Permanent, Transient
 from threadline.threads.fault_store import FaultStore
 
 REFRESH_INTERVAL = 30.0
-"""Seconds between two readings of the open faults: other workers report faults, too."""
+"""Seconds between two reads of the open faults: other workers report faults, too."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Recovery:
-    """Knows the open faults, and ends those that are over. Never raises: its callers have done their work."""
+    """Holds the open faults, and ends those that are over. Never raises: its callers have done
+    their work.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -40,8 +43,12 @@ class Recovery:
             _log.warning("open_faults_unknown", reason=str(error))
 
     async def works(self, kind: str, *subjects: str) -> None:
-        """End the faults of these subjects, or all of their kind where none is given."""
-        ended = [each for each in self._open if each[0] == kind and (not subjects or each[1] in subjects)]
+        """End the faults of these subjects, or all of the kind when no subject is given."""
+        ended = [
+            each
+            for each in self._open
+            if each[0] == kind and (not subjects or each[1] in subjects)
+        ]
         for fault in ended:
             self._open.discard(fault)
             await self._resolve(*fault)

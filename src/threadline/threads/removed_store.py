@@ -1,4 +1,6 @@
-"""RemovedStore: copies of what was removed because a deletion was inferred, for `threadline messages restore`."""
+"""RemovedStore: copies of the content that inferred deletions removed, for `threadline messages
+restore`.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +10,8 @@ from threadline.db.engine import Store
 from threadline.threads.tables import removed_content
 
 _LISTED = text("""
-SELECT message_id, record, coalesce(bug_id, '') AS bug_id, coalesce(conversation_id, 0) AS conversation_id,
+SELECT message_id, record, coalesce(bug_id, '') AS bug_id,
+       coalesce(conversation_id, 0) AS conversation_id,
        CAST(extract(epoch FROM min(removed_at)) AS double precision) AS removed_at
 FROM removed_content
 WHERE starts_with(message_id, :team)
@@ -22,8 +25,9 @@ _row = removed_content.c
 
 @dataclass(frozen=True)
 class RemovedMessage:
-    """A message that can be restored. `record`: the table of messages that it was stored in. `bug_id` or
-    `conversation_id` is set. `removed_at`: seconds since 1970."""
+    """A message that can be restored. `record` is the table that stored it. `bug_id` or
+    `conversation_id` is set. `removed_at`: seconds since 1970.
+    """
 
     message_id: str
     record: str
@@ -33,14 +37,16 @@ class RemovedMessage:
 
 
 class RemovedStore(Store):
-    """Lists and prunes the copies; the stores of messages make them and bring them back."""
+    """Lists and prunes the copies; the stores of messages make and restore them."""
 
     async def listed(self, team: str, limit: int) -> list[RemovedMessage]:
-        """Return what can be restored in a workspace, the last removed first."""
+        """Return the messages that can be restored in a workspace, the last removed first."""
         rows = await self._tx.execute(_LISTED, {"team": f"{team}:", "limit": limit})
         return [RemovedMessage(**row) for row in rows.mappings()]
 
     async def prune(self, before: float, limit: int = 1_000) -> int:
-        """Remove for good what was removed before a moment (seconds since 1970), at most `limit`; returns how much."""
+        """Delete copies that were made before a moment (seconds since 1970), at most `limit`;
+        returns how many.
+        """
         old = select(_row.id).where(_row.removed_at < func.to_timestamp(before)).limit(limit)
         return (await self._tx.execute(delete(removed_content).where(_row.id.in_(old)))).rowcount

@@ -1,7 +1,9 @@
-"""RestoredEnds: ends of threads that a restored database does not know, found by the post that told them.
+"""RestoredEnds: finds ends of threads that a restored database does not know, by the bot's posts
+that announced them.
 
-The messages that people wrote are found by the catch-up, and lead to what they led to before. An end that no message
-in Slack brought about, such as `threadline cases resolve`, left nothing in Slack but the bot's closing post.
+The catch-up finds the messages of people, and they have the same effects as before. An end without
+a message in Slack, such as by `threadline cases resolve`, left nothing in Slack but the bot's
+closing post.
 """
 
 from collections.abc import Sequence
@@ -26,15 +28,21 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class RestoredEnds:
-    """Finds ends, and signals them. `bot_user`: Slack's id of the bot; posts of others end nothing."""
+    """Finds ends, and signals them. `bot_user`: Slack's id of the bot; posts of others end
+    nothing.
+    """
 
     database: Database
     lost: LostPosts
     workflows: WorkflowClient
     bot_user: str
 
-    async def find(self, source: ThreadSource, thread: CatchUpThread, shown: Sequence[RawMessage]) -> list[MissedEvent]:
-        """The ends that posts of a thread tell and the database does not know. `shown`: what Slack shows of it."""
+    async def find(
+        self, source: ThreadSource, thread: CatchUpThread, shown: Sequence[RawMessage]
+    ) -> list[MissedEvent]:
+        """Return the ends that posts of a thread announce and the database does not know. `shown`:
+        the thread's messages in Slack.
+        """
         place = Thread(thread.team, thread.channel, thread.thread_ts)
         ends = [(post, end) for post in self._lost(shown) if (end := source.lost_end(place, post))]
         if not ends:
@@ -45,15 +53,19 @@ class RestoredEnds:
         return [end for post, end in ends if end.id not in stored and post.key not in known]
 
     async def signal(self, start: WorkflowStart) -> Handled:
-        """End the thread's workflow as it had ended."""
+        """End the thread's workflow in the same way as before the restore."""
         await self.workflows.start(start)
         _log.info("lost_end_found", workflow_id=start.workflow_id)
         return Handled("restored_end", signalled=True)
 
     def _lost(self, shown: Sequence[RawMessage]) -> list[LostPost]:
-        """The bot's posts of the time that was lost."""
+        """Return the bot's posts from the time that was lost."""
         window = self.lost.active_window
         if window is None:
             return []
-        posts = (lost_post(str(each["ts"]), post_payload(each)) for each in shown if each.get("user") == self.bot_user)
+        posts = (
+            lost_post(str(each["ts"]), post_payload(each))
+            for each in shown
+            if each.get("user") == self.bot_user
+        )
         return [post for post in posts if post and window.holds(float(post.ts))]

@@ -1,6 +1,8 @@
-"""ThreadRun: the life of a workflow run that serves one Slack thread. docs/adr/0002 tells why it has this shape.
+"""ThreadRun: the life of a workflow run that serves one Slack thread. docs/adr/0002 explains its
+shape.
 
-It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as `ThreadHandler`.
+It stores incoming messages, and lets one supervised step at a time act on them. A workflow
+provides its part as a `ThreadHandler`.
 """
 
 import asyncio
@@ -21,9 +23,10 @@ MAX_BURST = 5
 
 
 class ThreadHandler(ABC):
-    """What a kind of thread brings to its run. A workflow subclasses it, and sets the attributes in `__init__`; `state`
-    is all that survives continue-as-new, `cancelled` and `limits` among it. Properties and plain methods never wait and
-    call no activity."""
+    """The part of a run that differs by kind of thread. A workflow subclasses it, and sets the
+    attributes in `__init__`. Only `state` survives continue-as-new, `cancelled` and `limits` among
+    it. Properties and plain methods never wait and call no activity.
+    """
 
     state: Any
     inbox: Inbox
@@ -31,24 +34,28 @@ class ThreadHandler(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Load what is known of the thread. A run does this first, and again when a Cancel has interrupted it."""
+        """Load the thread's record. A run does this first, and again when a Cancel has interrupted
+        it.
+        """
 
     @abstractmethod
     async def store_messages(self) -> None:
-        """Store the oldest batch of the inbox, and remove it from the inbox only after that."""
+        """Store the oldest batch of the inbox, and only then remove it from the inbox."""
 
     @abstractmethod
     def next_step(self) -> Step | None:
-        """The step to take now, decided from the snapshot alone, so that a new run decides the same."""
+        """Return the step to take now, decided from the snapshot alone, so that a new run decides
+        the same.
+        """
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """Only background tasks are left."""
+        """Whether only background tasks are left."""
 
     @abstractmethod
     def result(self) -> str:
-        """The result of a run that has ended. May continue as new instead."""
+        """Return the result of a run that has ended. May continue as new instead."""
 
     @property
     def collects_burst(self) -> bool:
@@ -57,16 +64,16 @@ class ThreadHandler(ABC):
 
     @property
     def blocks_continue_as_new(self) -> bool:
-        """Something is under way that a run which continues as new would drop."""
+        """Whether continue-as-new would drop work that is under way."""
         return False
 
     @property
     def idle(self) -> bool:
-        """No background task is under way."""
+        """Whether no background task is under way."""
         return self.background.idle
 
     def on_cancel(self) -> None:
-        """Somebody has cancelled the workflow in Temporal."""
+        """Handle a Cancel from Temporal's UI or API."""
         self.state.cancelled = True
 
     def continue_as_new(self) -> None:
@@ -88,7 +95,7 @@ class Timer:
         return self._sleep is not None and self._sleep.done()
 
     def set(self, at: float, summary: str) -> None:
-        """Fire at a time, in seconds since 1970."""
+        """Start the timer; it fires at a time in seconds since 1970."""
         sleep = workflow.sleep(max(0.0, at - workflow.now().timestamp()), summary=summary)
         self._sleep = asyncio.create_task(sleep)
 
@@ -99,7 +106,7 @@ class Timer:
 
 
 class ThreadRun:
-    """One run, from its start to its end or to the run that continues it."""
+    """One run, from its start to its end or to continue-as-new."""
 
     def __init__(self, handler: ThreadHandler) -> None:
         self.timer = Timer()
@@ -111,18 +118,21 @@ class ThreadRun:
 
     @property
     def busy(self) -> bool:
-        """A step is under way."""
+        """Whether a step is under way."""
         return self._step is not None
 
     async def run(self) -> str:
-        """Store messages and decide about the run's end; all else is one step, whose result is always looked at."""
+        """Store messages and decide about the run's end. All other work is one step, whose result
+        is always checked.
+        """
         while True:
             try:
                 if not self._opened:
                     await self._handler.open()
                     self._opened = True
                 if self._step and self._step.done():
-                    finished, self._step = self._step, None
+                    finished = self._step
+                    self._step = None
                     finished.result()
                 if self._handler.inbox:
                     await self._handler.store_messages()
@@ -131,22 +141,27 @@ class ThreadRun:
                 await workflow.wait_condition(self._has_work)
             except (asyncio.CancelledError, FailureError) as error:
                 if not is_cancelled_exception(error) or self._cancelled:
-                    # Failing the run would take accepted messages with it; a failed task waits for a fixed worker.
-                    raise RuntimeError("a step failed with an error that it does not handle") from error
-                # Of this run alone: one that continues a cancelled run may be cancelled once more.
+                    # Failing the run would take accepted messages with it; a failed task waits for
+                    # a fixed worker.
+                    raise RuntimeError(
+                        "a step failed with an error that it does not handle"
+                    ) from error
+                # For this run only: the run that continues a cancelled one may be cancelled again.
                 self._cancelled = True
                 self._handler.on_cancel()
 
     def _proceed(self) -> str | None:
-        """Start the next step, continue as new, or end with the result. Nothing in here awaits: a signal between the
-        last look at the inbox and the end would be lost."""
+        """Start the next step, continue as new, or return the result that ends the run. Nothing in
+        here awaits: a signal between the last check of the inbox and the end would be lost.
+        """
         inbox = self._handler.inbox
         if self._step:
             return None
         if self._must_continue_as_new():
             if inbox.fits_one_batch() or inbox.fits_next_run():
                 self._handler.continue_as_new()
-            return None  # in a flood, step after step would keep the run until the server refuses its signals
+            # In a flood, further steps would keep the run until the server refuses its signals.
+            return None
         if self._collects_burst():
             return None
         if step := self._handler.next_step():
@@ -157,14 +172,21 @@ class ThreadRun:
         return None
 
     def _collects_burst(self) -> bool:
-        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two. After
-        `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving."""
-        self._collected = self._collected + 1 if self._handler.inbox and self._handler.collects_burst else 0
+        """Return whether to store the messages that have arrived meanwhile before a step starts: a
+        burst is one turn, not two. After `MAX_BURST` batches the step starts in any case, because
+        a storm keeps arriving.
+        """
+        self._collected = (
+            self._collected + 1 if self._handler.inbox and self._handler.collects_burst else 0
+        )
         return 0 < self._collected <= MAX_BURST
 
     def _must_continue_as_new(self) -> bool:
-        allowed, info = self._handler.state.limits.max_history_events, workflow.info()
-        full = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+        allowed = self._handler.state.limits.max_history_events
+        info = workflow.info()
+        full = (
+            info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+        )
         # Background tasks would be dropped with the run; at the end they may be all that is left.
         ending = self._handler.ended and not self._handler.idle
         return full and not (ending or self._handler.blocks_continue_as_new)

@@ -1,5 +1,6 @@
-"""Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
-`wiring/sweeps.py` has those of all features."""
+"""Sweep: an invariant of a feature's rows, which is checked page by page and restored where it is
+broken. `wiring/sweeps.py` has the sweeps of all features.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,13 +18,13 @@ from threadline.threads.contract import SweepActivities, SweepPage
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
 PAGE = 100
-"""Items that one activity looks at, and so workflows that it asks Temporal's list for in one call."""
+"""Rows that one activity checks, and so workflows in one call of Temporal's list."""
 
 _log = structlog.get_logger(__name__)
 
 
 class SweepItem(Protocol):
-    """A row that a sweep looks at. `id`: its place in the order of the pages, from 1."""
+    """A row that a sweep checks. `id`: its place in the order of the pages, from 1."""
 
     @property
     def id(self) -> int: ...
@@ -31,18 +32,20 @@ class SweepItem(Protocol):
 
 Item = TypeVar("Item", bound=SweepItem)
 Find = Callable[[Transaction, int, int], Awaitable[Sequence[Item]]]
-"""The rows behind an id, in the order of their ids, and at most how many."""
+"""Returns rows after an id, in the order of their ids, and at most so many."""
 
 
 @dataclass(eq=False)
 class Sweep(Generic[Item]):
-    """One thing that must hold.
+    """One invariant.
 
-    `name` is in the schedule's input, the activity's summary and the log. `find` finds rows of which it must hold, or
-    for which it does not. `repair` makes it hold for one; returns whether it did not. It is safe to repeat; an item for
-    which it raises is passed over, and found again by the next sweep. `workflow_id`: of the workflow that must run; an
-    item whose one Temporal lists as running is left alone. A sweep that `waits_for_slack` runs last: the others do not
-    wait for Slack.
+    - `name`: in the schedule's input, the activity's summary and the log;
+    - `find`: finds rows to check, or rows that break the invariant;
+    - `repair`: restores the invariant for one row; returns whether it was broken. It must be
+      idempotent. When it raises, the row is skipped, and the next sweep finds it again;
+    - `workflow_id`: of the workflow that must run; a row whose workflow Temporal lists as running
+      is skipped;
+    - `waits_for_slack`: runs last, so that the other sweeps do not wait for Slack.
     """
 
     name: str
@@ -61,12 +64,24 @@ class WorkflowSweeps:
     workflows: WorkflowClient
 
     def sweep(
-        self, name: str, find: Find[Item], start_of: Callable[[Item], WorkflowStart], *, restart_completed: bool = True
+        self,
+        name: str,
+        find: Find[Item],
+        start_of: Callable[[Item], WorkflowStart],
+        *,
+        restart_completed: bool = True,
     ) -> Sweep[Item]:
-        """`start_of` describes a row's workflow. `restart_completed`: also one that has ended by itself."""
+        """Return a sweep that restarts missing workflows.
+
+        Args:
+            start_of: describes a row's workflow.
+            restart_completed: restarts also a workflow that has ended by itself.
+        """
 
         async def restart(item: Item) -> bool:
-            """Start the workflow unless it runs. The row may have changed since the page was read: it is read again."""
+            """Start the workflow unless it runs. The row is read again, since it may have changed
+            after the page was read.
+            """
             status = await self.workflows.status(start_of(item).workflow_id)
             if status is WorkflowExecutionStatus.RUNNING:
                 return False  # Temporal's list did not show it yet
@@ -85,14 +100,21 @@ class WorkflowSweeps:
 
 
 class LiveSweepActivities(SweepActivities):
-    def __init__(self, database: Database, workflows: WorkflowClient, sweeps: Sequence[Sweep[Any]]) -> None:
-        self._database, self._workflows = database, workflows
+    def __init__(
+        self, database: Database, workflows: WorkflowClient, sweeps: Sequence[Sweep[Any]]
+    ) -> None:
+        self._database = database
+        self._workflows = workflows
         self._sweeps = {each.name: each for each in sweeps}
 
     async def sweep(self, page: SweepPage) -> SweepPage | None:
         sweep = self._sweeps.get(page.name)
         if sweep is None:
-            _log.info("sweep_unknown", sweep=page.name, reason="Another build has put it into the schedule.")
+            _log.info(
+                "sweep_unknown",
+                sweep=page.name,
+                reason="Another build has put it into the schedule.",
+            )
             return None
         async with self._database.begin() as tx:
             items = await sweep.find(tx, page.after, PAGE)
@@ -100,7 +122,9 @@ class LiveSweepActivities(SweepActivities):
         return await _repair(sweep, await self._not_listed(sweep, items)) or next_page
 
     async def _not_listed(self, sweep: Sweep[Any], items: Sequence[Any]) -> Sequence[Any]:
-        """Those whose workflow Temporal does not list as running, or all where the list cannot be had."""
+        """Return the rows whose workflow Temporal does not list as running, or all rows when the
+        list fails.
+        """
         if not items or not sweep.workflow_id:
             return items
         workflow_ids = dict[int, str]()
@@ -116,8 +140,9 @@ class LiveSweepActivities(SweepActivities):
 
 
 async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
-    """Repair what has to be. The page ends early, and the next one is returned, when half of the attempt's time is
-    over: Slack may be away, and each item waits for it."""
+    """Repair the rows. When half of the attempt's time is over, the page ends early and the rest
+    is returned as the next page: Slack may be away, and each row waits for it.
+    """
     limit = activity.info().start_to_close_timeout
     stop_at = float("inf") if limit is None else time.monotonic() + limit.total_seconds() / 2
     for number, item in enumerate(items, 1):
@@ -125,7 +150,7 @@ async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
             await sweep.repair(item)
         except (Permanent, Transient) as error:
             _log.warning("sweep_item_failed", sweep=sweep.name, item=repr(item), reason=str(error))
-        except Exception:  # noqa: BLE001 - one item that breaks must not keep the others from being repaired
+        except Exception:  # noqa: BLE001 - the other items must be repaired
             _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))
         if number < len(items) and time.monotonic() >= stop_at:
             return SweepPage(sweep.name, item.id)

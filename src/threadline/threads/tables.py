@@ -1,4 +1,6 @@
-"""The tables of threads, posts and the catch-up. Constraints, indexes, defaults and triggers are in `alembic/`."""
+"""The tables of threads, posts and the catch-up. Constraints, indexes, defaults and triggers are
+in `alembic/`.
+"""
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, LargeBinary, Table
 

@@ -1,1 +1,3 @@
-"""What an agent may do: typed functions with a name, the context they run in, and the policies around each call."""
+"""The tools of the agents: typed functions with a name, their context, and the policies around
+each call.
+"""

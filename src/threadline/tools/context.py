@@ -1,4 +1,6 @@
-"""Where a tool runs: whose request, in which thread, at which step, and through which services it reaches the world."""
+"""The context of a tool call: the requester, the thread, the step, and the services that it may
+use.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +13,15 @@ from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
 from threadline.slack.text import is_blank
-from threadline.tools.model import Author, Change, ErrorCode, FieldChange, Operation, ToolResult, error_result
+from threadline.tools.model import (
+    Author,
+    Change,
+    ErrorCode,
+    FieldChange,
+    Operation,
+    ToolResult,
+    error_result,
+)
 from threadline.tools.policy import WantedApproval
 from threadline.tools.roles import RecordAccess
 
@@ -19,8 +29,9 @@ S = TypeVar("S")
 
 
 class Services:
-    """What tools reach the world through, each by its class. A tool is offered where all that it needs is here. A
-    service's class attribute `setup_hint` says which settings bring it, for `threadline doctor`."""
+    """The services of the tools, by class. A tool is offered if all services that it needs are
+    here. A service's class attribute `setup_hint` names its settings, for `threadline doctor`.
+    """
 
     def __init__(self, services: Mapping[type[Any], object] | None = None) -> None:
         self._services = MappingProxyType(dict(services or {}))
@@ -32,7 +43,7 @@ class Services:
         return kind in self._services
 
     def __getitem__(self, kind: type[S]) -> S:
-        """Raises `Permanent`: it is not set up."""
+        """Return the service. Raises `Permanent` if it is not set up."""
         service = self.get(kind)
         if service is None:
             raise Permanent(f"This is not set up here. {setup_hint(kind)}".strip())
@@ -43,14 +54,15 @@ class Services:
 
 
 def setup_hint(kind: type[Any]) -> str:
-    """Which settings bring a service; empty where its class does not say."""
+    """Return the hint at a service's settings; empty if its class has none."""
     return str(getattr(kind, "setup_hint", ""))
 
 
 @dataclass(frozen=True)
 class Requester:
-    """Who asks. `user`: as Slack knows whoever asked last, None where it does not; `are_members`: whether all who ask
-    are full members of the workspace."""
+    """The people who ask. `user`: Slack's data about the latest requester, None if Slack has none.
+    `are_members`: all requesters are full members of the workspace.
+    """
 
     user: User | None
     are_members: bool
@@ -58,18 +70,28 @@ class Requester:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What every tool is given. Raises `ValueError`: the team, channel, thread, user, request or correlation is
-    missing, blank or too long.
+    """The context that every tool gets.
 
-    `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
-    it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
-    would make. `clock` gives the time with its zone. `co_requesters` are further people who wrote what led here:
-    each id with its label, as `name_with_id` makes it. With any, it is not plain whom a call is for.
-    `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
-    a model asks for. `approved_changes`: the changes that its card showed.
-    `wanted`: the model itself wants an approval. `roles`: those that everybody has who asks.
-    `some_roles`: those that at least one of them has. `members`: all of them are known to be full members of the
-    workspace; False until a rule has asked for it. `access`: their rights to the records of the tool.
+    Args:
+        request_id: the person's request that led to the call.
+        turn: with `step` and `call_id`, identifies the call in its thread; unchanged on a retry.
+        retries_left: the number of attempts that the caller would still make.
+        clock: returns the time with its zone.
+        co_requesters: the other people whose messages led to the call: each id with its label from
+            `name_with_id`. If there are any, it is unclear for whom the call is.
+        approved_action_id: the approved action that this call carries out; empty for a model's own
+            call.
+        approved_changes: the changes that the action's card showed.
+        wanted: the model itself requests an approval.
+        roles: the roles that all requesters have.
+        some_roles: the roles that at least one requester has.
+        members: all requesters are known to be full members of the workspace; False until a rule
+            has asked for it.
+        access: the requesters' rights to the records of the tool.
+
+    Raises:
+        ValueError: the team, channel, thread, user, request or correlation is missing, blank or
+            too long.
     """
 
     team: str
@@ -101,48 +123,66 @@ class ToolContext:
         for name in _REQUIRED:
             value = getattr(self, name)
             if not isinstance(value, str) or is_blank(value) or len(value) > MAX_NAME:
-                raise ValueError(f"a tool's context needs {name}: a visible text of at most {MAX_NAME} characters")
+                raise ValueError(
+                    f"a tool's context needs {name}: a visible text of at most {MAX_NAME} "
+                    "characters"
+                )
 
     @property
     def tx(self) -> Transaction:
-        """The transaction in which a local tool does its work, and in which the call is recorded. A remote tool has
-        none, and gets `RuntimeError`."""
+        """The transaction of a local tool, which also records the call. A remote tool has none,
+        and gets `RuntimeError`.
+        """
         if self.transaction is None:
-            raise RuntimeError("a remote tool has no transaction: what it does outside cannot be rolled back")
+            raise RuntimeError(
+                "a remote tool has no transaction: its effects cannot be rolled back"
+            )
         return self.transaction
 
     @property
     def requester(self) -> Requester:
-        """Who asks. A tool that does not say `needs_requester` gets `RuntimeError`."""
+        """The people who ask. Raises `RuntimeError` for a tool that does not declare
+        `needs_requester`.
+        """
         if self.identified is None:
-            raise RuntimeError("a tool that is to know who asks says needs_requester=True")
+            raise RuntimeError("a tool that reads its requester must declare needs_requester=True")
         return self.identified
 
     async def count_change(self, record: str) -> None:
-        """Count a change of a record (`project:PRJ-1`) by a local tool, in all threads of the team together. Raises
-        `RateExceeded` when it was changed too often; nothing is changed by this call."""
+        """Count a change of a record (`project:PRJ-1`) by a local tool, over all threads of the
+        team.
+
+        Raises:
+            RateExceeded: the record was changed too often; this call must change nothing.
+        """
         if self.change_rate:
             now = self.clock().timestamp()
-            await RateLimits(self.tx).count_change(self.team, record, self.operation_key, now, self.change_rate)
+            await RateLimits(self.tx).count_change(
+                self.team, record, self.operation_key, now, self.change_rate
+            )
 
     @property
     def thread(self) -> Thread:
         return Thread(self.team, self.channel, self.thread_ts)
 
     def unclear_requester(self, advice: str) -> ToolResult | None:
-        """Return a refusal where several people have written, so that it is not plain whom a call is for."""
+        """Return a refusal if several people have written, because it is unclear for whom the call
+        is.
+        """
         if not self.co_requesters:
             return None
         names = ", ".join(self.requester_labels)
-        return error_result(ErrorCode.INVALID_ARGUMENTS, f"Several people have written: {names}. {advice}")
+        return error_result(
+            ErrorCode.INVALID_ARGUMENTS, f"Several people have written: {names}. {advice}"
+        )
 
     def only_asker(self, user_id: str) -> bool:
-        """Whether this user has asked for the call, and nobody else."""
+        """Whether this user is the only requester."""
         return not self.co_requesters and user_id == self.user_id
 
     @property
     def askers(self) -> tuple[str, ...]:
-        """Everybody who wrote what led here."""
+        """Ids of all people whose messages led to the call."""
         return (self.user_id, *self.co_requesters)
 
     @property
@@ -151,12 +191,17 @@ class ToolContext:
 
     @property
     def requester_labels(self) -> tuple[str, ...]:
-        """Whoever wrote what led here, each with the id."""
-        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.co_requesters.values())
+        """Labels, with ids, of all people whose messages led to the call."""
+        return (
+            name_with_id(" ".join(self.actor.split()), self.user_id),
+            *self.co_requesters.values(),
+        )
 
     @property
     def operation_key(self) -> str:
-        """Names this one call for ever, in any thread: what a tool changes outside is done once under it."""
+        """A permanent, globally unique key of this call: a change outside happens at most once
+        under it.
+        """
         return self.operation.key
 
     @property
@@ -165,7 +210,9 @@ class ToolContext:
 
     @property
     def change(self) -> Change:
-        """What this call says of itself to a record that it changes; how often that may be is the record's to know."""
+        """The call's entry in a record that it changes; the record limits how often that may
+        happen.
+        """
         return Change(self.operation, self.author, self.clock().timestamp())
 
 

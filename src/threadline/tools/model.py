@@ -1,4 +1,6 @@
-"""Values of tools: a call's place and author, its risk, its result, and errors that say what to do next."""
+"""Values of tools: a call's place and author, its risk, its result, and errors that name the next
+step.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,15 +16,21 @@ class ToolStatus(StrEnum):
     OK = "ok"
     ERROR = "error"
     BLOCKED = "blocked"
-    """Not allowed here, and so not executed."""
+    """Not executed: a policy refused it, such as a locked record, a rate or a tool that is not on
+    offer.
+    """
     CACHED = "cached"
     """An earlier execution's answer."""
     PENDING = "pending"
     """Not executed: it waits for an approval."""
+    UNKNOWN = "unknown"
+    """Started, and its outcome is unknown: its worker was lost, or the other system did not
+    confirm it. No tool returns this.
+    """
 
 
 class ErrorCategory(StrEnum):
-    """Whose fault it is, which decides what may help."""
+    """The party at fault, which decides what may help."""
 
     VALIDATION = "validation"
     EXTERNAL = "external"
@@ -51,7 +59,7 @@ class ErrorCode(StrEnum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether what was wanted could have been done, and something did not work; a refusal is an answer."""
+        """Whether a possible action failed; a refusal is an answer, and no fault."""
         return self.category in (ErrorCategory.EXTERNAL, ErrorCategory.INTERNAL)
 
 
@@ -62,30 +70,42 @@ _OTHER_CATEGORIES = {
     ErrorCode.OUTCOME_UNKNOWN: ErrorCategory.EXTERNAL,
     ErrorCode.TOOL_EXECUTION_FAILED: ErrorCategory.INTERNAL,
 }
-"""Of the codes that do not stand for a mistake of whoever calls."""
+"""The category of each code that is not the caller's mistake."""
 _MEANING: dict[ErrorCode, tuple[str, str]] = {
     ErrorCode.INVALID_ARGUMENTS: (
         "The tool was called with arguments that do not fit.",
         "Call it again with arguments of the form that it describes.",
     ),
     ErrorCode.UNKNOWN_TOOL: ("There is no tool of this name.", "Use one of the tools on offer."),
-    ErrorCode.NOT_ALLOWED: ("This is not allowed here.", "Say so, and offer what can be looked up instead."),
-    ErrorCode.REFUSED: ("This cannot be done as asked.", "Check what was asked for, and change it."),
+    ErrorCode.NOT_ALLOWED: (
+        "This is not allowed here.",
+        "Say so, and offer what can be looked up instead.",
+    ),
+    ErrorCode.REFUSED: (
+        "This cannot be done as asked.",
+        "Check the request, and change it.",
+    ),
     ErrorCode.REPEATED_CALL_ID: (
         "Another call has the same id, so this one was not made.",
         "Ask again if it is still needed.",
     ),
     ErrorCode.PROTOCOL: (
-        "Something has to be done before this, so this was not done.",
-        "Load what it is about, and write down what was done; then make the call again.",
+        "Another step must come first, so this was not done.",
+        "Load the record, and write down the changes; then make the call again.",
     ),
     ErrorCode.TOO_MANY_CHANGES: (
         "This record was changed too often in a short time.",
         "Wait a minute, then try again.",
     ),
-    ErrorCode.SERVICE_UNAVAILABLE: ("The service behind this did not answer.", "Try again in a few minutes."),
+    ErrorCode.SERVICE_UNAVAILABLE: (
+        "The service behind this did not answer.",
+        "Try again in a few minutes.",
+    ),
     ErrorCode.TOOL_TIMEOUT: ("There was no answer in time.", "Ask for less, or try again later."),
-    ErrorCode.OUTCOME_UNKNOWN: ("It is not known whether the change took effect.", "Check before repeating it."),
+    ErrorCode.OUTCOME_UNKNOWN: (
+        "It is not known whether the change took effect.",
+        "Check before repeating it.",
+    ),
     ErrorCode.TOOL_EXECUTION_FAILED: (
         "Something went wrong on our side.",
         "Go on without it, or try again later; the admin can see what happened.",
@@ -95,8 +115,10 @@ _MEANING: dict[ErrorCode, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ToolError:
-    """`message` says what happened and `suggestion` what to try: neither is ever empty, and neither holds a stack
-    trace, an exception, a path, a host or a key, whatever they were made from."""
+    """An error of a call. `message` names the problem and `suggestion` the next step: neither is
+    empty, and neither contains a stack trace, an exception, a path, a host or a key, regardless of
+    its source.
+    """
 
     code: ErrorCode
     message: str = ""
@@ -114,23 +136,34 @@ class ToolError:
 
 @dataclass(frozen=True)
 class RecordGroup:
-    """Records to be shown as blocks: `kind` says which blocks ("appointments", "tickets"), one mapping a record."""
+    """Records to show as blocks. `kind` selects the blocks ("appointments", "tickets"); each
+    record is one mapping.
+    """
 
     kind: str
     records: tuple[dict[str, Any], ...]
 
 
 def record_group(kind: str, records: Iterable[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    """Return the records as `ToolResult.structured` takes them; nothing where there are none."""
+    """Return the records in the form of `ToolResult.structured`; empty without records."""
     rows = tuple(records)
     return (RecordGroup(kind, rows),) if rows else ()
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """`data` is what the model reads; `display_text` and `structured` are for the thread; `notes` tell of side effects;
-    `sources` is what an answer that rests on this names. Raises `ValueError`: a failure without an error, or a success
-    with one."""
+    """The result of a call.
+
+    Args:
+        data: the part for the model.
+        display_text: the text for the thread.
+        structured: the records for the thread.
+        notes: the call's side effects.
+        sources: the sources that an answer based on this result names.
+
+    Raises:
+        ValueError: a failure without an error, or a success with one.
+    """
 
     status: ToolStatus = ToolStatus.OK
     data: Any = None
@@ -146,7 +179,7 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
-        """Whether there is no error. A call that waits for an approval has none."""
+        """Whether there is no error; a call that waits for an approval has none."""
         return self.made or self.status is ToolStatus.PENDING
 
     @property
@@ -155,23 +188,27 @@ class ToolResult:
 
     @property
     def user_text(self) -> str:
-        """For a person; may be empty after a success."""
+        """The text for a person; may be empty after a success."""
         return self.error.text if self.error else self.display_text
 
 
 def error_result(code: ErrorCode, message: str = "", suggestion: str = "") -> ToolResult:
-    """A result that says what went wrong; the code's own words stand in for those that are left out."""
-    status = ToolStatus.BLOCKED if code in (ErrorCode.NOT_ALLOWED, ErrorCode.PROTOCOL) else ToolStatus.ERROR
+    """Return a failed result; the code's standard words replace omitted ones."""
+    status = (
+        ToolStatus.BLOCKED
+        if code in (ErrorCode.NOT_ALLOWED, ErrorCode.PROTOCOL)
+        else ToolStatus.ERROR
+    )
     return ToolResult(status=status, error=ToolError(code, message, suggestion))
 
 
 class Risk(StrEnum):
-    """Of a change. `policy.decide` makes a verdict of it."""
+    """The risk of a change; `policy.decide` turns it into a verdict."""
 
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
-    """Never decided by who asked."""
+    """Never approved by the requester."""
 
     def exceeds(self, limit: "Risk") -> bool:
         order = list(Risk)
@@ -180,7 +217,9 @@ class Risk(StrEnum):
 
 @dataclass(frozen=True)
 class FieldChange:
-    """A field that a call changes. None: the field is not there, before or after."""
+    """A field that a call changes. `old` or `new` is None if the field is absent
+    before or after.
+    """
 
     field: str
     old: Any
@@ -189,7 +228,9 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Author:
-    """`correlation_id` is the same in all that one turn wrote, in the log and in the reply's metadata."""
+    """The author of a change. `correlation_id` is the same in all records of one turn, in the log
+    and in the reply's metadata.
+    """
 
     user_id: str
     correlation_id: str
@@ -197,8 +238,9 @@ class Author:
 
 @dataclass(frozen=True)
 class Operation:
-    """Where a call stands in its conversation. `step` counts the model's replies of a turn, and `call_id` is the
-    model's own name of the call."""
+    """The position of a call in its conversation. `step` counts the model's replies in a turn, and
+    `call_id` is the model's own id of the call.
+    """
 
     thread: Thread
     turn: int
@@ -212,7 +254,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Change:
-    """What every change of a record says of itself. `now`: seconds since 1970."""
+    """The origin of a change of a record. `now`: seconds since 1970."""
 
     operation: Operation
     author: Author

@@ -1,4 +1,6 @@
-"""Any result made small, storable and free of secrets, which says what was cut from it, and the wording of its text."""
+"""Fits any result into a byte limit, storable and free of secrets, with a note of what was cut;
+also wordings of a result's text.
+"""
 
 import json
 from collections.abc import Collection, Mapping
@@ -15,38 +17,50 @@ from threadline.privacy.redaction import redact, redact_value
 from threadline.tools.model import RecordGroup, ToolResult, ToolStatus
 
 MODEL_LIMIT = 19_000
-"""Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
+"""Bytes of one result for the model: about five thousand tokens, of which a turn may need a dozen
+times as many.
+"""
 STEP_LIMIT = 60_000
-"""Bytes of all results of one reply's calls: they are sent again with each later step of the turn."""
+"""Bytes of all results of one reply's calls: each later step of the turn sends them again."""
 STORE_LIMIT = 2 * 1024 * 1024
-"""Bytes of one result as it is kept. What is longer is cut, and says so: a tool has to offer pages or a filter."""
+"""Bytes of one stored result. A longer one is cut and says so: its tool should offer pages or a
+filter.
+"""
 _DEEPEST = 20
 _SHARES = 16
-"""A value in a container may take this part of what is left, or more where fewer follow: those behind it get some."""
+"""A value in a container may take one part in `_SHARES` of the remaining room, or more if fewer
+values follow, so that the later ones get some.
+"""
 _LEAST = 24
-"""Bytes below which nothing is begun any more."""
+"""Bytes that must remain to begin another value."""
 _LOOKED_AT = 20_000
-"""Characters behind a cut that are searched for secrets too: a token that was cut in half is known to no rule."""
+"""Characters after a cut that are searched for secrets too: no rule recognises half a token."""
 _CUTS = 10
-"""Cuts that are told; of more only the number is."""
+"""Cuts that are named; further ones are only counted."""
 _HALF_A_TOKEN = 400
 _MAX_KEY = 200
 _MAX_CUTS = 600
-_EXACT, _READABLE = 10**18, 10**300
-"""Whole numbers beyond the first become texts, which can be cut; beyond the second Python refuses to print some."""
+_EXACT = 10**18
+_READABLE = 10**300
+"""Whole numbers beyond the first become texts, which can be cut; beyond the second Python refuses
+to print some.
+"""
 
 
 @dataclass
 class Fitted:
-    """`value` is JSON of at most the bytes that were given; `cuts` are sentences about what is missing."""
+    """A fitted value. `value`: JSON within the given bytes. `cuts`: sentences about the missing
+    parts.
+    """
 
     value: Any
     cuts: list[str] = field(default_factory=list)
 
 
 def fit_json(value: Any, limit: int) -> Fitted:
-    """A value of any kind as JSON of at most `limit` bytes (256 or more), without secrets. Takes time in proportion to
-    `limit`, not to the value: what does not fit is counted, not read."""
+    """Convert a value of any kind to JSON of at most `limit` bytes (256 or more), without secrets.
+    Takes time in proportion to `limit`, not to the value: the excess is counted, not read.
+    """
     fitting = _Fitting()
     fits, _ = fitting.value(value, max(limit, _LEAST), path="", name="", depth=0)
     more = fitting.cut_count - len(fitting.cuts)
@@ -54,19 +68,24 @@ def fit_json(value: Any, limit: int) -> Fitted:
 
 
 def result_limit(calls: int) -> int:
-    """Bytes of each result of so many calls of one reply."""
+    """Return the bytes of each result when one reply makes this many calls."""
     return min(MODEL_LIMIT, STEP_LIMIT // max(calls, 1))
 
 
 def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
-    """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more). The words
-    of an error are never cut, and may take 4,300."""
+    """Render a result for the model, as JSON of at most `limit` bytes (3,000 or more) regardless
+    of its content. An error's message is never cut, and may take 4,300 bytes.
+    """
     shown: dict[str, Any] = {"success": result.success}
     if result.status is ToolStatus.PENDING:
         shown = {"success": False, "waits_for_approval": True}
     if result.error:
         error = result.error
-        shown["error"] = {"code": error.code.value, "message": error.message, "suggestion": error.suggestion}
+        shown["error"] = {
+            "code": error.code.value,
+            "message": error.message,
+            "suggestion": error.suggestion,
+        }
     room = limit - _size(shown)
     for name, given, most in (
         ("notes", list(result.notes), limit // 8),
@@ -80,7 +99,9 @@ def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
             part: dict[str, Any] = {f"{name}_cut": "left out: no room"}
         else:
             fits = fit_json(given, most_now)
-            cut = {f"{name}_cut": _first_bytes("; ".join(fits.cuts), _MAX_CUTS)} if fits.cuts else {}
+            cut = (
+                {f"{name}_cut": _first_bytes("; ".join(fits.cuts), _MAX_CUTS)} if fits.cuts else {}
+            )
             part = {name: fits.value} | cut
         shown |= part
         room -= _size(part) + 2
@@ -88,12 +109,18 @@ def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
 
 
 def fit_result(result: ToolResult, limit: int = STORE_LIMIT) -> ToolResult:
-    """The result as JSON of at most about `limit` bytes, without secrets; a note says what was cut."""
-    data, text = fit_json(result.data, limit - limit // 8), fit_json(result.display_text, limit // 8)
+    """Cut a result to about `limit` bytes of JSON, without secrets; a note names the cuts."""
+    data = fit_json(result.data, limit - limit // 8)
+    text = fit_json(result.display_text, limit // 8)
     records = fit_json([[each.kind, each.records] for each in result.structured], limit // 8)
-    notes, sources = fit_json(list(result.notes), limit // 8), fit_json(list(result.sources), limit // 8)
+    notes = fit_json(list(result.notes), limit // 8)
+    sources = fit_json(list(result.sources), limit // 8)
     cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts, *sources.cuts]
-    told = [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."] if cuts else []
+    told = (
+        [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."]
+        if cuts
+        else []
+    )
     kept = (each for each in records.value if len(each) == 2)
     return replace(
         result,
@@ -112,7 +139,7 @@ class _Fitting:
         self._keys: dict[str, str] = {}
 
     def value(self, value: Any, room: int, *, path: str, name: str, depth: int) -> tuple[Any, int]:
-        """The value within `room` bytes, and the bytes that it takes."""
+        """Return the value within `room` bytes, and the bytes that it takes."""
         if isinstance(value, BaseModel):
             value = {each: getattr(value, each) for each in type(value).model_fields}
         elif is_dataclass(value) and not isinstance(value, type):
@@ -127,7 +154,9 @@ class _Fitting:
         leaf = _plain(value)
         return self._text(leaf, room, path, name) if isinstance(leaf, str) else (leaf, _size(leaf))
 
-    def _mapping(self, given: Mapping[Any, Any], room: int, path: str, depth: int) -> tuple[dict[str, Any], int]:
+    def _mapping(
+        self, given: Mapping[Any, Any], room: int, path: str, depth: int
+    ) -> tuple[dict[str, Any], int]:
         fits: dict[str, Any] = {}
         used = 2
         for index, (raw, value) in enumerate(given.items()):
@@ -139,20 +168,27 @@ class _Fitting:
                 break
             result_limit = left // min(len(given) - index, _SHARES)
             at = f"{path}.{key}" if path else key
-            fits[key], size = self.value(value, max(result_limit, _LEAST), path=at, name=key, depth=depth + 1)
+            fits[key], size = self.value(
+                value, max(result_limit, _LEAST), path=at, name=key, depth=depth + 1
+            )
             used += size + _size(key) + 4
         return fits, used
 
-    def _sequence(self, given: Collection[Any], room: int, path: str, name: str, depth: int) -> tuple[list[Any], int]:
+    def _sequence(
+        self, given: Collection[Any], room: int, path: str, name: str, depth: int
+    ) -> tuple[list[Any], int]:
         fits: list[Any] = []
-        used, count = 2, len(given)
+        used = 2
+        count = len(given)
         for index, value in enumerate(islice(given, room)):
             left = room - used - 2
             if left < _LEAST:
                 break
             result_limit = left // min(count - index, _SHARES)
             at = f"{path}[{index}]"
-            fit, size = self.value(value, max(result_limit, _LEAST), path=at, name=name, depth=depth + 1)
+            fit, size = self.value(
+                value, max(result_limit, _LEAST), path=at, name=name, depth=depth + 1
+            )
             fits.append(fit)
             used += size + 2
         if len(fits) < count:
@@ -170,7 +206,8 @@ class _Fitting:
         size = _size(clean)
         if size <= room and len(looked_at) == len(text):
             return clean, size
-        if len(looked_at) < len(text):  # marks may have brought its end into view, where half a token may stand
+        # marks may have brought the end into view, which may hold half a token
+        if len(looked_at) < len(text):
             clean = clean[:-_HALF_A_TOKEN]
         shown = _first_bytes(clean, room)
         self._cut(path, f"the first {len(shown):,} of {len(text):,} characters are shown")
@@ -183,7 +220,7 @@ class _Fitting:
 
 
 def _plain(value: Any) -> Any:
-    """A text, a number, a truth or nothing: what JSON and Postgres can both hold."""
+    """Return a text, number, boolean or None, which JSON and Postgres can both hold."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -197,8 +234,11 @@ def _plain(value: Any) -> Any:
 
 
 def _first_bytes(text: str, room: int) -> str:
-    """As much of the beginning as takes `room` bytes in JSON: found by halving, since an escape takes up to six."""
-    low, high = 0, min(len(text), room)
+    """Return the longest beginning that takes `room` bytes in JSON; a binary search, since an
+    escape takes up to six bytes.
+    """
+    low = 0
+    high = min(len(text), room)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if _size(text[:middle]) <= room else (low, middle - 1)
@@ -218,10 +258,10 @@ def _json(value: Any) -> str:
 
 
 def counted(count: int, one: str, many: str = "", *, more: bool = False) -> str:
-    """`3 RFPs`. `more`: there are further ones."""
+    """Return a count with its noun, as in `3 RFPs`. `more`: there are further ones."""
     return f"{'more than ' if more else ''}{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def moment(at: datetime) -> str:
-    """ISO 8601 with its zone."""
+    """Return the time in ISO 8601 with its zone."""
     return at.isoformat(timespec="minutes")

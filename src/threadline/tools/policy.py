@@ -1,8 +1,9 @@
-"""The policy: which calls that change something are made, which wait for an approval, and which are refused. Pure.
+"""The policy: decides which changes are made, which wait for an approval, and which are refused.
+Pure.
 
-`ToolRunner` asks `decide` for every call, whoever makes it. A tool declares the risk of a call
-(`registry.ToolOptions`); rules make a verdict of it. The first rule that applies decides: those of
-`THREADLINE_POLICY`, then `BUILT_IN`.
+`ToolRunner` calls `decide` for every call, regardless of the caller. A tool declares the risk of a
+call (`registry.ToolOptions`); rules turn it into a verdict. The first rule that applies decides:
+those of `THREADLINE_POLICY`, then `BUILT_IN`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from threadline.tools.model import FieldChange, Risk
 
 
 class Verdict(StrEnum):
-    """The values are those of a rule's `then`."""
+    """The verdict on a call; the values are those of a rule's `then`."""
 
     MAKE = "make"
     PROPOSE = "propose"
@@ -24,10 +25,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Assessment:
-    """The facts about a call that its record knows.
+    """The facts about a call that depend on its record.
 
-    `changes`: each field with its old and new value. `shown`: what an approval's card shows in
-    place of the arguments; None for the arguments themselves.
+    Args:
+        changes: each field with its old and new value.
+        shown: the values on an approval's card in place of the arguments; None shows the
+            arguments.
     """
 
     risk: Risk
@@ -37,7 +40,9 @@ class Assessment:
 
 @dataclass(frozen=True)
 class WantedApproval:
-    """The model's own wish that somebody approves a call. `risk`: at least this one."""
+    """The model's own request for an approval of a call. `risk`: the least risk that the call
+    gets.
+    """
 
     reason: str
     risk: Risk = Risk.LOW
@@ -46,10 +51,13 @@ class WantedApproval:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """A call that changes something, as rules see it.
+    """A change, as rules see it.
 
-    `roles`: those that everybody has who asks. `some_roles`: those that at least one of them has.
-    `members`: whether all of them are full members of the workspace.
+    Args:
+        roles: the roles that all requesters have.
+        some_roles: the roles that at least one requester has.
+        members: all requesters are full members of the workspace.
+        wanted: the model itself requests an approval.
     """
 
     tool: str
@@ -63,9 +71,9 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A verdict on the calls that it applies to. Empty `channels` or `roles`: any.
+    """A verdict on the calls that it applies to. Empty `channels` or `roles` match any.
 
-    Where several people ask, a rule that makes calls needs the role of all of them; a rule that
+    If several people ask, a rule that makes calls needs the role of all of them; a rule that
     restricts calls applies as soon as one of them has it.
     """
 
@@ -76,7 +84,7 @@ class PolicyRule:
     channels: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     outsiders: bool = False
-    """Only calls for which somebody asks who is no full member of the workspace."""
+    """Applies only to calls with a requester who is no full member of the workspace."""
 
     def applies(self, call: CallFacts) -> bool:
         return (
@@ -97,35 +105,36 @@ BUILT_IN = (
     PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.HIGH})),
     # A mail cannot be taken back.
     PolicyRule(Verdict.PROPOSE, tools=("email.send",), risks=frozenset({Risk.MEDIUM})),
-    # These tools let outsiders reach their own bookings and customer record alone.
+    # These tools let outsiders reach only their own bookings and customer record.
     PolicyRule(Verdict.MAKE, tools=OUTSIDERS_TOOLS, risks=frozenset({Risk.MEDIUM})),
     PolicyRule(Verdict.PROPOSE, risks=frozenset({Risk.MEDIUM}), outsiders=True),
     PolicyRule(Verdict.MAKE),
 )
-"""The rules after those of the admin. The last one applies to every call."""
+"""The rules after the admin's. The last one applies to every call."""
 
 
 @dataclass(frozen=True)
 class CallRules:
-    """The rules in their order, ending with `BUILT_IN`."""
+    """The rules in order, ending with `BUILT_IN`."""
 
     rules: tuple[PolicyRule, ...] = BUILT_IN
 
     @property
     def roles(self) -> frozenset[str]:
-        """The roles that rules name."""
+        """The roles that the rules name."""
         return frozenset[str]().union(*(each.roles for each in self.rules))
 
     @property
     def asks_for_members(self) -> bool:
-        """Whether a rule depends on who is a member."""
+        """Whether a rule depends on membership."""
         return any(each.outsiders for each in self.rules)
 
 
 def decide(rules: Sequence[PolicyRule], call: CallFacts) -> Verdict:
-    """Return the verdict of the first rule that applies; without any, a call waits for an approval.
+    """Return the verdict of the first rule that applies; if none does, a call waits for an
+    approval.
 
-    A call for which the model wants an approval waits for it, unless its risk is low.
+    A call for which the model requests an approval waits for it, unless its risk is low.
     """
     verdict = next((each.then for each in rules if each.applies(call)), Verdict.PROPOSE)
     if verdict is Verdict.MAKE and call.wanted and call.risk is not Risk.LOW:

@@ -1,4 +1,4 @@
-"""The files of `THREADLINE_POLICY` and `THREADLINE_ROLES`: TOML, read when a process starts."""
+"""Reads the TOML files of `THREADLINE_POLICY` and `THREADLINE_ROLES` when a process starts."""
 
 import re
 import tomllib
@@ -48,10 +48,15 @@ F = TypeVar("F", bound=_Table)
 
 
 def load_roles(path: Path | None) -> Roles:
-    """Read the groups and their rights; without a file, there are none. Raises `Permanent`: the file is wrong."""
+    """Read the groups and their rights; without a file, there are none.
+
+    Raises:
+        Permanent: the file is invalid.
+    """
     if path is None:
         return Roles()
-    setting, given = "THREADLINE_ROLES", _read("THREADLINE_ROLES", path, _RolesFile)
+    setting = "THREADLINE_ROLES"
+    given = _read("THREADLINE_ROLES", path, _RolesFile)
     groups = {name: _group(setting, name, members) for name, members in given.groups.items()}
     for title, rights in (("see", given.see), ("change", given.change)):
         for kind, names in rights.items():
@@ -60,22 +65,38 @@ def load_roles(path: Path | None) -> Roles:
 
 
 def load_rules(path: Path | None, roles: Roles, tools: Collection[str]) -> CallRules:
-    """Read the rules, which come before the built-in ones. `tools`: the names of all tools. Raises `Permanent`: the
-    file is wrong, or a rule names a group or a tool that does not exist."""
+    """Read the rules, which come before the built-in ones.
+
+    Args:
+        tools: the names of all tools.
+
+    Raises:
+        Permanent: the file is invalid, or a rule names a group or a tool that does not exist.
+    """
     if path is None:
         return CallRules()
-    setting, given = "THREADLINE_POLICY", _read("THREADLINE_POLICY", path, _PolicyFile)
+    setting = "THREADLINE_POLICY"
+    given = _read("THREADLINE_POLICY", path, _PolicyFile)
     for number, rule in enumerate(given.rule, 1):
         where = f"rule {number}"
         _check_names(setting, where, rule.roles, roles.groups)
         for pattern in rule.tools:
             if not any(fnmatchcase(name, pattern) for name in tools):
-                raise Permanent(f"{setting}: {where} names {pattern!r}, and no tool is called so.")
+                raise Permanent(f"{setting}: {where} names {pattern!r}, which matches no tool.")
         for channel in rule.channels:
             if not _CHANNEL.fullmatch(channel):
-                raise Permanent(f"{setting}: {where} names {channel!r}, which is not a channel id such as C012AB3CD.")
+                raise Permanent(
+                    f"{setting}: {where} names {channel!r}, which is not a channel id such "
+                    "as C012AB3CD."
+                )
     rules = [
-        PolicyRule(each.then, each.tools, frozenset(each.risks), frozenset(each.channels), frozenset(each.roles))
+        PolicyRule(
+            each.then,
+            each.tools,
+            frozenset(each.risks),
+            frozenset(each.channels),
+            frozenset(each.roles),
+        )
         for each in given.rule
     ]
     return CallRules((*rules, *BUILT_IN))
@@ -85,7 +106,9 @@ def _read(setting: str, path: Path, kind: type[F]) -> F:
     try:
         data = path.read_bytes()
     except OSError as fault:
-        raise Permanent(f"{setting} names {path.name}, which cannot be read: {fault.strerror}.") from fault
+        raise Permanent(
+            f"{setting} names {path.name}, which cannot be read: {fault.strerror}."
+        ) from fault
     if len(data) > _MAX_BYTES:
         raise Permanent(f"{setting}: {path.name} has more than {_MAX_BYTES:,} bytes.")
     try:
@@ -95,7 +118,9 @@ def _read(setting: str, path: Path, kind: type[F]) -> F:
     except ValidationError as fault:
         first = fault.errors()[0]
         place = ".".join(str(each + 1 if isinstance(each, int) else each) for each in first["loc"])
-        raise Permanent(f"{setting}: {path.name} has a mistake at {place}: {first['msg']}.") from fault
+        raise Permanent(
+            f"{setting}: {path.name} has a mistake at {place}: {first['msg']}."
+        ) from fault
 
 
 def _group(setting: str, name: str, members: Collection[str]) -> Group:
@@ -103,18 +128,23 @@ def _group(setting: str, name: str, members: Collection[str]) -> Group:
     for each in members:
         if not any(kind.fullmatch(each) for kind in kinds):
             raise Permanent(
-                f"{setting}: the group {name} names {each!r}. A group takes ids of users (U…), user groups (S…) and "
-                "channels (C…)."
+                f"{setting}: the group {name} names {each!r}. A group takes ids of users (U…), "
+                "user groups (S…) and channels (C…)."
             )
     users, user_groups, channels = (frozenset(filter(kind.fullmatch, members)) for kind in kinds)
     return Group(users, user_groups, channels)
 
 
-def _check_names(setting: str, where: str, names: Collection[str], groups: Mapping[str, Group]) -> None:
+def _check_names(
+    setting: str, where: str, names: Collection[str], groups: Mapping[str, Group]
+) -> None:
     for name in names:
         if name not in groups:
             known = ", ".join(sorted(groups)) or "none"
-            raise Permanent(f"{setting}: {where} names the group {name!r}. The groups of THREADLINE_ROLES: {known}.")
+            raise Permanent(
+                f"{setting}: {where} names the group {name!r}. The groups of "
+                f"THREADLINE_ROLES: {known}."
+            )
 
 
 def _rights(given: Mapping[RecordKind, Collection[str]]) -> dict[RecordKind, frozenset[str]]:

@@ -1,4 +1,6 @@
-"""The policy as people read it: a row for each tool that changes something, and a sentence for each rule. Pure."""
+"""The policy in readable form: a row for each tool that changes something, and a sentence for each
+rule. Pure.
+"""
 
 from collections.abc import Iterable
 
@@ -13,13 +15,17 @@ _EVERYBODY = "members"
 
 
 def policy_rows(tools: Iterable[Tool], rules: CallRules, roles: Roles) -> list[tuple[str, ...]]:
-    """Return a row for each tool, with the columns of `COLUMNS`: what becomes of its calls by their risk, for somebody
-    without a role, in a channel that no rule names."""
+    """Return a row for each tool, with the columns of `COLUMNS`: the verdicts on its calls by
+    risk, for a person without a role, in a channel that no rule names.
+    """
     return [
         (
             each.name,
             _risk(each),
-            *(_VERDICTS[decide(rules.rules, CallFacts(each.name, risk, members=True))] for risk in Risk),
+            *(
+                _VERDICTS[decide(rules.rules, CallFacts(each.name, risk, members=True))]
+                for risk in Risk
+            ),
             _groups(roles, each, to_change=False),
             _groups(roles, each, to_change=True),
         )
@@ -29,14 +35,16 @@ def policy_rows(tools: Iterable[Tool], rules: CallRules, roles: Roles) -> list[t
 
 
 def rule_sentence(rule: PolicyRule) -> str:
-    """Return a rule in words, such as `Calls of jira.* are proposed, of medium risk, in C012AB3CD.`"""
+    """Return a rule in words, such as `Calls of jira.* are proposed, of medium risk, in
+    C012AB3CD.`
+    """
     told = [f"Calls of {', '.join(rule.tools)} are {_VERDICTS[rule.then]}"]
     if rule.risks != frozenset(Risk):
         told.append(f"of {' or '.join(each for each in Risk if each in rule.risks)} risk")
     if rule.channels:
         told.append(f"in {' or '.join(sorted(rule.channels))}")
     if rule.outsiders:
-        told.append("where somebody asks who is no member")
+        told.append("if a requester is not a member")
     if rule.roles:
         told.append(f"for people of {' or '.join(sorted(rule.roles))}")
     return f"{', '.join(told)}."
@@ -52,5 +60,9 @@ def _groups(roles: Roles, tool: Tool, *, to_change: bool) -> str:
     found = [roles.allowed(kind, to_change=to_change) for kind in tool.records]
     named = [" or ".join(sorted(each)) or "nobody" for each in found if each is not None]
     whole = ", ".join(dict.fromkeys(named)) or _EVERYBODY
-    partial = [kind for kind in tool.partial_records if roles.allowed(kind, to_change=to_change) is not None]
+    partial = [
+        kind
+        for kind in tool.partial_records
+        if roles.allowed(kind, to_change=to_change) is not None
+    ]
     return f"{whole}; {', '.join(partial)} as the tool decides" if partial else whole

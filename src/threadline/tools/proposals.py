@@ -1,4 +1,4 @@
-"""The port by which `ToolRunner` puts a call on record that waits for an approval."""
+"""The port through which `ToolRunner` records a call that waits for an approval."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,8 +14,11 @@ from threadline.tools.policy import Assessment
 class HeldCall:
     """A call that waits for an approval.
 
-    `does`: what its tool does, in words. `arguments`: as the model wrote them, parsed. `actor`: the
-    name of the person who asked last. `co_requesters`: everybody else who asked, id to label.
+    Args:
+        does: a description of the tool's action.
+        arguments: parsed, as the model wrote them.
+        actor: the name of the latest requester.
+        co_requesters: the other requesters, id to label.
     """
 
     tool: str
@@ -29,11 +32,18 @@ class HeldCall:
 
 
 class Proposals(ABC):
-    """Puts calls on record that wait for an approval. The conversation starts their workflows once its turn has
-    ended."""
+    """Records calls that wait for an approval. The conversation starts their workflows after its
+    turn has ended.
+    """
 
     @abstractmethod
     async def propose(self, tx: Transaction, change: Change, call: HeldCall) -> ToolResult:
-        """Put a call on record, in the transaction that records it. Returns the pending result with its card; for a
-        call that waits in this thread already, the pending result of that one. Raises `Permanent`: nobody may decide
-        it here, or it is too large."""
+        """Record a call, in the transaction that records its execution.
+
+        Returns:
+            The pending result with its card; if the same call already waits in this thread, the
+            pending result of that one.
+
+        Raises:
+            Permanent: no person may decide about the call here, or it is too large.
+        """

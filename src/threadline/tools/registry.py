@@ -1,11 +1,14 @@
-"""Tools by name: each a typed function with what the product has to know about it.
+"""Tools by name: each is a typed function with its declaration.
 
     @tool("estimates.listRoles", "The roles of a project, with their day rates.")
-    async def list_roles(context: ToolContext, *, project_id: Annotated[str, Field(description="Its id.")]) -> object:
+    async def list_roles(
+        context: ToolContext, *, project_id: Annotated[str, Field(description="Its id.")]
+    ) -> object:
         return await EstimateStore(context.tx).roles(context.team, project_id)
 
-What a tool returns is a `ToolResult`, or data that becomes one. It raises `Permanent` or `Transient` with a sentence
-that the model may read; whatever else it raises is an internal error, whose text nobody is shown.
+A tool returns a `ToolResult`, or data that becomes one. It raises `Permanent` or `Transient` with
+a sentence that the model may read; any other exception is an internal error, whose text goes
+only to the log.
 """
 
 import hashlib
@@ -29,7 +32,7 @@ from threadline.tools.roles import RecordKind
 
 Function = Callable[..., Awaitable[object]]
 MAX_NAME_LENGTH = 100
-"""Of a tool's own name: what the execution log holds."""
+"""Characters of a tool's own name, the width of its column in the execution log."""
 _MAX_LOCAL_TIMEOUT = 20.0
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)*")
 _PLAIN = re.compile(r"[A-Za-z0-9.]{1,64}")
@@ -37,50 +40,65 @@ _PLAIN = re.compile(r"[A-Za-z0-9.]{1,64}")
 
 @dataclass(frozen=True)
 class Cache:
-    """How long (seconds) an answer may be given again to the same user in the same thread. `shared`: to the whole
-    team, whoever asks."""
+    """The cache of a tool's answers.
+
+    Args:
+        seconds: the time in which an answer is repeated to the same user in the same thread.
+        shared: the answer is repeated to the whole team instead.
+    """
 
     seconds: float
     shared: bool = False
 
 
 SideEffect = Callable[[ToolContext, Any, ToolResult], Awaitable[str | None]]
-"""Runs once a tool's success is on record, with the tool's parsed arguments; what it returns is noted for the model. It
-runs again when the call is tried again and its end is not on record: whatever it does must bear that."""
+"""Runs after a tool's success is on record, with the tool's parsed arguments; its return value
+becomes a note for the model. It runs again on a retry of a call whose end is not on record, so it
+must be idempotent.
+"""
 
 Assess = Callable[[ToolContext, Any], Awaitable[Assessment]]
-"""Reads what a call would change, in `context.tx` also for a remote tool. It changes nothing. Raises `Permanent`: the
-call would fail."""
+"""Reads what a call would change, in `context.tx` even for a remote tool, and changes nothing.
+Raises `Permanent` if the call would fail.
+"""
 
 FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
-"""The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
+"""Returns the effect of an earlier attempt as a result, or None if it certainly does not exist and
+the tool may run again.
+"""
 
 
 @dataclass(frozen=True)
 class ToolOptions:
-    """What is said of a tool; as a decorator, `@tool(…)`, it makes one of an async function.
+    """The declaration of a tool; as a decorator, `@tool(…)`, it turns an async function into one.
 
-    `rate_limit_key` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
-    nothing, that is the thread. A local tool counts for itself: `context.count_change`.
-    `remote`: it reaches what is outside Postgres. A call is recorded before it is made, and where a worker was lost the
-    effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
-    transaction, so a call that is made again finds its record, and one that fails has changed nothing.
-    `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
-    `records`: the kinds of record that it reads or changes, which roles may restrict: without the role it is refused.
-    `partial_records`: kinds that only some of its calls or rows are about. It is not refused for them: it hides them
-    or refuses by itself, with `context.access`.
-    `risk` is that of a call: a constant, or a function of its arguments. Without one it is high.
-    `assess`: finds risk and changes in the record instead, where the arguments do not tell them.
-    `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
-    refuses what is asked for, such as a time that is taken, is an answer.
-    `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
-    again; a change always keeps its result.
-    `needs_requester`: it uses `context.requester`, for which Slack may be asked before the call is made.
-    `members_only`: it is refused when somebody who asks is no full member of the workspace.
-    `timeout` in seconds.
-    `needs` are the services without which the tool is not offered.
-    `settle_seconds`: until what was sent has taken effect, or never will. That the effect is not there counts no
-    sooner: a service may be slow.
+    A local tool works in `context.tx`: its effects and the record of its call are one transaction,
+    so a repeated call finds its record, and a failed one has changed nothing. A remote call is
+    recorded before it is made, and after the loss of a worker its effect is looked up.
+
+    Args:
+        records: the kinds of record that it reads or changes, which roles may restrict: without
+            the role the call is refused.
+        partial_records: kinds that only some of its calls or rows concern. The call is not refused
+            for them: the tool hides or refuses them itself, with `context.access`.
+        risk: the risk of a call, as a constant or a function of its arguments; high by default.
+        assess: finds risk and changes in the record instead, if the arguments do not determine
+            them.
+        remote: it reaches systems outside of Postgres.
+        binds_record: it may bind the thread to a record, though it changes nothing in it.
+        critical: people depend on it, so if a requested call fails for good, a person takes over
+            the thread. A refusal, such as of a time that is taken, is an answer and no failure.
+        needs: the services without which the tool is not offered.
+        rate_limit_key: names the record that a remote mutation changes (`project:12`), for its
+            limit; without it, or if it returns an empty name, the thread is limited. A local tool
+            counts its changes itself, with `context.count_change`.
+        timeout: seconds.
+        settle_seconds: the time after which a sent change has taken effect, or never will. Only
+            then does a missing effect count, since a service may be slow.
+        keep_result: the text of a success is stored. Without it, a retried call reads again; a
+            change always stores its result.
+        needs_requester: it uses `context.requester`, for which Slack may be asked before the call.
+        members_only: it is refused if a requester is no full member of the workspace.
     """
 
     name: str
@@ -105,10 +123,17 @@ class ToolOptions:
     members_only: bool = False
 
     def __call__(self, function: Function) -> "Tool":
-        """Make a tool of `(context, given: SomeModel)`, or of `(context, *, each: Type, field: Type)`. Raises
-        `InvalidTool`: the function, its parameters or what is said about it cannot be offered to a model."""
+        """Make a tool of `(context, given: SomeModel)`, or of `(context, *, each: Type, field:
+        Type)`.
+
+        Raises:
+            InvalidTool: the function, its parameters or its declaration cannot be offered to a
+                model.
+        """
         parameters, takes_model = _parameters(self.name, function)
-        return Tool(**vars(self), function=function, parameters=parameters, takes_model=takes_model)
+        return Tool(
+            **vars(self), function=function, parameters=parameters, takes_model=takes_model
+        )
 
 
 tool = ToolOptions
@@ -124,20 +149,33 @@ class Tool(ToolOptions):
 
     def __post_init__(self) -> None:
         wrong = {
-            "is not a tool name: use letters and digits, with parts joined by dots": not _NAME.fullmatch(self.name)
-            or len(self.name) > MAX_NAME_LENGTH,
-            "has no description: say what the tool is for, since the model chooses by it": not self.description.strip(),
+            "is not a tool name: use letters and digits, with parts joined by dots": (
+                not _NAME.fullmatch(self.name) or len(self.name) > MAX_NAME_LENGTH
+            ),
+            "has no description: say what the tool is for, since the model chooses by it": (
+                not self.description.strip()
+            ),
             "changes something, so its result cannot be cached": self.mutating and self.cache,
-            "hides records by who asks, so its result cannot be cached": self.partial_records and self.cache,
-            "changes something, so its result must be kept": self.mutating and not self.keep_result,
-            "is read-only, so it cannot have a record to limit or an effect to look up": not self.mutating
-            and (self.rate_limit_key or self.look_up),
-            "is local: it counts changes itself, and what it does is on record with its call": not self.remote
-            and (self.rate_limit_key or self.look_up or self.settle_seconds),
-            "is local, so it may take at most 20 seconds: a frozen worker must lose its transaction before a retry "
-            "gives up": not self.remote and self.timeout > _MAX_LOCAL_TIMEOUT,
+            "hides records from some requesters, so its result cannot be cached": (
+                self.partial_records and self.cache
+            ),
+            "changes something, so its result must be kept": (
+                self.mutating and not self.keep_result
+            ),
+            "is read-only, so it cannot have a record to limit or an effect to look up": (
+                not self.mutating and (self.rate_limit_key or self.look_up)
+            ),
+            "is local: it counts changes itself, and its call is stored with its changes": (
+                not self.remote and (self.rate_limit_key or self.look_up or self.settle_seconds)
+            ),
+            (
+                "is local, so it may take at most 20 seconds: a frozen worker must lose its "
+                "transaction before a retry gives up"
+            ): not self.remote and self.timeout > _MAX_LOCAL_TIMEOUT,
             "has a settling time, but no look_up": self.settle_seconds and not self.look_up,
-            "needs times of more than 0 seconds": self.timeout <= 0 or (self.cache and self.cache.seconds <= 0),
+            "needs times of more than 0 seconds": (
+                self.timeout <= 0 or (self.cache and self.cache.seconds <= 0)
+            ),
         }
         for fault, applies in wrong.items():
             if applies:
@@ -146,12 +184,12 @@ class Tool(ToolOptions):
 
     @property
     def identifies(self) -> bool:
-        """Whether it has to be known who asks before a call is made."""
+        """Whether the requesters must be known before a call."""
         return self.needs_requester or self.members_only
 
     @property
     def all_records(self) -> frozenset[RecordKind]:
-        """The kinds of record that a result may tell of."""
+        """The kinds of record that a result may contain."""
         return frozenset((*self.records, *self.partial_records))
 
     @property
@@ -160,7 +198,7 @@ class Tool(ToolOptions):
 
     @property
     def acts(self) -> bool:
-        """Whether the policy decides about its calls: to speak or to propose changes nothing."""
+        """Whether the policy decides about its calls: speaking and proposing change nothing."""
         return self.mutating and self.kind not in (ToolKind.SPEAK, ToolKind.PROPOSE)
 
     @property
@@ -173,7 +211,7 @@ class Tool(ToolOptions):
         return self.description.split(". ")[0].rstrip(".")
 
     async def assessed(self, context: ToolContext, arguments: BaseModel) -> Assessment:
-        """Return the risk of a call, with what it would change where the tool reads that."""
+        """Return the risk of a call, and its changes if the tool reads them."""
         if self.assess:
             return await self.assess(context, arguments)
         return Assessment(self.risk if isinstance(self.risk, Risk) else self.risk(arguments))
@@ -196,12 +234,16 @@ class Tool(ToolOptions):
     async def call(self, context: ToolContext, arguments: BaseModel) -> object:
         if self.takes_model:
             return await self.function(context, arguments)
-        return await self.function(context, **{name: getattr(arguments, name) for name in self.parameters.model_fields})
+        return await self.function(
+            context, **{name: getattr(arguments, name) for name in self.parameters.model_fields}
+        )
 
 
 def wire_name(name: str) -> str:
-    """The name as providers allow it (`^[a-zA-Z0-9_-]{1,64}$`), for ever the same, since transcripts hold it. A name of
-    more than letters, digits and dots, or of more than 64, ends in a digest behind a `-`, which no other name has."""
+    """Return the name in the form that providers allow (`^[a-zA-Z0-9_-]{1,64}$`); it must never
+    change, since transcripts hold it. A name with other characters than letters, digits and dots,
+    or longer than 64, ends in `-` and a digest, as no other name does.
+    """
     if _PLAIN.fullmatch(name):
         return name.replace(".", "_")
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -209,49 +251,67 @@ def wire_name(name: str) -> str:
 
 
 class ToolRegistry:
-    """All tools of a process. Their order does not matter: what a model is shown is sorted by name. Raises
-    `InvalidTool`: a name is taken, as a tool's own or as what a provider would call it."""
+    """All tools of a process, regardless of their order: the model gets them sorted by name.
+
+    Raises:
+        InvalidTool: two tools have the same name, their own or the provider's.
+    """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        """By their own names, and by the provider's."""
+        """Tools by their own names and by the provider's."""
         for new in tools:
             if taken := self._tools.get(new.name) or self._tools.get(new.wire_name):
-                raise InvalidTool(f"{new.name} and {taken.name} have the same name for the model: rename one")
+                raise InvalidTool(
+                    f"{new.name} and {taken.name} have the same name for the model: rename one"
+                )
             self._tools[new.name] = self._tools[new.wire_name] = new
 
     def get(self, name: str) -> Tool | None:
-        """Args: `name`: the tool's own or the provider's."""
+        """Return a tool by its own name or the provider's."""
         return self._tools.get(name)
 
     def all(self) -> Sequence[Tool]:
-        return sorted({each.name: each for each in self._tools.values()}.values(), key=lambda each: each.name)
+        return sorted(
+            {each.name: each for each in self._tools.values()}.values(), key=lambda each: each.name
+        )
 
     @property
     def cached_toolsets(self) -> frozenset[str]:
-        """Those with a tool whose answers may be given again."""
+        """The toolsets with a tool whose answers are cached."""
         return frozenset(each.toolset for each in self._tools.values() if each.cache)
 
     def definitions(self, only: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """What a model is offered: OpenAI's function schemas, in an order that never changes. `only`: the tools' own
-        names; all when left out."""
+        """Return OpenAI's function schemas for the model, in an order that never changes. `only`:
+        the tools' own names; None for all.
+        """
         wanted = None if only is None else set(only)
-        return [deepcopy(each.definition) for each in self.all() if wanted is None or each.name in wanted]
+        return [
+            deepcopy(each.definition)
+            for each in self.all()
+            if wanted is None or each.name in wanted
+        ]
 
 
 @dataclass(frozen=True)
 class AllowedTools:
-    """The tools' own names; `reason` ("the project is locked") completes "It changes something, and here …"."""
+    """The tools that may be called, by their own names. `reason` ("the project is locked")
+    completes "It changes something, and here …".
+    """
 
     names: frozenset[str]
     reason: str = "nothing may be changed"
 
     def refusal(self, tool: Tool) -> ToolResult | None:
-        """Why the tool may not be called, whatever the model was shown; None if it may."""
+        """Return the reason why the tool may not be called, even if the model was offered it; None
+        if it may.
+        """
         if tool.name in self.names:
             return None
         if tool.mutating:
-            return error_result(ErrorCode.NOT_ALLOWED, f"This would change something, and here {self.reason}.")
+            return error_result(
+                ErrorCode.NOT_ALLOWED, f"This would change something, and here {self.reason}."
+            )
         return error_result(ErrorCode.NOT_ALLOWED, "This is not set up here.")
 
 
@@ -263,9 +323,12 @@ def allowed_tools(
     read_only: bool,
     reason: str = "nothing may be changed",
 ) -> AllowedTools:
-    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing. What the protocol
-    is about (changes of an RFP, speaking by a tool, proposals) is the operator's alone; that a thread is read-only for
-    another reason does not keep it from writing down what was said."""
+    """Return the allowed tools of one turn: the configured ones and, in a read-only context, only
+    those that change nothing.
+
+    Only the operator may use the tools of the protocol (changes of an RFP, speaking by a tool,
+    proposals). It may use them in a read-only thread too, so that it can write down what happened.
+    """
     names: set[str] = set()
     for each in available_tools(registry, services):
         protocol_tool = each.kind.changes_rfp or each.kind in (ToolKind.SPEAK, ToolKind.PROPOSE)
@@ -278,12 +341,15 @@ def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool
     return [
         each
         for each in registry.all()
-        if all(kind in services for kind in each.needs) and (UserDirectory in services or not each.identifies)
+        if all(kind in services for kind in each.needs)
+        and (UserDirectory in services or not each.identifies)
     ]
 
 
 def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:
-    """The model of a function's parameters, and whether the function takes it whole."""
+    """Return the model of a function's parameters, and whether the function takes it as one
+    argument.
+    """
     if not inspect.iscoroutinefunction(function):
         raise InvalidTool(f"{name}: a tool is an async function")
     hints = get_type_hints(function, include_extras=True)
@@ -297,13 +363,21 @@ def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:
         if isinstance(model, type) and issubclass(model, BaseModel):
             return model, True
     if any(each.kind is not inspect.Parameter.KEYWORD_ONLY for each in others):
-        raise InvalidTool(f"{name}: after the context, take one pydantic model, or keyword-only parameters (after a *)")
+        raise InvalidTool(
+            f"{name}: after the context, take one pydantic model, or keyword-only parameters "
+            "(after a *)"
+        )
     return _model_of(name, others, hints), False
 
 
-def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, Any]) -> type[BaseModel]:
+def _model_of(
+    name: str, given: Sequence[inspect.Parameter], hints: dict[str, Any]
+) -> type[BaseModel]:
     wanted: dict[str, Any] = {
-        each.name: (hints[each.name], ... if each.default is inspect.Parameter.empty else each.default)
+        each.name: (
+            hints[each.name],
+            ... if each.default is inspect.Parameter.empty else each.default,
+        )
         for each in given
     }
     unfit = InvalidTool(f"{name}: pydantic cannot use these parameters: {', '.join(wanted)}")
@@ -311,6 +385,7 @@ def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, An
         model = create_model(name, **wanted)
     except (NameError, TypeError) as refusal:
         raise unfit from refusal
-    if model.model_fields.keys() != wanted.keys():  # an underscore makes a private one, which no call could set
+    # an underscore makes a private field, which no call could set
+    if model.model_fields.keys() != wanted.keys():
         raise unfit
     return model

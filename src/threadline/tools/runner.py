@@ -1,4 +1,4 @@
-"""ToolRunner: runs one call of a tool, past every rule that may refuse it, and once."""
+"""ToolRunner: runs one tool call, at most once and only if every rule allows it."""
 
 import asyncio
 import hashlib
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from pydantic import BaseModel
@@ -18,29 +18,45 @@ from threadline.db.rate_limits import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory
-from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments
+from threadline.tools.arguments import (
+    InvalidArguments,
+    canonical_json,
+    loggable_arguments,
+    parse_arguments,
+)
 from threadline.tools.context import Requester, ToolContext
 from threadline.tools.model import CallIdReused, ErrorCode, Risk, ToolResult, error_result
 from threadline.tools.output import fit_json, fit_result
-from threadline.tools.policy import Assessment, CallFacts, CallRules, Verdict, WantedApproval, decide
+from threadline.tools.policy import (
+    Assessment,
+    CallFacts,
+    CallRules,
+    Verdict,
+    WantedApproval,
+    decide,
+)
 from threadline.tools.proposals import HeldCall, Proposals
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import MAX_NAME_LENGTH, AllowedTools, SideEffect, Tool, ToolRegistry
 from threadline.tools.roles import RecordAccess, RecordRefused, RoleDirectory
-from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
+from threadline.tools.store import CallIntent, EarlierIntent, LoggedCall, OpenResult, ToolLedger
 
 MAX_CALLS = 20
-"""Of one reply that are executed; the model is told that the others were not."""
+"""Calls of one reply that are executed; the model learns that the others were not."""
 MAX_RETRY_AFTER = 60.0
-"""Seconds that a service may ask to wait before the call is tried again; of a longer wait the model is told instead."""
+"""Seconds that a service may ask to wait before a retry; a longer wait is an answer for the model
+instead.
+"""
 MAX_LOGGED_ARGUMENTS = 64 * 1024
-"""Bytes of a call's arguments that are on record; the transcript has them whole."""
+"""Bytes of a call's arguments on record; the transcript has them whole."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
 _OVERTIME = 15.0
-"""Seconds that a local tool's transaction may take beyond its tool: at its end it may wait ten for a lock."""
-_NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
-_NOT_FOR_THEM = "Say who may, and do not look it up in another way."
+"""Seconds that a local tool's transaction may take beyond its tool: its end may wait ten seconds
+for a lock.
+"""
+_NO_SIDE_EFFECT = "The call succeeded, but its side effect failed."
+_NOT_FOR_THEM = "Say who may do this, and do not look it up in another way."
 _REFUSED_BY_RULE = "A rule of this installation does not allow this change here."
 _ASK_ADMIN = "Say so; the admin can change the rule."
 _MAY_HAVE_CHANGED = "It is not known whether the change took effect."
@@ -50,7 +66,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Invocation:
-    """A call with its tool and its arguments, parsed. `written`: the arguments as the model wrote them."""
+    """A call with its tool and its parsed arguments. `written`: the arguments as the model wrote
+    them.
+    """
 
     tool: Tool
     arguments: BaseModel
@@ -65,9 +83,11 @@ class Invocation:
 
 
 ToolPolicy = Callable[[Invocation], ToolResult | None]
-"""A rule of another feature: the refusal of a call, None if it may be made. It changes nothing: a proposed call is only
-checked."""
+"""A rule of another feature: returns the refusal of a call, or None if it may be made. It changes
+nothing, since a proposed call is only checked.
+"""
 OnResult = Callable[[Transaction, ToolResult], Awaitable[None]]
+Intent = TypeVar("Intent", bound=CallIntent | EarlierIntent)
 
 
 async def _nothing(_tx: Transaction, _result: ToolResult) -> None:
@@ -75,17 +95,28 @@ async def _nothing(_tx: Transaction, _result: ToolResult) -> None:
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction in which the caller has read what it needed for the call; leaving `end` ends it."""
+    """A transaction in which the caller has already read its data for the call; closing `end` ends
+    it.
+    """
 
     tx: Transaction
     end: AsyncExitStack
 
 
 class ToolRunner:
-    """Args: `allowed` are the tools that may be called here. `policy` is asked once a call's arguments are valid."""
+    """Runs the tool calls of a turn.
+
+    Args:
+        allowed: the tools that may be called here.
+        policy: consulted after a call's arguments have been validated.
+    """
 
     def __init__(
-        self, registry: ToolRegistry, allowed: AllowedTools, ledger: ToolLedger, policy: ToolPolicy | None = None
+        self,
+        registry: ToolRegistry,
+        allowed: AllowedTools,
+        ledger: ToolLedger,
+        policy: ToolPolicy | None = None,
     ) -> None:
         self.registry = registry
         self._allowed = allowed
@@ -93,9 +124,16 @@ class ToolRunner:
         self._policy = policy
 
     async def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
-        """Return the call as it would be made, or why it would be refused. Changes nothing. `call`: what the model
-        said: a tool's own name or the provider's, and text that is meant to be JSON. Raises `Transient`: Slack does not
-        say for now who asks, and the caller would try again."""
+        """Return the call in the form in which it would run, or its refusal. Changes nothing.
+
+        Args:
+            call: the model's call: a tool's own name or the provider's, and text that should be
+                JSON.
+
+        Raises:
+            Transient: Slack cannot identify the requesters at the moment, and the caller would
+                retry.
+        """
         return await _identify(self._check(self._parse(call, context), call))
 
     async def run(
@@ -105,14 +143,20 @@ class ToolRunner:
         on_result: OnResult = _nothing,
         opened: OpenTransaction | None = None,
     ) -> ToolResult:
-        """Make the call and record it. A call that is on record already is not made again: its result is returned.
-        Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB. Raises
-        `Transient` only where trying the whole call again is safe, which Temporal does.
+        """Make the call and record it; a call on record is not repeated, and its recorded result
+        is returned.
+
+        Failures of the call are part of the result. The result contains no secrets and at most
+        about 2 MB.
 
         Args:
-            on_result: told of the result, also of one that was on record, in the transaction that records it. Where
-                the tool has side effects, in a second one behind them.
-            opened: the first transaction of the call. It is ended before Slack is asked who asks.
+            on_result: gets the result, including one on record, in the transaction that records
+                it. If the tool has side effects, it runs in a second transaction, after them.
+            opened: the first transaction of the call. It ends before a request to Slack about the
+                requesters.
+
+        Raises:
+            Transient: the whole call can safely be retried, which Temporal does.
         """
         parsed = self._parse(call, context)
         checked = self._check(parsed, call)
@@ -120,23 +164,26 @@ class ToolRunner:
             await opened.end.aclose()
             opened = None
         checked = await _identify(checked)
-        logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
-        refusal = checked if isinstance(checked, ToolResult) else None
-        invocation = checked if isinstance(checked, Invocation) else None
-        record = _Record(self._ledger, logged, context, refusal, on_result, invocation)
+        logged = self._logged(
+            call, context, parsed.arguments if isinstance(parsed, Invocation) else None
+        )
+        record = _Record(self._ledger, logged, context, on_result)
         try:
-            if isinstance(checked, Invocation) and not checked.tool.remote:
-                result = await self._run_local(checked, record, opened)
+            if isinstance(checked, ToolResult):
+                recorded = await self._refuse(parsed, checked, record, opened)
+            elif checked.tool.remote:
+                recorded = await self._run_remote(checked, record, opened)
             else:
-                result = await self._run_remote(parsed, checked, record, opened)
+                recorded = await self._run_local(checked, record, opened)
         except CallIdReused:
             result = error_result(ErrorCode.REPEATED_CALL_ID)
             async with self._ledger.transaction() as tx:
                 await on_result(tx, result)
             return result
-        if not record.has_open_side_effects:
+        result = recorded.result
+        if not recorded.side_effects_due:
             return result
-        # Also after a success that was on record or found.
+        # Also after a success that was on record or looked up.
         if isinstance(parsed, Invocation):
             notes = [await _note(handler, parsed, result) for handler in parsed.tool.side_effects]
             result = await _fit(replace(result, notes=(*result.notes, *filter(None, notes))))
@@ -164,7 +211,9 @@ class ToolRunner:
         return (self._policy and self._policy(parsed)) or parsed
 
     @asynccontextmanager
-    async def _first_transaction(self, opened: OpenTransaction | None) -> AsyncIterator[Transaction]:
+    async def _first_transaction(
+        self, opened: OpenTransaction | None
+    ) -> AsyncIterator[Transaction]:
         if opened is None:
             async with self._ledger.transaction() as tx:
                 yield tx
@@ -172,16 +221,21 @@ class ToolRunner:
             async with opened.end.pop_all():
                 yield opened.tx
 
-    async def _run_local(self, invocation: Invocation, record: "_Record", opened: OpenTransaction | None) -> ToolResult:
-        """What the tool does, its record and what `on_result` does are one transaction."""
-        tool, context = invocation.tool, invocation.context
+    async def _run_local(
+        self, invocation: Invocation, record: "_Record", opened: OpenTransaction | None
+    ) -> "_Recorded":
+        """Run a tool, its record and `on_result` in one transaction."""
+        tool = invocation.tool
+        context = invocation.context
         try:
             async with self._first_transaction(opened) as tx:
-                begun = await record.begin(tx, tool.timeout + _OVERTIME)
-                if isinstance(begun, ToolResult):
+                begun = await record.begin(tx, invocation, tool.timeout + _OVERTIME)
+                if isinstance(begun, _Recorded):
                     return begun
+                if isinstance(begun, EarlierIntent):
+                    return await record.finish(tx, _interrupted())
                 within = replace(context, transaction=tx, change_rate=self._ledger.rate)
-                result = await _make_whole(replace(invocation, context=within)) if begun.new else _interrupted()
+                result = await _make_whole(replace(invocation, context=within))
                 return await record.finish(tx, result)
         except _Undone as undone:
             result = undone.result
@@ -194,49 +248,78 @@ class ToolRunner:
             result = _unavailable(tool, fault)
         except InternalError as bug:
             result = _failed(tool, bug)
-        async with self._ledger.transaction() as tx:  # the first one is rolled back: a failed call leaves nothing
+        # the first transaction is rolled back: a failed call leaves nothing
+        async with self._ledger.transaction() as tx:
             return await record.finish(tx, result)
 
     async def _run_remote(
-        self,
-        parsed: Invocation | ToolResult,
-        checked: Invocation | ToolResult,
-        record: "_Record",
-        opened: OpenTransaction | None,
-    ) -> ToolResult:
-        """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
+        self, invocation: Invocation, record: "_Record", opened: OpenTransaction | None
+    ) -> "_Recorded":
+        """Record a change before making it. An attempt that finds such an intent looks up the
+        effect.
+        """
         async with self._first_transaction(opened) as tx:
-            begun = await record.begin(tx)
-        if isinstance(begun, CallIntent) and not begun.new:
-            identified = checked if isinstance(checked, Invocation) else _without_roles(parsed)
-            if found := await _find_effect(identified, record.context, begun):
-                return await record.finish_remote(found)
-            # Two transactions: the first holds the record that another attempt may be about to make.
+            begun = await record.begin(tx, invocation)
+        if isinstance(begun, EarlierIntent):
+            if recorded := await self._record_effect(invocation, record, begun):
+                return recorded
             async with self._ledger.transaction() as tx:
-                await self._ledger.withdraw(tx, record.call, begun)
-            async with self._ledger.transaction() as tx:
-                begun = await record.begin(tx)
-            if isinstance(begun, CallIntent) and not begun.new:
-                raise Transient("Another attempt of this call is under way.")
-        if isinstance(begun, ToolResult):
+                begun = await record.begin(tx, invocation)
+        if isinstance(begun, _Recorded):
             return begun
-        if isinstance(checked, ToolResult):
-            raise TypeError("the ledger has begun a call that was refused")
+        if isinstance(begun, EarlierIntent):
+            raise _under_way()
         try:
-            result = await _make(checked)
+            result = await _make(invocation)
         except NotDone:
             async with self._ledger.transaction() as tx:
                 await self._ledger.withdraw(tx, record.call, begun)
             raise
         except _TimedOut:
-            said = f"There was no answer within {checked.tool.timeout:g} seconds."
-            unknown = checked.tool.mutating
+            said = f"There was no answer within {invocation.tool.timeout:g} seconds."
+            unknown = invocation.tool.mutating
             code = ErrorCode.OUTCOME_UNKNOWN if unknown else ErrorCode.TOOL_TIMEOUT
             result = error_result(code, f"{said} {_MAY_HAVE_CHANGED}" if unknown else said)
         return await record.finish_remote(await _fit(result))
 
-    def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
-        """The call as the ledger knows it, be the tool known and the arguments valid or not."""
+    async def _refuse(
+        self,
+        parsed: Invocation | ToolResult,
+        refusal: ToolResult,
+        record: "_Record",
+        opened: OpenTransaction | None,
+    ) -> "_Recorded":
+        """Record the refusal of a call, unless an earlier attempt has made it."""
+        async with self._first_transaction(opened) as tx:
+            begun = await record.refuse(tx, refusal)
+        if isinstance(begun, EarlierIntent):
+            identified = _without_roles(parsed)
+            if recorded := await self._record_effect(identified, record, begun):
+                return recorded
+            async with self._ledger.transaction() as tx:
+                begun = await record.refuse(tx, refusal)
+        if isinstance(begun, EarlierIntent):
+            raise _under_way()
+        return begun
+
+    async def _record_effect(
+        self, parsed: Invocation | ToolResult, record: "_Record", intent: EarlierIntent
+    ) -> "_Recorded | None":
+        """Look up and record the effect of an earlier attempt. If there is none, withdraw its
+        intent and return None.
+        """
+        if found := await _find_effect(parsed, record.context, intent):
+            return await record.finish_remote(found)
+        # A transaction of its own: the next one creates the record that another attempt may want
+        # to create.
+        async with self._ledger.transaction() as tx:
+            await self._ledger.withdraw(tx, record.call, intent)
+        return None
+
+    def _logged(
+        self, call: ToolCall, context: ToolContext, parsed: BaseModel | None
+    ) -> LoggedCall:
+        """Return the call in the ledger's form, even for an unknown tool or invalid arguments."""
         tool = self.registry.get(call.name)
         name = tool.name if tool else str(fit_json(call.name, MAX_NAME_LENGTH).value)
         rate_key = ""
@@ -244,7 +327,11 @@ class ToolRunner:
             named = tool.rate_limit_key and parsed and tool.rate_limit_key(parsed)
             rate_key = named or f"thread:{context.thread.key}"
         shared = tool and tool.cache and tool.cache.shared
-        scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
+        scope = (
+            f"{context.team}/"
+            if shared
+            else f"{context.team}/{context.thread.key}/{context.user_id}"
+        )
         asked = canonical_json(parsed) if parsed else call.arguments
         question = json.dumps([scope, tool.name if tool else call.name, asked])
         return LoggedCall(
@@ -256,7 +343,9 @@ class ToolRunner:
             fingerprint=hashlib.sha256(question.encode()).hexdigest(),
             now=context.clock().timestamp(),
             changes=bool(tool and (tool.mutating or (tool.binds_record and not tool.remote))),
-            voids_answers=bool(tool and tool.mutating and tool.toolset in self.registry.cached_toolsets),
+            voids_answers=bool(
+                tool and tool.mutating and tool.toolset in self.registry.cached_toolsets
+            ),
             rate_key=rate_key,
             waits_for_rate=_waits_for_rate(context),
             cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
@@ -266,85 +355,119 @@ class ToolRunner:
 
 
 class _Undone(Exception):
-    """A local call has ended in an error: its transaction is rolled back, and `result` recorded in another."""
+    """A local call has ended in an error: its transaction is rolled back, and another one records
+    `result`.
+    """
 
     def __init__(self, result: ToolResult) -> None:
         self.result = result
 
 
 class _TimedOut(Exception):
-    """The tool has used up its time. No `TimeoutError`, which a transaction takes for a database that is away."""
+    """The tool has used up its time. Not a `TimeoutError`, which a transaction treats as an
+    unavailable database.
+    """
+
+
+def _under_way() -> Transient:
+    return Transient("Another attempt of this call is under way.")
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The result on record. `on_result` has it already, unless the side effects of the call are
+    due: then it runs after them.
+    """
+
+    result: ToolResult
+    side_effects_due: bool = False
 
 
 @dataclass
 class _Record:
-    """The record of one call, and who is told of its result. `invocation`: the call, unless it is refused."""
+    """The record of one call, and the receiver of its result."""
 
     ledger: ToolLedger
     call: LoggedCall
     context: ToolContext
-    refusal: ToolResult | None
     on_result: OnResult
-    invocation: Invocation | None = None
     start: float = field(default_factory=monotonic)
-    has_open_side_effects: bool = False
-    """The call is on record as a success, and nobody was told of it yet."""
 
-    async def begin(self, tx: Transaction, seconds: float | None = None) -> ToolResult | CallIntent:
-        """Begin the record. Returns the result of a call that is not to be made: it was made, or it is held."""
-        self.call = replace(self.call, now=self.context.clock().timestamp())
-        begun = await self.ledger.begin(tx, self.call, self.refusal, seconds)
-        if isinstance(begun, ToolResult):
-            await self.on_result(tx, begun)
-            return begun
-        if begun.result:
-            self.has_open_side_effects = True
-            return begun.result
-        if begun.new and self.invocation and (held := await _hold(self.invocation, tx)):
+    async def begin(
+        self, tx: Transaction, invocation: Invocation, seconds: float | None = None
+    ) -> _Recorded | EarlierIntent | CallIntent:
+        """Begin the record. Returns the result of a call that must not run: it has run before, or
+        it is held.
+        """
+        self._set_time()
+        begun = await self._known(tx, await self.ledger.begin(tx, self.call, seconds))
+        if isinstance(begun, CallIntent) and (held := await _hold(invocation, tx)):
             return await self.finish(tx, held)
         return begun
 
-    async def finish(self, tx: Transaction, result: ToolResult) -> ToolResult:
-        kept = await self._keep(tx, result)
-        if not self.has_open_side_effects:
-            await self.on_result(tx, kept)
-        return kept
+    async def refuse(self, tx: Transaction, refusal: ToolResult) -> _Recorded | EarlierIntent:
+        """Record a refusal, unless an earlier attempt has made the call or was about to."""
+        self._set_time()
+        return await self._known(tx, await self.ledger.refuse(tx, self.call, refusal))
 
-    async def finish_remote(self, result: ToolResult) -> ToolResult:
-        """Keep the result also when nobody can be told of it: what was done elsewhere cannot be rolled back."""
-        kept = None
+    def _set_time(self) -> None:
+        self.call = replace(self.call, now=self.context.clock().timestamp())
+
+    async def _known(
+        self, tx: Transaction, begun: ToolResult | OpenResult | Intent
+    ) -> _Recorded | Intent:
+        if isinstance(begun, OpenResult):
+            return _Recorded(begun.result, side_effects_due=True)
+        if isinstance(begun, ToolResult):
+            await self.on_result(tx, begun)
+            return _Recorded(begun)
+        return begun
+
+    async def finish(self, tx: Transaction, result: ToolResult) -> _Recorded:
+        recorded = await self._keep(tx, result)
+        if not recorded.side_effects_due:
+            await self.on_result(tx, recorded.result)
+        return recorded
+
+    async def finish_remote(self, result: ToolResult) -> _Recorded:
+        """Record the result even if `on_result` fails: a change outside cannot be rolled back."""
+        is_kept = False
         try:
             async with self.ledger.transaction() as tx:
-                kept = await self._keep(tx, result)
-                if not self.has_open_side_effects:
-                    await self.on_result(tx, kept)
-                return kept
+                recorded = await self._keep(tx, result)
+                is_kept = True
+                if not recorded.side_effects_due:
+                    await self.on_result(tx, recorded.result)
+                return recorded
         except Exception:
-            if kept:
+            if is_kept:
                 async with self.ledger.transaction() as tx:
                     await self._keep(tx, result)
             raise
 
-    async def _keep(self, tx: Transaction, result: ToolResult) -> ToolResult:
-        now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
+    async def _keep(self, tx: Transaction, result: ToolResult) -> _Recorded:
+        now = self.context.clock().timestamp()
+        milliseconds = round((monotonic() - self.start) * 1000)
         kept = await self.ledger.finish(tx, self.call, result, now, milliseconds)
-        self.has_open_side_effects = self.call.has_side_effects and kept.made
-        return kept
+        return _Recorded(kept, side_effects_due=self.call.has_side_effects and kept.made)
 
 
 def can_wait(fault: Transient) -> bool:
-    """Whether a person who waits for the answer can wait for another attempt as well."""
+    """Whether the wait for a retry is short enough for a person who waits for the answer."""
     return (fault.retry_after or 0.0) <= MAX_RETRY_AFTER
 
 
 def _waits_for_rate(context: ToolContext) -> bool:
-    """Whether the call is tried again once its record may be changed: what was approved is done, if a minute later."""
+    """Whether the call is retried when its record may be changed again: an approved call must run,
+    even if a minute later.
+    """
     return bool(context.approved_action_id) and context.retries_left > 0
 
 
 def _must_ask_slack(invocation: Invocation) -> bool:
-    """Whether `_identify` asks Slack."""
-    context, directory = invocation.context, invocation.context.services.get(RoleDirectory)
+    """Whether `_identify` needs a request to Slack."""
+    context = invocation.context
+    directory = invocation.context.services.get(RoleDirectory)
     if directory and not directory.is_known(_needed_roles(invocation, directory)):
         return True
     if not _needs_askers(invocation):
@@ -354,7 +477,9 @@ def _must_ask_slack(invocation: Invocation) -> bool:
 
 
 def _needs_askers(invocation: Invocation) -> bool:
-    """Whether it must be known who asks: for the tool itself, or for a rule about people who are no members."""
+    """Whether the requesters must be known: for the tool itself, or for a rule about people who
+    are no members.
+    """
     tool = invocation.tool
     if tool.identifies:
         return True
@@ -363,8 +488,12 @@ def _needs_askers(invocation: Invocation) -> bool:
 
 
 async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
-    """Find out who asks and which roles they have, for a tool that has to know; returns a refusal where they may not
-    use it, or nobody knows. Raises `Transient` when Slack does not say for now; nothing was done yet."""
+    """Look up the requesters and their roles, if the tool depends on them; return a refusal if
+    they may not use it or are unknown.
+
+    Raises:
+        Transient: Slack cannot identify them at the moment; nothing was done yet.
+    """
     if isinstance(checked, ToolResult):
         return checked
     context = checked.context
@@ -389,31 +518,50 @@ async def _with_requester(invocation: Invocation) -> Invocation | ToolResult:
         return replace(invocation, context=replace(context, members=are_members))
     user = await users.get(context.user_id)
     if invocation.tool.members_only and not are_members:
-        return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
-    return replace(invocation, context=replace(context, identified=Requester(user, are_members), members=are_members))
+        return error_result(
+            ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this."
+        )
+    return replace(
+        invocation,
+        context=replace(context, identified=Requester(user, are_members), members=are_members),
+    )
 
 
 async def _with_roles(invocation: Invocation) -> Invocation | ToolResult:
-    """Check that everybody who asks may see, and change, the records of the tool. Raises `Permanent`: nobody can say
-    who has which role."""
-    tool, context = invocation.tool, invocation.context
+    """Check that all requesters may see, and change, the records of the tool.
+
+    Raises:
+        Permanent: the roles cannot be determined.
+    """
+    tool = invocation.tool
+    context = invocation.context
     if not tool.all_records and not _named_roles(invocation):
         return invocation
     directory = context.services[RoleDirectory]
-    to_decide = directory.roles.needed(tool.records, to_change=tool.mutating) | _named_roles(invocation)
+    to_decide = directory.roles.needed(tool.records, to_change=tool.mutating) | _named_roles(
+        invocation
+    )
     held = await directory.held_by(context.askers, context.channel, to_decide)
     to_see = _needed_roles(invocation, directory) - to_decide
     held |= await directory.held_where_shown(context.askers, context.channel, to_see)
     if refusal := directory.roles.refusal(tool.records, held, to_change=tool.mutating):
         return error_result(ErrorCode.NOT_ALLOWED, refusal, _NOT_FOR_THEM)
-    by_some = await directory.held_by_some(context.askers, context.channel, _named_roles(invocation))
+    by_some = await directory.held_by_some(
+        context.askers, context.channel, _named_roles(invocation)
+    )
     access = RecordAccess(tool.all_records, directory.roles, held)
-    return replace(invocation, context=replace(context, roles=held, some_roles=by_some, access=access))
+    return replace(
+        invocation, context=replace(context, roles=held, some_roles=by_some, access=access)
+    )
 
 
 def _without_roles(parsed: Invocation | ToolResult) -> Invocation | ToolResult:
-    """An invocation whose askers could not be identified: they see what is for everybody."""
-    directory = None if isinstance(parsed, ToolResult) else parsed.context.services.get(RoleDirectory)
+    """Return an invocation for requesters who could not be identified: they see only unrestricted
+    records.
+    """
+    directory = (
+        None if isinstance(parsed, ToolResult) else parsed.context.services.get(RoleDirectory)
+    )
     if isinstance(parsed, ToolResult) or directory is None:
         return parsed
     access = RecordAccess(parsed.tool.all_records, directory.roles, frozenset())
@@ -421,22 +569,29 @@ def _without_roles(parsed: Invocation | ToolResult) -> Invocation | ToolResult:
 
 
 def _needed_roles(invocation: Invocation, directory: RoleDirectory) -> frozenset[str]:
-    """The groups that the rights to the tool's records and the rules of the policy depend on."""
+    """Return the groups that the rights to the tool's records and the rules of the policy depend
+    on.
+    """
     tool = invocation.tool
-    return directory.roles.needed(tool.all_records, to_change=tool.mutating) | _named_roles(invocation)
+    return directory.roles.needed(tool.all_records, to_change=tool.mutating) | _named_roles(
+        invocation
+    )
 
 
 def _named_roles(invocation: Invocation) -> frozenset[str]:
-    """The groups that rules of the policy name, for a tool that they decide about."""
+    """Return the groups that the policy's rules name, for a tool that they decide about."""
     rules = invocation.context.services.get(CallRules) if invocation.tool.acts else None
     return rules.roles if rules else frozenset()
 
 
 async def _hold(invocation: Invocation, tx: Transaction) -> ToolResult | None:
-    """Return why a call is not made now: it waits for an approval, or is refused. None: make it.
+    """Return the result of a call that must not run now, because it waits for an approval or is
+    refused; None lets it run.
 
-    Every call passes here, whoever makes it, in the transaction that has begun its record. Raises
-    `Transient`: what it would change cannot be read.
+    Every call passes here, regardless of its caller, in the transaction that has begun its record.
+
+    Raises:
+        Transient: the record that it would change cannot be read.
     """
     tool = invocation.tool
     if not tool.acts:
@@ -451,8 +606,11 @@ async def _hold(invocation: Invocation, tx: Transaction) -> ToolResult | None:
 
 
 async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | None:
-    """Decide by the rules, as `_hold`. Raises `Permanent`: nobody may approve the call here."""
-    tool, context = invocation.tool, invocation.context
+    """Apply the rules and return as `_hold` does. Raises `Permanent` if no person may approve the
+    call here.
+    """
+    tool = invocation.tool
+    context = invocation.context
     wanted = context.wanted or WantedApproval("")
     risk = wanted.risk if wanted.risk.exceeds(assessed.risk) else assessed.risk
     rules = (context.services.get(CallRules) or CallRules()).rules
@@ -475,8 +633,11 @@ async def _judge(invocation: Invocation, assessed: Assessment) -> ToolResult | N
     return await _propose(invocation, replace(assessed, risk=risk), wanted)
 
 
-async def _propose(invocation: Invocation, assessed: Assessment, wanted: WantedApproval) -> ToolResult:
-    tool, context = invocation.tool, invocation.context
+async def _propose(
+    invocation: Invocation, assessed: Assessment, wanted: WantedApproval
+) -> ToolResult:
+    tool = invocation.tool
+    context = invocation.context
     proposals = context.services.get(Proposals)
     if proposals is None:
         said = f"This has {assessed.risk} risk and needs an approval, which is not available here."
@@ -495,14 +656,20 @@ async def _propose(invocation: Invocation, assessed: Assessment, wanted: WantedA
 
 
 def _record_changed(assessed: Assessment) -> ToolResult:
-    """The refusal of an approved call whose card showed other values than the record has now."""
+    """Return the refusal of an approved call whose card showed other values than the record now
+    has.
+    """
     names = ", ".join(each.field.replace("_", " ") for each in assessed.changes)
-    said = f"This was changed after the proposal was made: {names}." if names else "It is so already."
+    said = (
+        f"This was changed after the proposal was made: {names}."
+        if names
+        else "The record already has these values."
+    )
     return error_result(ErrorCode.REFUSED, f"{said} Nothing was done.", "Please ask for it again.")
 
 
 async def _make_whole(invocation: Invocation) -> ToolResult:
-    """Make a local call, or nothing of it. Raises `_Undone` when it has ended in an error."""
+    """Make a local call or none of it. Raises `_Undone` if it ended in an error."""
     result = await _fit(await _make(invocation))
     if result.error:
         raise _Undone(result)
@@ -521,14 +688,21 @@ async def _make(invocation: Invocation) -> ToolResult:
 
 
 async def _perform(invocation: Invocation) -> ToolResult:
-    """Run the tool's function; whatever it raises becomes a result. Raises `Transient`: as the tool did, if it is
-    local, or if the caller will try again, need not wait long for it, and nothing can be done twice by it."""
-    tool, context = invocation.tool, invocation.context
+    """Run the tool's function and turn its exceptions into results.
+
+    Raises:
+        Transient: as the tool did, if it is local, or if the caller will retry after a short wait
+            and the retry cannot repeat a change.
+    """
+    tool = invocation.tool
+    context = invocation.context
     try:
         with nullcontext() if tool.remote else translate_errors():
             answer = await tool.call(context, invocation.arguments)
     except Transient as fault:
-        if not tool.remote or (context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up)):
+        if not tool.remote or (
+            context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up)
+        ):
             raise
         return _unavailable(tool, fault)
     except RateExceeded as often:
@@ -536,23 +710,34 @@ async def _perform(invocation: Invocation) -> ToolResult:
             rate = context.change_rate
             raise Transient(str(often), retry_after=rate.seconds if rate else None) from often
         return error_result(ErrorCode.TOO_MANY_CHANGES, str(often))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
+    except Exception as error:  # noqa: BLE001 - no error of a tool may end the turn
         return _failed(tool, error)
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
 
 
-async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: CallIntent) -> ToolResult | None:
-    """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing. Raises `Transient`:
-    it cannot be looked up for now, or is not there yet and may be on its way; another attempt comes."""
-    if isinstance(parsed, ToolResult):  # the tool is gone, or takes other arguments now
+async def _find_effect(
+    parsed: Invocation | ToolResult, context: ToolContext, intent: EarlierIntent
+) -> ToolResult | None:
+    """Return the effect of an earlier attempt, or that it is unknown; None if there certainly is
+    none.
+
+    Raises:
+        Transient: the lookup fails at the moment, or the effect may still come; a retry follows.
+    """
+    if isinstance(parsed, ToolResult):  # the tool is gone, or its parameters have changed
         return _interrupted()
     tool = parsed.tool
-    rest = max(0.0, min(tool.settle_seconds, intent.at + tool.settle_seconds - context.clock().timestamp()))
+    rest = max(
+        0.0,
+        min(tool.settle_seconds, intent.at + tool.settle_seconds - context.clock().timestamp()),
+    )
     try:
         found = await _look_up(parsed)
     except Transient as fault:
         if context.retries_left > 0 and can_wait(fault):
-            raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
+            raise Transient(
+                str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None
+            ) from fault
         found = error_result(ErrorCode.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
     else:
         if rest and not (found and found.success):
@@ -573,13 +758,15 @@ async def _look_up(invocation: Invocation) -> ToolResult | None:
         raise
     except TimeoutError:
         return _interrupted()
-    except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
+    except Exception:  # noqa: BLE001 - logged; a call with an unknown effect must not run again
         _log.exception("effect_lookup_failed", tool=tool.name)
         return error_result(ErrorCode.OUTCOME_UNKNOWN)
 
 
 async def _fit(result: ToolResult) -> ToolResult:
-    """Bound and redact a result, in a thread: a large one takes seconds, in which others are to be served."""
+    """Bound and redact a result, in a thread: a large one takes seconds, and must not block the
+    event loop.
+    """
     return await asyncio.to_thread(fit_result, result)
 
 
@@ -596,8 +783,9 @@ async def _note(handler: SideEffect, invocation: Invocation, result: ToolResult)
 
 
 def _failed(tool: Tool, error: Exception) -> ToolResult:
-    """A refusal in its words, without names of settings, which the log has; the words of anything else could hold what
-    nobody may see, and go to the log alone."""
+    """Return a refusal with its own message, without names of settings, which go to the log. The
+    message of any other error may hold confidential details, and goes only to the log.
+    """
     if isinstance(error, RecordRefused):
         return error_result(ErrorCode.NOT_ALLOWED, str(error), _NOT_FOR_THEM)
     if isinstance(error, Permanent) and not isinstance(error, InternalError):
@@ -615,4 +803,7 @@ def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
 
 
 def _interrupted() -> ToolResult:
-    return error_result(ErrorCode.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
+    return error_result(
+        ErrorCode.OUTCOME_UNKNOWN,
+        "An earlier try was interrupted: it may have taken effect or not.",
+    )

@@ -1,4 +1,4 @@
-"""The tables of calls of tools. Constraints, indexes, defaults and triggers are in `alembic/`."""
+"""The table of tool calls. Constraints, indexes, defaults and triggers are in `alembic/`."""
 
 from sqlalchemy import UUID, Boolean, Column, Computed, Integer, String, Table, func
 
@@ -23,7 +23,10 @@ agent_tool_executions = Table(
         "success",
         Boolean,
         Computed(
-            "((status IS NOT NULL) AND (status = ANY (ARRAY['ok'::text, 'cached'::text, 'pending'::text])))",
+            (
+                "((status IS NOT NULL) AND (status = ANY (ARRAY['ok'::text, 'cached'::text, "
+                "'pending'::text])))"
+            ),
             persisted=True,
         ),
         nullable=False,

@@ -1,5 +1,8 @@
-"""Jira Cloud as one account sees it: the calls of its REST API, the searches, and the errors. Version 2 of the API,
-whose texts are plain: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/."""
+"""Jira Cloud as one account sees it: the calls of its REST API, the searches, and the errors.
+
+Version 2 of the API, whose texts are plain:
+https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/.
+"""
 
 import base64
 import json
@@ -26,28 +29,31 @@ TIMEOUT = 8.0
 COMMENTS = 10
 """Newest comments that are read with a ticket."""
 _MAX_ANSWER = 32 << 20
-"""Bytes; a hundred comments of the greatest length need less."""
+"""Bytes of an answer; a hundred comments of the greatest length need less."""
 _CHUNK = 1 << 16
 _LOOK_BACK_DAYS = 2
-"""How far back a ticket of ours is looked for: longer than anything is tried again."""
-_LOOK_AHEAD, _MAX_GAP = 50, 5
-"""Numbers after the newest ticket that the search knows, and how many missing ones in a row end the look."""
+"""Days in which a created ticket is searched: longer than any retry lasts."""
+_LOOK_AHEAD = 50
+_MAX_GAP = 5
+"""Most numbers after the newest ticket in the search that are read, and the count of consecutive
+missing ones that ends the search.
+"""
 _COMMENTS_SEARCHED = 100
 _PAGE_SIZE = 100
 _SHOWN = ("summary", "issuetype", "status", "priority", "assignee", "updated")
 _DETAILS = (*_SHOWN, "description", "reporter", "labels")
 
 
-# ---- Tickets, as tools show them; times as Jira writes them, in ISO 8601 with an offset ------------------------------
+# ---- Tickets, as tools show them; times in Jira's form, ISO 8601 with an offset
 
 MAX_FOUND = 25
 MAX_TEXT = 30_000
-"""Characters; Jira takes 32,767."""
+"""Characters of a text; Jira's limit is 32,767."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """`type` is the tracker's issue type. What the tracker does not tell is empty."""
+    """A ticket. `type` is the tracker's issue type. Fields that the tracker omits are empty."""
 
     key: str
     summary: str
@@ -61,7 +67,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class TicketComment:
-    """`ticket` is the key of the ticket that it is on."""
+    """A comment. `ticket` is the key of its ticket."""
 
     ticket: str
     author: str
@@ -71,7 +77,9 @@ class TicketComment:
 
 @dataclass(frozen=True)
 class TicketDetails:
-    """A ticket with its newest comments, the oldest of them first, and the statuses that its `transitions` lead to."""
+    """A ticket with its newest comments, the oldest of them first, and the statuses that its
+    `transitions` lead to.
+    """
 
     ticket: Ticket
     description: str
@@ -92,9 +100,13 @@ ProjectKey = Annotated[
 class TicketQuery(BaseModel):
     """All that is given must hold."""
 
-    words: Annotated[str, Field(max_length=500, description="Words in the summary, description or comments.")] = ""
+    words: Annotated[
+        str, Field(max_length=500, description="Words in the summary, description or comments.")
+    ] = ""
     project: ProjectKey | None = None
-    status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = ""
+    status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = (
+        ""
+    )
     type: Annotated[str, Field(max_length=100, description="Its name, such as Bug.")] = ""
     assignee: Annotated[str, Field(max_length=200, description="A name, or nobody.")] = ""
     open_only: Annotated[bool, Field(description="Without what is done.")] = False
@@ -104,32 +116,53 @@ class TicketQuery(BaseModel):
 
 class NewTicket(BaseModel):
     project: ProjectKey
-    type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
+    type: Annotated[
+        str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")
+    ]
     summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]
     description: Annotated[str, Field(max_length=MAX_TEXT)] = ""
     priority: Annotated[str, Field(max_length=100, description="Its name, such as High.")] = ""
-    labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
+    labels: Annotated[
+        list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)
+    ] = []
 
 
 class JiraClient:
-    """Sends each change once: retries belong to whoever calls. A call that is cancelled ends its request at once.
-    aiohttp alone repeats a read whose connection the other side has closed.
+    """A client of one Jira site.
 
-    A `mark` names one operation for ever. What the operation makes carries it, so that it can be found again. Every
-    method raises `Permanent` when Jira refuses, and `Transient` when it is away or asks to wait.
+    Sends each change once: retries belong to the caller. Cancelling a call ends its request at
+    once. Only aiohttp repeats a request, namely a read whose connection the other side has closed.
 
-    `session` belongs to the caller, who closes it. `url`: of the site, such as `https://acme.atlassian.net`. `token`
-    goes to this site alone, and into no message. `timeout`: seconds for one request, until its answer is read.
+    A `mark` names one operation permanently. The object that the operation creates carries it, so
+    that it can be found again. Every method raises `Permanent` when Jira refuses, and `Transient`
+    when Jira cannot be reached or asks to wait.
+
+    Args:
+        session: belongs to the caller, who closes it.
+        url: of the site, such as `https://acme.atlassian.net`.
+        email: of the account.
+        token: sent to this site only, and part of no message.
+        timeout: seconds for one request, until its answer is read.
     """
 
     setup_hint = (
-        "Set THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN (an API token of that account)."
+        "Set THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN (an API token "
+        "of that account)."
     )
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, email: str, token: SecretStr, *, timeout: float = TIMEOUT
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        email: str,
+        token: SecretStr,
+        *,
+        timeout: float = TIMEOUT,
     ) -> None:
-        self._session, self._url, self._email, self._token = session, url.rstrip("/"), email, token
+        self._session = session
+        self._url = url.rstrip("/")
+        self._email = email
+        self._token = token
         self._timeout = aiohttp.ClientTimeout(total=timeout)
 
     async def account(self) -> str:
@@ -138,7 +171,9 @@ class JiraClient:
             return str((await self._get("myself"))["displayName"])
 
     async def search(self, query: TicketQuery) -> list[Ticket]:
-        """Return the tickets that changed last first. Jira's search lags by seconds, rarely by minutes."""
+        """Return the matching tickets, latest change first. Jira's search lags by seconds, rarely
+        by minutes.
+        """
         with translate_errors("What was searched for"):
             return await self._search(search_jql(query), query.limit)
 
@@ -152,15 +187,25 @@ class JiraClient:
                 description=fields.get("description") or "",
                 reporter=_name(fields.get("reporter")),
                 labels=tuple(fields.get("labels") or ()),
-                comments=tuple(_comment(issue["key"], each) for each in reversed(comments["comments"])),
+                comments=tuple(
+                    _comment(issue["key"], each) for each in reversed(comments["comments"])
+                ),
                 comment_count=int(comments["total"]),
-                transitions=tuple(dict.fromkeys(each["to"]["name"] for each in await self._transitions(key))),
+                transitions=tuple(
+                    dict.fromkeys(each["to"]["name"] for each in await self._transitions(key))
+                ),
             )
 
     async def create(self, new: NewTicket, mark: str) -> Ticket:
-        """Create a ticket that carries its mark from the first moment.
-        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issues/#api-rest-api-2-issue-post"""
-        fields: Json = {"project": {"key": new.project}, "issuetype": {"name": new.type}, "summary": new.summary}
+        """Create a ticket that carries its mark from the start.
+
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issues/
+        """
+        fields: Json = {
+            "project": {"key": new.project},
+            "issuetype": {"name": new.type},
+            "summary": new.summary,
+        }
         if new.description:
             fields["description"] = new.description
         if new.priority:
@@ -168,12 +213,18 @@ class JiraClient:
         if new.labels:
             fields["labels"] = new.labels
         with translate_errors(f"The project {new.project}"):
-            created = await self._post("issue", {"fields": fields, "properties": [_property(mark)]})
+            created = await self._post(
+                "issue", {"fields": fields, "properties": [_property(mark)]}
+            )
             return self._ticket({"key": created["key"], "fields": fields})
 
     async def find_created(self, project: str, mark: str) -> Ticket | None:
-        """Return the ticket that carries this mark. None proves nothing: the account may not see it. Jira's search
-        lags, so the numbers after the newest ticket that it knows are read one by one."""
+        """Return the ticket that carries this mark. None proves nothing: the account may not see
+        it.
+
+        Jira's search lags, so the numbers after the newest ticket in the search are read one by
+        one.
+        """
         with translate_errors(f"The project {project}"):
             for candidates in (self._own_tickets(project), self._tickets_after_newest(project)):
                 async for issue in candidates:
@@ -182,32 +233,47 @@ class JiraClient:
             return None
 
     async def comment(self, key: str, text: str, mark: str) -> TicketComment:
-        """Write a comment that carries its mark from the first moment.
-        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/"""
+        """Write a comment that carries its mark from the start.
+
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/
+        """
         with translate_errors(key):
-            written = await self._post(f"issue/{key}/comment", {"body": text, "properties": [_property(mark)]})
+            written = await self._post(
+                f"issue/{key}/comment", {"body": text, "properties": [_property(mark)]}
+            )
             return _comment(key, written)
 
     async def find_comment(self, key: str, mark: str) -> TicketComment | None:
-        """Return the comment that carries this mark; None when there certainly is none."""
+        """Return the comment that carries this mark; None when it certainly does not exist."""
         with translate_errors(key):
             newest = (await self._newest_comments(key, _COMMENTS_SEARCHED))["comments"]
-            ours = (each for each in newest if _property(mark) in list(each.get("properties") or ()))
+            ours = (
+                each for each in newest if _property(mark) in list(each.get("properties") or ())
+            )
             return next((_comment(key, each) for each in ours), None)
 
     async def move(self, key: str, status: str) -> Ticket:
-        """Move a ticket to a status by the first transition that leads there; a ticket that has it stays. Raises
-        `Permanent` where no transition does, and names the statuses that can be reached."""
+        """Move a ticket to a status by the first transition that leads there; a ticket with that
+        status stays.
+
+        Raises:
+            Permanent: no transition leads there; the message names the reachable statuses.
+        """
         with before_a_change(), translate_errors(key):
             ticket = self._ticket(await self._issue(key, _SHOWN))
             wanted = status.strip().casefold()
             if ticket.status.casefold() == wanted:
                 return ticket
-            ids = {str(each["to"]["name"]): str(each["id"]) for each in reversed(await self._transitions(key))}
+            ids = {
+                str(each["to"]["name"]): str(each["id"])
+                for each in reversed(await self._transitions(key))
+            }
         target = next((name for name in ids if name.casefold() == wanted), None)
         if target is None:
             reachable = ", ".join(sorted(ids)) or "no other status, at least not by this account"
-            raise Permanent(f"{ticket.key} has the status {ticket.status}, and can be moved to: {reachable}.")
+            raise Permanent(
+                f"{ticket.key} has the status {ticket.status}, and can be moved to: {reachable}."
+            )
         with translate_errors(key):
             await self._post(f"issue/{key}/transitions", {"transition": {"id": ids[target]}})
         return replace(ticket, status=target)
@@ -217,7 +283,10 @@ class JiraClient:
         return [self._ticket(each) for each in page["issues"]]
 
     async def _own_tickets(self, project: str) -> AsyncIterator[Json]:
-        ours = f"project = {quote(project)} AND creator = currentUser() AND created >= -{_LOOK_BACK_DAYS}d"
+        ours = (
+            f"project = {quote(project)} AND creator = currentUser() AND created >= "
+            f"-{_LOOK_BACK_DAYS}d"
+        )
         query = {"jql": f"{ours} ORDER BY key DESC", "maxResults": str(_PAGE_SIZE)}
         query |= {"fields": ",".join(_SHOWN), "properties": PROPERTY}
         while True:
@@ -249,33 +318,50 @@ class JiraClient:
         return dict(await self._get(f"issue/{key}", fields=",".join(fields), properties=PROPERTY))
 
     async def _newest_comments(self, key: str, count: int) -> Json:
-        """The newest comments first, with their entity properties, and the `total`."""
+        """Return the newest comments first, with their entity properties, and the `total`."""
         path = f"issue/{key}/comment"
-        return dict(await self._get(path, orderBy="-created", maxResults=count, expand="properties"))
+        return dict(
+            await self._get(path, orderBy="-created", maxResults=count, expand="properties")
+        )
 
     async def _transitions(self, key: str) -> list[Json]:
         return list((await self._get(f"issue/{key}/transitions"))["transitions"])
 
     async def _get(self, path: str, **query: str | int) -> Any:
-        return await self._request("GET", path, params={name: str(value) for name, value in query.items()})
+        return await self._request(
+            "GET", path, params={name: str(value) for name, value in query.items()}
+        )
 
     async def _post(self, path: str, body: Json) -> Any:
         return await self._request("POST", path, json=body)
 
     async def _request(self, method: str, path: str, **sent: Any) -> Any:
-        """Send one request; returns the answer's JSON, or None for an empty answer. Raises `Permanent` when the address
-        is not that of Jira's API, and what `translate_errors` translates."""
-        login = base64.b64encode(f"{self._email}:{self._token.get_secret_value()}".encode()).decode()
+        """Send one request.
+
+        Returns:
+            The answer's JSON, or None for an empty answer.
+
+        Raises:
+            Permanent: the address is not that of Jira's API.
+            ErrorResponse: Jira refused; `translate_errors` translates it.
+            aiohttp.ClientError, TimeoutError, ValueError: translated likewise.
+        """
+        login = base64.b64encode(
+            f"{self._email}:{self._token.get_secret_value()}".encode()
+        ).decode()
         headers = {
             "Authorization": f"Basic {login}",
             "Accept": "application/json",
             "Cache-Control": "no-cache",
             "User-Agent": "threadline",
-            "X-Atlassian-Token": "no-check",  # Jira refuses changes whose origin it doubts without it
+            # without it Jira refuses changes whose origin it doubts
+            "X-Atlassian-Token": "no-check",
         }
         url = f"{self._url}/rest/api/2/{path}"
         content = bytearray()
-        async with self._session.request(method, url, headers=headers, timeout=self._timeout, **sent) as response:
+        async with self._session.request(
+            method, url, headers=headers, timeout=self._timeout, **sent
+        ) as response:
             async for chunk in response.content.iter_chunked(_CHUNK):
                 content += chunk
                 if len(content) > _MAX_ANSWER:
@@ -284,7 +370,7 @@ class JiraClient:
             raise ErrorResponse(response.status, response.headers, _quote(response, content))
         if content and "html" in response.content_type:
             raise Permanent(_PAGE)
-        # A redirect may lead nowhere, or have made a GET of a change.
+        # A redirect may lead nowhere, or have turned a change into a GET.
         if response.status >= 300 or response.method != method:
             raise Permanent(_ADDRESS)
         return json.loads(content) if content else None
@@ -308,31 +394,41 @@ def _property(mark: str) -> Json:
 
 
 def _comment(key: str, comment: Json) -> TicketComment:
-    return TicketComment(key, _name(comment.get("author")), comment.get("created") or "", comment.get("body") or "")
+    return TicketComment(
+        key, _name(comment.get("author")), comment.get("created") or "", comment.get("body") or ""
+    )
 
 
 def _name(thing: Any) -> str:
-    """The name of a person, or of a status and its like."""
-    return str(thing.get("displayName") or thing.get("name") or "") if isinstance(thing, dict) else ""
+    """Return the name of a person, or of a status and its like."""
+    return (
+        str(thing.get("displayName") or thing.get("name") or "") if isinstance(thing, dict) else ""
+    )
 
 
-# ---- Searches --------------------------------------------------------------------------------------------------------
-# The language: https://support.atlassian.com/jira-software-cloud/docs/what-is-advanced-search-in-jira-cloud/.
+# ---- Searches
+# The language:
+# https://support.atlassian.com/jira-software-cloud/docs/what-is-advanced-search-in-jira-cloud/.
 
 NOBODY = "nobody"
 DEFAULT_DAYS = 30
-"""How far back a search goes that names nothing: Jira refuses one without any restriction."""
+"""Days of a search without any condition: Jira refuses one without a restriction."""
 _WORD = re.compile(r"\w+")
 
 
 def search_jql(query: TicketQuery) -> str:
-    """The query in JQL, with the tickets that changed last first."""
+    """Return the query in JQL, latest change first."""
     clauses = [
         f"{field} = {quote(value)}"
-        for field, value in (("project", query.project), ("status", query.status), ("issuetype", query.type))
+        for field, value in (
+            ("project", query.project),
+            ("status", query.status),
+            ("issuetype", query.type),
+        )
         if value and value.strip()
     ]
-    if words := " ".join(_WORD.findall(query.words)).lower():  # in capitals, AND, OR and NOT would be operators
+    # in capitals, AND, OR and NOT would be operators
+    if words := " ".join(_WORD.findall(query.words)).lower():
         clauses.append(f"text ~ {quote(words)}")
     if query.assignee.strip():
         nobody = query.assignee.strip().lower() == NOBODY
@@ -346,17 +442,20 @@ def search_jql(query: TicketQuery) -> str:
 
 
 def quote(text: str) -> str:
-    """The text as a string of JQL: whatever people write stays inside its quotes."""
+    """Return the text as a string of JQL. No input can leave its quotes."""
     visible = "".join(sign if sign.isprintable() else " " for sign in text).strip()
     return '"' + visible.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-# ---- Errors, in sentences that name no host and no token -------------------------------------------------------------
-# Statuses: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/#status-codes.
+# ---- Errors, in sentences that name no host and no token
+# Statuses:
+# https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/#status-codes.
 
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
-"""Of an answer that has another form than Jira's."""
-_ACCOUNT = "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
+"""Exceptions while reading an answer of another shape than Jira's."""
+_ACCOUNT = (
+    "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
+)
 _ADDRESS = "No Jira was found at the address: check THREADLINE_JIRA_URL."
 _PAGE = (
     "Jira answered with a web page, perhaps a login page: check THREADLINE_JIRA_URL, and that the "
@@ -365,17 +464,29 @@ _PAGE = (
 
 
 class ErrorResponse(Exception):
-    """Jira answered with a status of 400 or more. `quoted`: its own words, where they may be repeated."""
+    """Jira answered with a status of 400 or more. `quoted`: its own text, as far as it is safe to
+    repeat.
+    """
 
     def __init__(self, status: int, headers: Mapping[str, str], quoted: str) -> None:
         super().__init__(status)
-        self.status, self.headers, self.quoted = status, headers, quoted
+        self.status = status
+        self.headers = headers
+        self.quoted = quoted
 
 
 @contextmanager
 def translate_errors(about: str) -> Iterator[None]:
-    """Goes around requests to Jira and the reading of their answers; `about` is what they are about ("SHOP-12"). Raises
-    `Permanent` or `Transient`, without a cause, since aiohttp's own text repeats addresses and headers."""
+    """Translate the errors of requests to Jira, and of reading their answers.
+
+    Args:
+        about: the subject of error messages ("SHOP-12").
+
+    Raises:
+        Permanent: Jira refuses. Without a cause, since aiohttp's own text repeats addresses and
+            headers.
+        Transient: Jira cannot be reached or asks to wait; also without a cause.
+    """
     try:
         yield
     except (ErrorResponse, aiohttp.ClientError, TimeoutError, *_UNREADABLE) as error:
@@ -386,31 +497,42 @@ def translate_errors(about: str) -> Iterator[None]:
 
 def _translate(error: Exception, about: str) -> Permanent | Transient:
     if isinstance(error, ErrorResponse):
-        status, pause = error.status, parse_retry_after(error.headers, datetime.now(UTC))
+        status = error.status
+        pause = parse_retry_after(error.headers, datetime.now(UTC))
         if status == 429:
             return NotDone("Jira's rate limit is reached.", retry_after=pause)
         if status in (408, 409, 425) or status >= 500:
             return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
         known = {
-            400: f"Jira refused it: {error.quoted or 'check the project, the type and the other fields'}",
+            400: (
+                "Jira refused it: "
+                f"{error.quoted or 'check the project, the type and the other fields'}"
+            ),
             401: _ACCOUNT,
-            403: f"The account may not do this in Jira: {error.quoted or 'ask for the permission in the project'}",
+            403: (
+                "The account may not do this in Jira: "
+                f"{error.quoted or 'ask for the permission in the project'}"
+            ),
             404: f"{about} is not in Jira, or the account may not see it.",
         }
-        return Permanent(known.get(status, f"Jira refused it (HTTP {status}). {error.quoted}".strip()))
+        return Permanent(
+            known.get(status, f"Jira refused it (HTTP {status}). {error.quoted}".strip())
+        )
     match error:
         case TimeoutError():
             return Transient("Jira did not answer in time.")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | aiohttp.TooManyRedirects():
             return Permanent(_ADDRESS)
         case aiohttp.ClientConnectionError() | aiohttp.ClientResponseError():
-            return Transient("Jira could not be reached: check the network and THREADLINE_JIRA_URL.")
+            return Transient(
+                "Jira could not be reached: check the network and THREADLINE_JIRA_URL."
+            )
         case _:
             return Transient("Jira's answer could not be read.")
 
 
 def _quote(response: aiohttp.ClientResponse, content: bytearray) -> str:
-    """Jira's own words about what it refuses, where they may be repeated."""
+    """Return Jira's own text about its refusal, as far as it is safe to repeat."""
     denied = response.headers.get("X-Authentication-Denied-Reason")
     if response.status == 403 and denied:
         return quotable(denied)
@@ -418,4 +540,5 @@ def _quote(response: aiohttp.ClientResponse, content: bytearray) -> str:
     try:
         return quote_refusal(json.loads(text))
     except ValueError:
-        return "" if "<" in text else quotable(text)  # of a page no sentence is meant for people
+        # the text of a web page is not meant for people
+        return "" if "<" in text else quotable(text)

@@ -1,5 +1,6 @@
-"""Tickets in Jira: found, read, created, commented and moved. What is made carries a mark of its operation, so that a
-call which is tried again finds it."""
+"""Tools for tickets in Jira: find, read, create, comment and move. Created objects carry a mark of
+their operation, so that a retry finds them.
+"""
 
 import hashlib
 from dataclasses import asdict
@@ -12,10 +13,19 @@ from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
 from threadline.tools.roles import RecordKind
-from threadline.trackers.jira import MAX_TEXT, JiraClient, NewTicket, Ticket, TicketComment, TicketQuery
+from threadline.trackers.jira import (
+    MAX_TEXT,
+    JiraClient,
+    NewTicket,
+    Ticket,
+    TicketComment,
+    TicketQuery,
+)
 
 _SETTLES = 45.0
-"""Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
+"""Seconds until a change has settled: longer than the client's timeout, plus half a minute for a
+slow Jira.
+"""
 Key = Annotated[
     str,
     StringConstraints(to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}-[0-9]{1,10}$"),
@@ -31,7 +41,10 @@ class AddComment(BaseModel):
 
 class MoveTicket(BaseModel):
     key: Key
-    status: Annotated[Name, Field(description="The status it is to be in, by its name; jira.get tells which can be.")]
+    status: Annotated[
+        Name,
+        Field(description="The status it is to be in, by its name; jira.get tells which can be."),
+    ]
 
 
 @tool(
@@ -47,7 +60,9 @@ async def search(context: ToolContext, given: TicketQuery) -> ToolResult:
     more = " or more" if len(found) == given.limit else ""
     tickets = "ticket was" if len(found) == 1 and not more else "tickets were"
     text = f"{len(found)}{more} {tickets} found." if found else "No ticket was found."
-    return ToolResult(data={"tickets": shown}, display_text=text, structured=record_group("tickets", shown))
+    return ToolResult(
+        data={"tickets": shown}, display_text=text, structured=record_group("tickets", shown)
+    )
 
 
 @tool(
@@ -72,10 +87,16 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
 
 
 async def _find_created(context: ToolContext, given: NewTicket) -> ToolResult:
-    """Jira's search lags, so a ticket that was not found may be there: it is never created again unasked."""
-    ticket = await context.services[JiraClient].find_created(given.project, operation_mark(context))
+    """Find the ticket of an earlier attempt. Jira's search lags, so an unfound ticket may exist:
+    it is never created again without asking.
+    """
+    ticket = await context.services[JiraClient].find_created(
+        given.project, operation_mark(context)
+    )
     if ticket is None:
-        return error_result(ErrorCode.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
+        return error_result(
+            ErrorCode.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found."
+        )
     return _ticket_result(ticket, "is created")
 
 
@@ -92,9 +113,14 @@ async def _find_created(context: ToolContext, given: NewTicket) -> ToolResult:
     records=(RecordKind.TICKETS,),
 )
 async def create(context: ToolContext, given: NewTicket) -> ToolResult:
-    changed = {"summary": " ".join(given.summary.split()), "description": _signed(given.description, context)}
+    changed = {
+        "summary": " ".join(given.summary.split()),
+        "description": _signed(given.description, context),
+    }
     new = given.model_copy(update=changed)
-    return _ticket_result(await context.services[JiraClient].create(new, operation_mark(context)), "is created")
+    return _ticket_result(
+        await context.services[JiraClient].create(new, operation_mark(context)), "is created"
+    )
 
 
 async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult | None:
@@ -116,15 +142,20 @@ async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult |
 )
 async def comment(context: ToolContext, given: AddComment) -> ToolResult:
     text = _signed(given.text, context)
-    return _said(await context.services[JiraClient].comment(given.key, text, operation_mark(context)))
+    return _said(
+        await context.services[JiraClient].comment(given.key, text, operation_mark(context))
+    )
 
 
 async def _find_moved(context: ToolContext, given: MoveTicket) -> ToolResult:
-    """A ticket that is elsewhere may have been moved and put back by a person, whose word is not undone unasked."""
+    """Check whether an earlier attempt moved the ticket. If it has another status, a person may
+    have moved it back, which is not undone without asking.
+    """
     ticket = (await context.services[JiraClient].ticket(given.key)).ticket
     if ticket.status.casefold() != given.status.strip().casefold():
         return error_result(
-            ErrorCode.OUTCOME_UNKNOWN, f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now."
+            ErrorCode.OUTCOME_UNKNOWN,
+            f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now.",
         )
     return _ticket_result(ticket, f"is in {ticket.status}")
 
@@ -150,15 +181,18 @@ TOOLS = [search, get, create, comment, transition]
 
 
 def operation_mark(context: ToolContext) -> str:
-    """Stands for this one call at the tracker, which is not told the thread."""
+    """Return the mark of this one call at the tracker; it does not reveal the thread."""
     return hashlib.sha256(context.operation_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _signed(text: str, context: ToolContext) -> str:
-    """The account is the bot's, so the text says who asked, with the ids, since anybody may take any name. Where
-    several have written, only they know whose wish it was."""
+    """Append who asked, since the account is the bot's; with ids, since names are not unique. In a
+    thread with several people only they know who asked, so all are named.
+    """
     *people, last = context.requester_labels
-    asked = f"in a Slack thread by {', '.join(people)} and {last}" if people else f"by {last} in Slack"
+    asked = (
+        f"in a Slack thread by {', '.join(people)} and {last}" if people else f"by {last} in Slack"
+    )
     return f"{text}\n\nAsked for {asked}.".strip()
 
 

@@ -1,4 +1,6 @@
-"""The gateway's process: Slack in, signals out. It also tells the admin when no core worker is there."""
+"""The gateway's process: receives Slack's events, and signals workflows. It also notifies the
+admin when there is no core worker.
+"""
 
 import asyncio
 from functools import partial
@@ -9,11 +11,17 @@ from threadline import telemetry
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
-from threadline.gateway.mentions import MentionHints
+from threadline.gateway.mention_hints import MentionHints
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
-from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, QueueSettings, SlackSettings
+from threadline.settings import (
+    ChannelSettings,
+    DatabaseSettings,
+    LogSettings,
+    QueueSettings,
+    SlackSettings,
+)
 from threadline.slack.client import BotIdentity, SlackClient, identify, open_web_client
 from threadline.slack.history import History
 from threadline.slack.model import BOT_NAME
@@ -28,14 +36,14 @@ from threadline.wiring.probes import database_answers, temporal_answers
 from threadline.wiring.temporal import temporal_client
 
 _START_CORE = (
-    "No worker serves the core queue, so messages are kept and nothing is answered: start `threadline worker --queue "
-    "core`. It goes on with all of them then."
+    "No worker serves the core queue, so messages are kept and not answered: start "
+    "`threadline worker --queue core`. It then answers all of them."
 )
 _log = structlog.stdlib.get_logger(__name__)
 
 
 def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingConfig:
-    """What the router has to know, of the gateway and of the catch-up alike."""
+    """Return the router's configuration, for the gateway and the catch-up alike."""
     return RoutingConfig(
         reports_channel=channels.reports_channel,
         summaries_channel=channels.summaries_channel,
@@ -51,37 +59,62 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
 
 
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
-    """Look a user up at the start. Without the right to do so, every event would be refused, one by one. Raises
-    `Permanent` when the bot token lacks the scope."""
+    """Look a user up at the start: without the scope for it, every single event would be refused.
+
+    Raises:
+        Permanent: the bot token lacks the scope.
+    """
     try:
         await users.get(bot_user_id)
     except Transient as error:
-        _log.warning("user_lookup_failed", reason=str(error), next="Each event repeats the lookup.")
+        _log.warning(
+            "user_lookup_failed", reason=str(error), next="Each event repeats the lookup."
+        )
 
 
 async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> None:
-    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. The probes are served in both.
-    `address`: host and port to listen at; None for any port of this machine. Raises `Permanent` when a setting is
-    missing or wrong, and `Transient` when Slack cannot be reached to ask who the bot is."""
+    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. Both serve the
+    probes.
+
+    Args:
+        address: host and port to listen at; None for any port of this machine.
+
+    Raises:
+        Permanent: a setting is missing or wrong.
+        Transient: Slack cannot be reached to identify the bot.
+    """
     level = LogSettings.load().log_level
     telemetry.configure_logging(level)
-    slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
-    config, queues = _config(address, slack), QueueSettings.load()
-    database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
+    slack = SlackSettings.load()
+    channels = ChannelSettings.load()
+    stored = DatabaseSettings.load()
+    config = _config(address, slack)
+    queues = QueueSettings.load()
+    database = Database(
+        stored.url.get_secret_value(), pool_size=4, application="threadline-gateway"
+    )
     runtime = telemetry.temporal_runtime(level)
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop, runtime=runtime)
     try:
-        async with database, open_web_client(slack.bot_token.get_secret_value(), slack.api_url) as client:
+        async with (
+            database,
+            open_web_client(slack.bot_token.get_secret_value(), slack.api_url) as client,
+        ):
             identity = await identify(client)
             calls = SlackClient(client)
             users = UserDirectory(calls.user)
             await check_user_lookup(users, identity.user_id)
-            authors = AuthorPolicy(users, channels.external_people, channels.allowed_apps, identity.enterprise_id)
+            authors = AuthorPolicy(
+                users, channels.external_people, channels.allowed_apps, identity.enterprise_id
+            )
             requester = CatchUpRequester(temporal, channels.watched)
             routing = routing_config(channels, identity)
             threads = ThreadLookup(database)
             router = EventRouter(routing, temporal, threads, authors, calls.open_view)
-            probes = {"temporal": temporal_answers(temporal), "database": database_answers(database)}
+            probes = {
+                "temporal": temporal_answers(temporal),
+                "database": database_answers(database),
+            }
             faults = InstallationFaults(database, Outbox(calls, database), channels.admin)
             has_worker = partial(is_served, temporal)
             watch = QueueWatch(CORE_QUEUE, has_worker, faults, queues.worker_patience, _START_CORE)
@@ -96,6 +129,9 @@ def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayCon
     signing_secret = slack.signing_secret.get_secret_value() if slack.signing_secret else ""
     app_token = slack.app_token.get_secret_value() if slack.app_token else ""
     if not (address or app_token.strip()):
-        raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
+        raise Permanent(
+            "SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http "
+            "HOST:PORT"
+        )
     host, port = address or ("127.0.0.1", 0)
     return GatewayConfig(signing_secret, app_token, host, port)

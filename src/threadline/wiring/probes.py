@@ -1,4 +1,4 @@
-"""The probes of the processes: what each needs, and a worker's own server for `/healthz` and `/readyz`."""
+"""The probes of the processes, and a worker's own server for `/healthz` and `/readyz`."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,12 +21,12 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 def temporal_answers(client: Client) -> Probe:
-    """Whether Temporal's server is there."""
+    """Return a probe for Temporal's server."""
     return client.service_client.check_health
 
 
 def database_answers(database: Database) -> Probe:
-    """Whether a statement is answered."""
+    """Return a probe that executes a statement."""
 
     async def asked() -> bool:
         async with database.connect() as connection:
@@ -36,24 +36,35 @@ def database_answers(database: Database) -> Probe:
 
 
 class ActivitySlots(Interceptor):
-    """Counts the activities that a worker runs. `total`: how many it runs at once."""
+    """Counts the activities that a worker runs. `total`: the most that it runs concurrently."""
 
     def __init__(self, total: int) -> None:
-        self.total, self.used = total, 0
+        self.total = total
+        self.used = 0
 
     def are_full(self) -> bool:
         return self.used >= self.total
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+    def intercept_activity(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+    ) -> ActivityInboundInterceptor:
         return _SlotUse(next, self)
 
 
 class _SlotUse(ActivityInboundInterceptor):
-    def __init__(self, next: ActivityInboundInterceptor, slots: ActivitySlots) -> None:  # noqa: A002 - Temporal's name
+    def __init__(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+        slots: ActivitySlots,
+    ) -> None:
         super().__init__(next)
         self._slots = slots
 
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+    async def execute_activity(
+        self,
+        input: ExecuteActivityInput,  # noqa: A002 - Temporal's name
+    ) -> Any:
         self._slots.used += 1
         try:
             return await super().execute_activity(input)
@@ -61,9 +72,15 @@ class _SlotUse(ActivityInboundInterceptor):
             self._slots.used -= 1
 
 
-def polls(client: Client, queue: str, kind: "TaskQueueType.ValueType", slots: ActivitySlots | None = None) -> Probe:
-    """Whether Temporal's server sees this client's worker ask for work on its queue. `slots`: while they are all in use
-    the worker asks for none, and it is enough that Temporal answers."""
+def polls(
+    client: Client, queue: str, kind: "TaskQueueType.ValueType", slots: ActivitySlots | None = None
+) -> Probe:
+    """Return a probe that Temporal's server sees this client's worker poll its queue.
+
+    Args:
+        slots: while all are in use the worker does not poll, and an answer from Temporal is
+            enough.
+    """
 
     async def asked() -> bool:
         _, pollers = await live_pollers(client, queue, kind)
@@ -76,8 +93,9 @@ def polls(client: Client, queue: str, kind: "TaskQueueType.ValueType", slots: Ac
 
 @dataclass
 class WorkerHealth:
-    """What a worker's `/readyz` tells. `probes` are added as their things are opened; until `started` is set the worker
-    is not ready, whatever they say."""
+    """The state in a worker's `/readyz`. `probes` are added as their connections open; until
+    `started` is set the worker is not ready, regardless of the probes.
+    """
 
     probes: dict[str, Probe] = field(default_factory=dict)
     started: bool = False
@@ -85,18 +103,25 @@ class WorkerHealth:
 
     @asynccontextmanager
     async def serving(self, address: tuple[str, int] | None) -> AsyncIterator[None]:
-        """Serve at host and port until the block ends; nothing without an address. Raises `Permanent` when the address
-        cannot be taken."""
+        """Serve at host and port until the block ends; without an address, do nothing.
+
+        Raises:
+            Permanent: the address is unavailable.
+        """
         if address is None:
             yield
             return
         app = web.Application()
-        app.add_routes([web.get("/healthz", http_server.healthz), web.get("/readyz", self._readyz)])
-        broken = RareLog("requests_broken", "Nothing: only probes are served here.")
+        app.add_routes(
+            [web.get("/healthz", http_server.healthz), web.get("/readyz", self._readyz)]
+        )
+        broken = RareLog("requests_broken", "Nothing to do: only probes are served here.")
         async with http_server.listening(app, *address, broken, "--health") as port:
             _log.info("health_ready", port=port)
             yield
 
     async def _readyz(self, _: web.Request) -> web.Response:
         parts = await http_server.ask_probes(dict(self.probes))
-        return http_server.readiness({**parts, "taking_work": self.started and not self.stop.is_set()})
+        return http_server.readiness(
+            {**parts, "taking_work": self.started and not self.stop.is_set()}
+        )

@@ -1,4 +1,6 @@
-"""The sweeps of all features: what Postgres says must run has a workflow, and what a turn came to is posted."""
+"""The sweeps of all features: they start missing workflows of records in Postgres, and post
+missing results.
+"""
 
 import time
 
@@ -13,8 +15,7 @@ from threadline.cases.store.lists import CaseLists, MissingAnswer, OpenCase, Ope
 from threadline.conversations.contract import conversation_start
 from threadline.conversations.store.conversation import ConversationStore, WaitingConversation
 from threadline.handovers.contract import handover_start
-from threadline.handovers.model import Handover
-from threadline.handovers.store import HandoverStore
+from threadline.handovers.store import HandoverAnswerStore, UnfinishedHandover
 from threadline.jobs.model import AgentJob, JobRunner
 from threadline.jobs.store import JobStore
 from threadline.threads.fault_store import FaultStore, InstallationFault
@@ -27,46 +28,68 @@ _log = structlog.get_logger(__name__)
 
 def open_cases(workflow_sweeps: WorkflowSweeps) -> Sweep[OpenCase]:
     return workflow_sweeps.sweep(
-        "cases", lambda tx, *page: CaseLists(tx).open_cases(*page), lambda case: case_start(case.thread)
+        "cases",
+        lambda tx, *page: CaseLists(tx).open_cases(*page),
+        lambda case: case_start(case.thread),
     )
 
 
 def sla_clocks(workflow_sweeps: WorkflowSweeps, channels: CaseChannels) -> Sweep[OpenEscalation]:
-    """A clock counts from the moment when people were called; its posts have keys, so it repeats none."""
+    """Start missing clocks. A clock counts from the moment of the escalation; its posts have keys,
+    so none appears twice.
+    """
 
     def start_of(item: OpenEscalation) -> WorkflowStart:
         escalation = channels.escalation(item.bug_id, item.number, item.severity, item.started)
         return clock_start(escalation, acknowledged=item.acknowledged)
 
     return workflow_sweeps.sweep(
-        "SLA clocks", lambda tx, *page: CaseLists(tx).open_escalations(*page), start_of, restart_completed=False
+        "SLA clocks",
+        lambda tx, *page: CaseLists(tx).open_escalations(*page),
+        start_of,
+        restart_completed=False,
     )
 
 
 def missing_answers(posts: LiveCasePostActivities) -> Sweep[MissingAnswer]:
-    """Answers that no workflow is about to post. Each post has a key, so what was posted by now is not posted twice."""
+    """Post answers that no workflow is about to post. Each post has a key, so an answer that was
+    posted in the meantime is not posted twice.
+    """
     return Sweep("missing answers", posts.find_missing, posts.post_missing, waits_for_slack=True)
 
 
-def waiting_conversations(workflow_sweeps: WorkflowSweeps, idle_timeout: float) -> Sweep[WaitingConversation]:
-    """Those in which something waits. `idle_timeout`: seconds of silence after which a run ends."""
+def waiting_conversations(
+    workflow_sweeps: WorkflowSweeps, idle_timeout: float
+) -> Sweep[WaitingConversation]:
+    """Start missing workflows of conversations with pending work.
+
+    Args:
+        idle_timeout: seconds of silence after which a run ends.
+    """
     return workflow_sweeps.sweep(
         "conversations",
-        lambda tx, after, limit: ConversationStore(tx).waiting_conversations(after, limit, idle_timeout),
+        lambda tx, after, limit: ConversationStore(tx).waiting_conversations(
+            after, limit, idle_timeout
+        ),
         lambda conversation: conversation_start(conversation.thread),
     )
 
 
-def open_handovers(workflow_sweeps: WorkflowSweeps) -> Sweep[Handover]:
+def open_handovers(workflow_sweeps: WorkflowSweeps) -> Sweep[UnfinishedHandover]:
     return workflow_sweeps.sweep(
-        "handovers", lambda tx, *page: HandoverStore(tx).open_page(*page), lambda it: handover_start(it.ref)
+        "handovers",
+        lambda tx, *page: HandoverAnswerStore(tx).unfinished_handovers(*page),
+        lambda it: handover_start(it.ref),
     )
 
 
 def open_approvals(workflow_sweeps: WorkflowSweeps) -> Sweep[ProposedAction]:
-    """Actions that are not decided, or that were approved and whose outcome is not posted. Otherwise only a click
-    starts such a workflow again. The record of executions keeps the action from being executed twice. An outcome that
-    Slack refuses is tried again for a day."""
+    """Start missing workflows of undecided actions, and of approved ones without a posted outcome.
+    Otherwise only a click starts such a workflow again.
+
+    The record of executions prevents a second execution. An outcome that Slack refuses is tried
+    again for a day.
+    """
     return workflow_sweeps.sweep(
         "approvals",
         lambda tx, *page: ApprovalStore(tx).unfinished_after(*page),
@@ -75,7 +98,9 @@ def open_approvals(workflow_sweeps: WorkflowSweeps) -> Sweep[ProposedAction]:
 
 
 def untold_faults(faults: InstallationFaults) -> Sweep[InstallationFault]:
-    """Faults of the installation, and ends of faults, that the admin was not told."""
+    """Notify the admin of faults of the installation, and of their ends, that were not reported
+    yet.
+    """
     return Sweep(
         "faults",
         lambda tx, after, limit: FaultStore(tx).untold_after(after, limit, time.time()),
@@ -85,11 +110,14 @@ def untold_faults(faults: InstallationFaults) -> Sweep[InstallationFault]:
 
 
 def open_jobs(runner: JobRunner) -> Sweep[AgentJob]:
-    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started. Temporal's list shows workflows
-    alone."""
+    """Start jobs without a workflow or, for a cron, without a schedule. Temporal's list does not
+    show schedules.
+    """
 
     async def start(job: AgentJob) -> bool:
-        """The workflow of a job that is over by now finds that out, and ends."""
+        """Start a job without a workflow. If the job has ended in the meantime, its workflow
+        notices that and ends.
+        """
         if (await runner.describe(job)).exists:
             return False
         await runner.start(job)
@@ -97,5 +125,8 @@ def open_jobs(runner: JobRunner) -> Sweep[AgentJob]:
         return True
 
     return Sweep(
-        "jobs", lambda tx, *page: JobStore(tx).open_jobs(*page), start, workflow_id=lambda job: job.workflow_id
+        "jobs",
+        lambda tx, *page: JobStore(tx).open_jobs(*page),
+        start,
+        workflow_id=lambda job: job.workflow_id,
     )

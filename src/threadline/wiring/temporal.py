@@ -1,4 +1,6 @@
-"""The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
+"""The connection to Temporal, configured by Temporal's own environment variables, and the common
+parts of all workers.
+"""
 
 import asyncio
 import time
@@ -28,7 +30,11 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
-from temporalio.converter import DataConverter, DefaultFailureConverter, DefaultFailureConverterWithEncodedAttributes
+from temporalio.converter import (
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+)
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 from temporalio.service import KeepAliveConfig, RetryConfig, RPCError
@@ -40,7 +46,7 @@ from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.conversations.contract import ConversationActivities
+from threadline.conversations.contract import ConversationActivities, RelayActivities
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.errors import Permanent
 from threadline.handovers.contract import HandoverActivities
@@ -70,6 +76,7 @@ CONTRACTS = (
     CasePostActivities,
     AgentActivities,
     ConversationActivities,
+    RelayActivities,
     HandoverActivities,
     ApprovalActivities,
     JobActivities,
@@ -91,19 +98,27 @@ WORKFLOWS = (
 _SWEEP_TIMEOUT = timedelta(hours=1)
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 POLLER_TIMEOUT = 90.0
-"""Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
+"""Seconds after which a poller counts as gone: a live one polls again each minute, and the server
+lists it for five.
+"""
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
-"""Seconds for one try: something may take the connection and never say a word."""
+"""Seconds for one try: a server may accept the connection and never answer."""
 _KEEP_ALIVE = KeepAliveConfig(interval_millis=15_000, timeout_millis=5_000)
-"""A broken connection is missed after 20 s. Temporal hangs up on a client that asks more often than every ten."""
+"""Detects a broken connection after 20 s. Temporal disconnects a client that pings more often than
+every ten.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 def data_converter(keys: KeyRing | None) -> DataConverter:
-    """The one converter of every process that talks to Temporal. `keys`: with one that encrypts, failures' messages and
-    stack traces are encrypted too, and Temporal sees the words "Encoded failure" and the error's type alone."""
+    """Return the data converter of every process that uses Temporal.
+
+    Args:
+        keys: where they encrypt, failures' messages and stack traces are encrypted too, and
+            Temporal only sees the words "Encoded failure" and the error's type.
+    """
     converter = replace(plain_converter, payload_codec=EncryptionCodec(keys))
     if keys is None or not keys.encrypts:
         return converter
@@ -117,19 +132,32 @@ async def temporal_client(
     stop: asyncio.Event | None = None,
     runtime: Runtime | None = None,
 ) -> Client:
-    """Connect as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or a profile say.
-    `runtime`: of Temporal's core, the default one without it. Raises `Permanent` when nothing answers there for half a
-    minute, or before `stop`."""
-    # Half a minute is longer than whoever stops a process waits before it is killed.
+    """Connect by `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*` or
+    a profile.
+
+    Args:
+        stop: ends the attempts.
+        runtime: Temporal's core; None for the default one.
+
+    Raises:
+        Permanent: no server answers within half a minute, or before `stop`.
+    """
+    # Half a minute is longer than the usual grace period before a process is killed.
     client = await until_stopped(stop or asyncio.Event(), _connect(retry_config, tries, runtime))
     if client is None:
         raise Permanent("Stopped before Temporal answered.")
     return client
 
 
-async def _connect(retry_config: RetryConfig | None, tries: int, runtime: Runtime | None) -> Client:
+async def _connect(
+    retry_config: RetryConfig | None, tries: int, runtime: Runtime | None
+) -> Client:
     given = ClientConfig.load_client_connect_config()
-    config: dict[str, Any] = {"target_host": "localhost:7233", "keep_alive_config": _KEEP_ALIVE, **given}
+    config: dict[str, Any] = {
+        "target_host": "localhost:7233",
+        "keep_alive_config": _KEEP_ALIVE,
+        **given,
+    }
     converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):
         try:
@@ -146,24 +174,38 @@ async def _connect(retry_config: RetryConfig | None, tries: int, runtime: Runtim
 
 
 async def namespace_id(client: Client) -> str:
-    """The id that Temporal gave to the namespace when it was made; empty where Temporal does not tell."""
+    """Return the id that Temporal gave to the namespace at its creation; empty where Temporal does
+    not return it.
+    """
+    # RuntimeError comes from a lazily connecting client without a server
     try:
-        found = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
-    except (RPCError, RuntimeError) as error:  # the second of a client that connects late, to where nothing listens
+        found = await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace)
+        )
+    except (RPCError, RuntimeError) as error:
         _log.warning("namespace_not_described", reason=str(error))
         return ""
     return found.namespace_info.id
 
 
 async def check_search_attributes(client: Client) -> str:
-    """Raises `Permanent` when the namespace lacks one that workflows set: every workflow task would fail for ever."""
-    place, request = f"namespace {client.namespace!r}", ListSearchAttributesRequest(namespace=client.namespace)
+    """Check that the namespace has the search attributes of the workflows.
+
+    Raises:
+        Permanent: one is missing, so that every workflow task would fail for ever.
+    """
+    place = f"namespace {client.namespace!r}"
+    request = ListSearchAttributesRequest(namespace=client.namespace)
     try:
         known = await client.operator_service.list_search_attributes(request)
     except RPCError as error:
-        raise Permanent(f"Temporal refuses the {place} (TEMPORAL_NAMESPACE): {error.message}") from error
+        raise Permanent(
+            f"Temporal refuses the {place} (TEMPORAL_NAMESPACE): {error.message}"
+        ) from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    if missing := [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]:
+    if missing := [
+        name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword
+    ]:
         create = " ".join(f"--name {name} --type Keyword" for name in missing)
         raise Permanent(
             f"Temporal's {place} lacks the search attributes {', '.join(missing)}: "
@@ -175,7 +217,7 @@ async def check_search_attributes(client: Client) -> str:
 async def live_pollers(
     client: Client, queue: str, kind: "TaskQueueType.ValueType"
 ) -> tuple[DescribeTaskQueueResponse, list[PollerInfo]]:
-    """Temporal's description of a queue, and those of its pollers that live."""
+    """Return Temporal's description of a queue, and its live pollers."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
     )
@@ -185,48 +227,68 @@ async def live_pollers(
 
 
 class _ContextFreeRunner(SandboxedWorkflowRunner):
-    """The sandbox, for converters that look at no context. Only for that the SDK would enter the sandbox several times
-    for each payload, which is a tenth of the core worker's CPU."""
+    """The sandbox, for converters that ignore the context. To provide it, the SDK would enter the
+    sandbox several times for each payload, which takes a tenth of the core worker's CPU.
+    """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         run = super().create_instance(det)
         stored_by = run.get_external_store_context(None)
-        run.get_serialization_context = lambda command_info: None  # type: ignore[method-assign]  # the SDK has no option for it
-        run.get_external_store_context = lambda command_info: stored_by  # type: ignore[method-assign]  # nor for this one
+        # The SDK has no option for either.
+        run.get_serialization_context = lambda command_info: None  # type: ignore[method-assign]
+        run.get_external_store_context = (  # type: ignore[method-assign]
+            lambda command_info: stored_by
+        )
         return run
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
-    """The sandbox, without loading `SHARED_MODULES` anew for each run."""
-    return _ContextFreeRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED_MODULES))
+    """Return the sandbox, without loading `SHARED_MODULES` again for each run."""
+    return _ContextFreeRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED_MODULES)
+    )
 
 
 def replayer(runtime: Runtime | None = None) -> Replayer:
-    """Replays histories against the workflows as they are now."""
-    # What fails here is told to who asked, in words that are not encrypted.
+    """Return a replayer of histories against the current workflows."""
+    # The caller reads the failures, so their messages are not encrypted.
     converter = replace(
-        data_converter(PayloadSettings.load().payload_keys), failure_converter_class=DefaultFailureConverter
+        data_converter(PayloadSettings.load().payload_keys),
+        failure_converter_class=DefaultFailureConverter,
     )
-    return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
+    return Replayer(
+        workflows=WORKFLOWS,
+        data_converter=converter,
+        workflow_runner=workflow_runner(),
+        runtime=runtime,
+    )
 
 
 async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]) -> None:
-    """Make the schedule what the settings say, and start a sweep and a pass. A worker that may not still does
-    everything else. `interval`: seconds. `sweeps`: their names."""
+    """Create or update the schedule by the settings, and start a sweep and a pass. Without the
+    right to do so, only logs the error, so that the worker still does everything else.
+
+    Args:
+        interval: seconds.
+        sweeps: their names.
+    """
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
             SWEEP_WORKFLOW,
             SweepRequest(list(sweeps)),
             id=SWEEP_ID,
             task_queue=CORE_QUEUE,
-            run_timeout=_SWEEP_TIMEOUT,  # it holds back the next one, and the pass that the next one starts
+            # a sweep delays the next one, and the pass that the next one starts
+            run_timeout=_SWEEP_TIMEOUT,
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=interval))]),
-        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)),
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)
+        ),
     )
 
     def renewed(known: ScheduleUpdateInput) -> ScheduleUpdate:
-        schedule.state = known.description.schedule.state  # an operator may have paused it
+        schedule.state = known.description.schedule.state  # an admin may have paused it
         return ScheduleUpdate(schedule)
 
     try:
@@ -237,4 +299,6 @@ async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]
             await handle.update(renewed)
             await handle.trigger()
     except RPCError as error:
-        _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
+        _log.error(
+            "schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it."
+        )

@@ -1,4 +1,4 @@
-"""The tools of every feature, and clients of the services elsewhere that some need, where the settings bring them."""
+"""The tools of every feature, and the clients of external services that the settings configure."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -23,7 +23,14 @@ from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
 from threadline.sales.email import SmtpMailer
-from threadline.settings import AccessSettings, CiSettings, GitHubSettings, JiraSettings, MailSettings, ModelSettings
+from threadline.settings import (
+    AccessSettings,
+    CiSettings,
+    GitHubSettings,
+    JiraSettings,
+    MailSettings,
+    ModelSettings,
+)
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.policy import CallRules
 from threadline.tools.policy_files import load_roles, load_rules
@@ -47,20 +54,31 @@ TOOLS: Sequence[Tool] = (
     *rfps_tools.TOOLS,
     *thread_tool.TOOLS,
 )
-"""The tools of every feature, whether they are configured or not."""
+"""The tools of every feature, configured or not."""
 REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
-"""Those that need a service elsewhere."""
+"""Tools that need an external service."""
 
 
 @asynccontextmanager
 async def open_integrations(services: Services | None = None) -> AsyncIterator[Services]:
-    """The given services, and those that the environment names. Raises `Permanent` when a setting is wrong."""
+    """Open the services of the environment's settings, added to the given ones.
+
+    Raises:
+        Permanent: a setting is wrong.
+    """
     services = services or Services()
-    jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
+    jira = JiraSettings.load()
+    builds = CiSettings.load()
+    forge = GitHubSettings.load()
+    mail = MailSettings.load()
     async with AsyncExitStack() as opened:
         if jira.url and jira.token:
-            session = await opened.enter_async_context(aiohttp.ClientSession(proxy=environment_proxy(jira.url)))
-            services = services.with_service(JiraClient, JiraClient(session, jira.url, jira.email, jira.token))
+            session = await opened.enter_async_context(
+                aiohttp.ClientSession(proxy=environment_proxy(jira.url))
+            )
+            services = services.with_service(
+                JiraClient, JiraClient(session, jira.url, jira.email, jira.token)
+            )
         token = builds.token or forge.token
         if builds.repository and token:
             address = builds.api_url or forge.api_url or ""
@@ -71,28 +89,41 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
 
 
 def load_access(settings: AccessSettings) -> tuple[CallRules, Roles]:
-    """The rules of calls and the roles that the settings name. Raises `Permanent`: a file is wrong."""
+    """Return the rules of calls and the roles that the settings name.
+
+    Raises:
+        Permanent: a file is wrong.
+    """
     roles = load_roles(settings.roles)
     return load_rules(settings.policy, roles, [each.name for each in TOOLS]), roles
 
 
 def configured_embedder(settings: ModelSettings) -> AbstractAsyncContextManager[Embedder | None]:
-    """The model of embeddings that the settings name, to be opened. Raises `Permanent`, when it is opened, if the local
-    model is not installed or there is no key."""
+    """Return the embeddings model of the settings, not yet opened.
+
+    Raises:
+        Permanent: on opening, if the local model is not installed or the key is missing.
+    """
     return open_embedder(
-        settings.embeddings, settings.embeddings_model, api_key=settings.key, base_url=settings.base_url
+        settings.embeddings,
+        settings.embeddings_model,
+        api_key=settings.key,
+        base_url=settings.base_url,
     )
 
 
 def environment_proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address. aiohttp's `trust_env` would take an account from ~/.netrc as
-    well, and refuse the request for having two."""
+    """Return the environment's proxy for an address. aiohttp's `trust_env` would also take an
+    account from ~/.netrc, and refuse the request for having two.
+    """
     address = urlsplit(url)
     return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
 
 
 async def check_integrations() -> str:
-    """Each service that is set answers its account; what to set for the others is said, and is no fault."""
+    """Check that each configured service accepts its account; the result names the settings for
+    the others, which is no fault.
+    """
     async with open_integrations() as services:
         if JiraClient in services:
             await services[JiraClient].account()
@@ -100,15 +131,22 @@ async def check_integrations() -> str:
             await services[Actions].recent("", "", 1)
         if SmtpMailer in services:
             await services[SmtpMailer].check()
-        mail = "mail is sent" if SmtpMailer in services else f"no mail is sent: {setup_hint(SmtpMailer)}"
+        mail = (
+            "mail is sent"
+            if SmtpMailer in services
+            else f"no mail is sent: {setup_hint(SmtpMailer)}"
+        )
         return f"{describe_toolsets(ToolRegistry(REMOTE), services)}; {mail}"
 
 
 def describe_toolsets(registry: ToolRegistry, services: Services) -> str:
-    """Which toolsets are on, and what to do for those that are not."""
+    """Return the toolsets that are on, and advice for those that are off."""
     on = sorted({each.toolset for each in available_tools(registry, services)})
     missing: dict[str, type[Any]] = {
-        each.toolset: kind for each in registry.all() for kind in each.needs if kind not in services
+        each.toolset: kind
+        for each in registry.all()
+        for kind in each.needs
+        if kind not in services
     }
     off = (f"{toolset} is off: {setup_hint(kind)}" for toolset, kind in sorted(missing.items()))
     return "; ".join((f"on: {', '.join(on) or 'none'}", *off))

@@ -25,8 +25,12 @@ CHUNK = 64
 
 
 def _message(reply: ScriptReply, request: ModelRequest) -> Json:
-    """The whole message. Its id is new each time: the CLI merges replies that carry the same one."""
-    content: list[Json] = [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
+    """Return the whole message. Its id is new each time: the CLI merges replies with the same
+    id.
+    """
+    content: list[Json] = (
+        [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
+    )
     content += [
         {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": name, "input": arguments}
         for name, arguments in reply.calls
@@ -49,14 +53,20 @@ def _message(reply: ScriptReply, request: ModelRequest) -> Json:
 
 
 def _events(message: Json) -> Iterator[str]:
-    content, usage = message["content"], message["usage"]
+    content = message["content"]
+    usage = message["usage"]
     begun = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
     yield event("message_start", {"message": begun})
     for index, block in enumerate(content):
         if block["type"] == "text":
-            empty, kind, field, whole = block | {"text": ""}, "text_delta", "text", block["text"]
+            empty = block | {"text": ""}
+            kind = "text_delta"
+            field = "text"
+            whole = block["text"]
         else:
-            empty, kind, field = block | {"input": {}}, "input_json_delta", "partial_json"
+            empty = block | {"input": {}}
+            kind = "input_json_delta"
+            field = "partial_json"
             whole = json.dumps(block["input"])
         yield event("content_block_start", {"index": index, "content_block": empty})
         for at in range(0, len(whole), CHUNK):
@@ -64,14 +74,19 @@ def _events(message: Json) -> Iterator[str]:
             yield event("content_block_delta", {"index": index, "delta": delta})
         yield event("content_block_stop", {"index": index})
     ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    yield event("message_delta", {"delta": ending, "usage": {"output_tokens": usage["output_tokens"]}})
+    yield event(
+        "message_delta", {"delta": ending, "usage": {"output_tokens": usage["output_tokens"]}}
+    )
     yield event("message_stop", {})
 
 
 def _error(failure: ScriptFailure) -> Json:
     return {
         "type": "error",
-        "error": {"type": ERROR_TYPES.get(failure.status, "api_error"), "message": failure.message},
+        "error": {
+            "type": ERROR_TYPES.get(failure.status, "api_error"),
+            "message": failure.message,
+        },
         "request_id": f"req_{uuid.uuid4().hex}",
     }
 

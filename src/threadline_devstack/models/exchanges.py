@@ -1,7 +1,9 @@
-"""Scripted exchanges: data in scripts/*.yaml that says which requests to answer, and with which steps.
+"""Scripted exchanges: data in scripts/*.yaml that defines which requests are answered, and in
+which steps.
 
-One file is the script of one agent. The first exchange in it that fits a request plays; the last fits every request,
-and says that the sentence is not in the script. Playing depends on the request and its recorded steps alone.
+One file is the script of one agent. The first exchange in it that fits a request plays; the last
+one fits every request, and replies that the sentence is not in the script. The play depends only
+on the request and its recorded steps.
 """
 
 import json
@@ -20,7 +22,7 @@ from threadline_devstack.models.request import ModelRequest, RecordedResult
 from threadline_devstack.models.script import Script, ScriptDiverged, ScriptTurn
 
 MOST_PAGES = 20
-"""Pages of a result that are followed; far more than a person writes."""
+"""Pages of a result that a call follows; far more than a person writes."""
 FACTS = frozenset(
     {
         *("prompt", "earlier", "system", "notes", "read_only", "rfp_id", "passage"),
@@ -28,10 +30,12 @@ FACTS = frozenset(
         *("case", "news", "developers", "senders", "said", "headline"),
     }
 )
-"""The names that an exchange may match, all of them texts; empty where a request has nothing of the kind."""
-QUOTE, QUOTES = 300, 6_000
-"""Characters of a message or a result that a sentence repeats, and of all messages that `said` quotes: of many each is
-cut shorter, and none is left out."""
+"""The names that an exchange may match, all of them texts; empty if a request has no such fact."""
+QUOTE = 300
+QUOTES = 6_000
+"""Characters of a message or a result in a sentence, and of all messages that `said` quotes: many
+messages are each cut shorter, and none is left out.
+"""
 
 _WRITER = re.compile(r"^[^\n:]{1,100}\([UW]\w+\):\s*")
 _MENTION = re.compile(r"<@[^>]*>\s*")
@@ -46,7 +50,9 @@ _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _FLAGS = re.IGNORECASE | re.DOTALL
 
 Values = dict[str, Any]
-"""What texts and arguments are filled with: the facts of the request, groups of its patterns, and what was saved."""
+"""Values for texts and arguments: the facts of the request, groups of its patterns, and saved
+results.
+"""
 
 
 def _known(patterns: dict[str, str]) -> dict[str, str]:
@@ -56,7 +62,9 @@ def _known(patterns: dict[str, str]) -> dict[str, str]:
 
 
 Facts = Annotated[dict[str, str], AfterValidator(_known)]
-"""Patterns that all must be found in the facts. Case does not matter, `.` fits a line's end; groups become values."""
+"""Patterns that must all be found in the facts. Case does not matter, `.` matches a line's end;
+groups become values.
+"""
 
 
 class _Data(BaseModel):
@@ -67,12 +75,15 @@ class Call(_Data):
     """One call of a tool.
 
     Args:
-        tool: its name, as the model is shown it.
-        arguments: filled with values. A tool in strict mode gets null for what is left out.
-        expect: a pattern that the result must have; without it the script fails, and with it whatever tests the turn.
+        tool: its name, as in the model's list of tools.
+        arguments: filled with values. A tool in strict mode gets null for omitted ones.
+        expect: a pattern that the result must have; without a match the script fails, and with it
+            the test of the turn.
         save: value → dotted path in the JSON of the result.
-        find: value → pattern whose first group in the result becomes the value, a number where it has digits alone.
-        follow: argument → pattern for its next value; the call is repeated as long as the result has one.
+        find: value → pattern whose first group in the result becomes the value, a number if it
+            consists of digits.
+        follow: argument → pattern for its next value; the call is repeated as long as the result
+            has one.
     """
 
     tool: str
@@ -84,11 +95,11 @@ class Call(_Data):
 
 
 class ExchangeStep(_Data):
-    """One thing to do, where the values have all patterns of `if` and none of `unless`.
+    """One action, if the values have all patterns of `if` and none of `unless`.
 
-    `set` gives values; `say` is text in front of the next calls; `call` is one call, or several in one reply. The
-    others end the turn: `reply` with text, `answer` with JSON in the form that was asked for, `finish` with the
-    structured output of the Claude Code CLI.
+    `set` assigns values; `say` is text in front of the next calls; `call` is one call, or several
+    in one reply. The others end the turn: `reply` with text, `answer` with JSON in the requested
+    form, `finish` with the structured output of the Claude Code CLI.
     """
 
     if_: dict[str, str] = Field(default={}, alias="if")
@@ -102,7 +113,9 @@ class ExchangeStep(_Data):
 
     @property
     def calls(self) -> list[Call]:
-        return self.call if isinstance(self.call, list) else [self.call] if self.call else []
+        if isinstance(self.call, list):
+            return self.call
+        return [self.call] if self.call else []
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
@@ -115,16 +128,18 @@ class ExchangeStep(_Data):
 
 
 class Exchange(_Data):
-    """What is answered to some requests.
+    """The answer to some requests.
 
     Args:
         name: for people.
         examples: sentences that it answers, which the fallback suggests.
-        when, unless: the patterns of the facts; the tools of unconditional calls must be on offer as well.
-        rows: values of which the first that fit are taken, such as one row for each planted bug. Patterns and texts
-            refer to them by name.
+        when: patterns that the facts must have; the tools of unconditional calls must be on offer
+            as well.
+        unless: patterns that the facts must not have.
+        rows: values of which the first that fit are taken, such as one row for each planted bug.
+            Patterns and texts refer to them by name.
         steps: in their order.
-        on_error: what is done instead of the rest when a call fails, with `{error}`.
+        on_error: steps after a failed call, instead of the rest, with `{error}`.
     """
 
     name: str
@@ -136,13 +151,21 @@ class Exchange(_Data):
     on_error: list[ExchangeStep] = [ExchangeStep(reply="I could not do this: {error}")]
 
     def values_for(self, facts: Mapping[str, str], tools: Mapping[str, Any]) -> Values | None:
-        """The values to play with; None where the exchange does not fit."""
-        needed = {call.tool for step in self.steps if not (step.if_ or step.unless) for call in step.calls}
+        """Return the values to play with; None if the exchange does not fit."""
+        needed = {
+            call.tool
+            for step in self.steps
+            if not (step.if_ or step.unless)
+            for call in step.calls
+        }
         if not needed <= tools.keys():
             return None
         for row in self.rows:
             values: Values = {**facts, **row}
-            found = [re.search(fill(pattern, row), facts[name], _FLAGS) for name, pattern in self.when.items()]
+            found = [
+                re.search(fill(pattern, row), facts[name], _FLAGS)
+                for name, pattern in self.when.items()
+            ]
             if all(found) and not _has_any(self.unless, values):
                 groups = [each.groupdict(default="") for each in found if each]
                 return values | {name: value for each in groups for name, value in each.items()}
@@ -151,19 +174,24 @@ class Exchange(_Data):
 
 @cache
 def scripts() -> Mapping[str, Sequence[Exchange]]:
-    """Agent → its exchanges. Raises pydantic's `ValidationError` where a file is no script."""
+    """Return each agent's exchanges. Raises pydantic's `ValidationError` for a file that is no
+    script.
+    """
     folder = files("threadline_devstack.models") / "scripts"
-    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    paths = sorted(
+        (path for path in folder.iterdir() if path.name.endswith(".yaml")),
+        key=lambda path: path.name,
+    )
     return {path.name.removesuffix(".yaml"): _read(path.read_text("utf-8")) for path in paths}
 
 
 def _read(text: str) -> list[Exchange]:
-    # Beside `exchanges` stand blocks that several of them share, by YAML's anchors.
+    # Beside `exchanges`, the file has blocks that several of them share, by YAML's anchors.
     return [Exchange.model_validate(each) for each in yaml.safe_load(text)["exchanges"]]
 
 
 def agent_of(request: ModelRequest) -> str:
-    """Whose script a request is answered by."""
+    """Return the agent whose script answers a request."""
     if request.schema_name:
         return "decisions"
     if request.api == "messages":
@@ -174,26 +202,35 @@ def agent_of(request: ModelRequest) -> str:
 
 
 def script_for(request: ModelRequest) -> Script:
-    """The first exchange that fits the request, as a script."""
-    exchanges, facts = scripts()[agent_of(request)], facts_of(request)
+    """Return the first exchange that fits the request, as a script."""
+    exchanges = scripts()[agent_of(request)]
+    facts = facts_of(request)
     exchange, values = next(
-        (each, found) for each in exchanges if (found := each.values_for(facts, request.tools)) is not None
+        (each, found)
+        for each in exchanges
+        if (found := each.values_for(facts, request.tools)) is not None
     )
-    values["examples"] = "; ".join(f"“{sentence}”" for each in exchanges for sentence in each.examples)
+    values["examples"] = "; ".join(
+        f"“{sentence}”" for each in exchanges for sentence in each.examples
+    )
 
     async def play(turn: ScriptTurn) -> None:
-        await _Player(exchange, turn, {"bug_id": turn.bug_id, "workspace": turn.workspace, **values}).play()
+        await _Player(
+            exchange, turn, {"bug_id": turn.bug_id, "workspace": turn.workspace, **values}
+        ).play()
 
     return play
 
 
 class _CallFailed(Exception):
-    """A tool has returned an error, which is told in words."""
+    """A tool has returned an error; the text is a summary for people."""
 
 
 class _Player:
     def __init__(self, exchange: Exchange, turn: ScriptTurn, values: Values) -> None:
-        self._exchange, self._turn, self._values = exchange, turn, values
+        self._exchange = exchange
+        self._turn = turn
+        self._values = values
         self._texts = [values["prompt"]]
 
     async def play(self) -> None:
@@ -242,7 +279,9 @@ class _Player:
             }
             if not following:
                 return
-            calls = [call.model_copy(update={"arguments": call.arguments | following}) for call in calls]
+            calls = [
+                call.model_copy(update={"arguments": call.arguments | following}) for call in calls
+            ]
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         needed = self._turn.tools.get(call.tool, {}).get("required", ())
@@ -252,27 +291,37 @@ class _Player:
         if result.is_error:
             raise _CallFailed(result_summary(result.text))
         if call.expect and not re.search(fill(call.expect, self._values), result.text, _FLAGS):
-            raise ScriptDiverged(f"{self._exchange.name}: {call.tool} was to return {call.expect!r}.")
+            raise ScriptDiverged(
+                f"{self._exchange.name}: {call.tool} was to return {call.expect!r}."
+            )
         self._texts.append(result.text)
         self._values |= {"result": result_summary(result.text), **case_facts(self._texts)}
         self._values |= {name: _at(_parsed(result.text), path) for name, path in call.save.items()}
-        self._values |= {name: _found(fill(each, self._values), result.text) for name, each in call.find.items()}
+        self._values |= {
+            name: _found(fill(each, self._values), result.text) for name, each in call.find.items()
+        }
 
 
 def result_summary(text: str) -> str:
-    """What a result says for people, where it does; else its beginning, in one line."""
+    """Return a result's texts for people, if it has any; else its beginning, in one line."""
     found = _parsed(text)
     if isinstance(found, Mapping):
         error = found.get("error")
         inner = error if isinstance(error, Mapping) else found
-        named = [str(inner[name]).rstrip(".") for name in ("text", "message", "suggestion", "error") if inner.get(name)]
+        named = [
+            str(inner[name]).rstrip(".")
+            for name in ("text", "message", "suggestion", "error")
+            if inner.get(name)
+        ]
         text = f"{'. '.join(named)}." if named else text
     flat = " ".join(text.split())
     return flat if len(flat) <= QUOTE else f"{flat[:QUOTE].rsplit(' ', 1)[0]} …"
 
 
 def _parsed(text: str) -> Any:
-    """The JSON that a text begins with: the CLI may put a reminder of its own behind it. None where it is none."""
+    """Return the JSON at the beginning of a text: the CLI may append a reminder of its own. None
+    if there is none.
+    """
     try:
         return json.JSONDecoder().raw_decode(text)[0]
     except (ValueError, RecursionError):
@@ -280,7 +329,7 @@ def _parsed(text: str) -> Any:
 
 
 def _at(found: Any, path: str) -> Any:
-    """The value at a dotted path, such as `data.roles.0.role`; an empty text where there is none."""
+    """Return the value at a dotted path, such as `data.roles.0.role`; an empty text if missing."""
     for name in path.split("."):
         if isinstance(found, Mapping):
             found = found.get(name)
@@ -309,12 +358,14 @@ def _has(name: str, pattern: str, values: Values) -> bool:
     return re.search(fill(pattern, values), str(fill(f"{{{name}}}", values)), _FLAGS) is not None
 
 
-# The facts of a request: what people said, and what it is about
+# The facts of a request: people's messages, and its subject
 
 
 @dataclass(frozen=True)
 class PromptMessage:
-    """One fenced message of a bug case; `sender` is reporter, developer or bot, `text` is in one line."""
+    """One fenced message of a bug case; `sender` is reporter, developer or bot, `text` is on one
+    line.
+    """
 
     place: tuple[int, str]
     sender: str
@@ -323,13 +374,21 @@ class PromptMessage:
 
 
 def facts_of(request: ModelRequest) -> dict[str, str]:
-    """All `FACTS` of a request. They are the same at each step of one turn, but for what `case_facts` adds."""
+    """Return all `FACTS` of a request. They are the same at each step of one turn, except for the
+    ones that `case_facts` adds.
+    """
     facts = dict.fromkeys(FACTS, "")
     facts |= {"system": request.system, "notes": "\n".join(request.notes)}
     if request.api == "messages":
         return facts | _bug_case(request.prompts)
-    prompts = [_MENTION.sub("", _WRITER.sub("", prompt)).strip() for prompt in request.prompts] or [""]
-    facts |= {"prompt": prompts[-1], "earlier": "\n".join(prompts[:-1]), "passage": _passage(request.notes)}
+    prompts = [
+        _MENTION.sub("", _WRITER.sub("", prompt)).strip() for prompt in request.prompts
+    ] or [""]
+    facts |= {
+        "prompt": prompts[-1],
+        "earlier": "\n".join(prompts[:-1]),
+        "passage": _passage(request.notes),
+    }
     facts["read_only"] = next(iter(_READ_ONLY.findall(facts["notes"])[-1:]), "")
     named = [each for each in _RFP.findall(prompts[-1]) if each not in request.tools]
     scope = _SCOPE.findall(request.system) or _BOUND.findall(facts["notes"])[-1:]
@@ -338,7 +397,9 @@ def facts_of(request: ModelRequest) -> dict[str, str]:
 
 
 def case_facts(texts: Iterable[str]) -> dict[str, str]:
-    """`said` and `headline` of the messages that are fenced in a turn's prompt and in what its tools returned."""
+    """Return `said` and `headline` of the messages that are fenced in a turn's prompt and in its
+    tools' results.
+    """
     known: dict[tuple[int, str], PromptMessage] = {}
     for text in texts:
         known |= {message.place: message for message in _messages(text)}
@@ -354,9 +415,13 @@ def case_facts(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _bug_case(prompts: Iterable[str]) -> dict[str, str]:
-    """The turn's prompt is the last that begins as a turn does: an agent may be asked once more for its answer."""
+    """Return the facts of a bug case. The turn's prompt is the last one that begins like a turn:
+    an agent may be asked again for its answer.
+    """
     turns = [prompt for prompt in prompts if _TURN.search(prompt)] or list(prompts)[-1:] or [""]
-    case = [message for prompt in turns for message in _messages(prompt) if message.sender != "bot"]
+    case = [
+        message for prompt in turns for message in _messages(prompt) if message.sender != "bot"
+    ]
     news = [message for message in _messages(turns[-1]) if message.sender != "bot"]
     return {
         "prompt": turns[-1],
@@ -369,11 +434,17 @@ def _bug_case(prompts: Iterable[str]) -> dict[str, str]:
 
 
 def _messages(text: str) -> list[PromptMessage]:
-    """The fenced messages of a text; a prompt without any is one message of the reporter."""
-    found = [(dict(_ATTRIBUTE.findall(each["attributes"])), each["text"]) for each in _MESSAGE.finditer(text)]
+    """Return the fenced messages of a text."""
+    found = [
+        (dict(_ATTRIBUTE.findall(each["attributes"])), each["text"])
+        for each in _MESSAGE.finditer(text)
+    ]
     return [
         PromptMessage(
-            (int(given["number"]) if given.get("number", "").isdecimal() else 0, given.get("part", "")),
+            (
+                int(given["number"]) if given.get("number", "").isdecimal() else 0,
+                given.get("part", ""),
+            ),
             given.get("from", "reporter"),
             " ".join(words.split()),
             given.get("read") == "yes",
@@ -387,7 +458,7 @@ def _lines(messages: Iterable[PromptMessage]) -> str:
 
 
 def _passage(notes: Iterable[str]) -> str:
-    """The best passage of the documents that the turn was given."""
+    """Return the best passage among the documents in the turn's notes."""
     for note in notes:
         _, found, passages = note.partition("\n")
         if note.startswith("[Decision]") and found:
@@ -396,7 +467,7 @@ def _passage(notes: Iterable[str]) -> str:
 
 
 def _form(request: ModelRequest) -> dict[str, str]:
-    """What a decision is asked about, which comes as JSON."""
+    """Return the subject of a decision, which comes as JSON."""
     try:
         asked: Any = json.loads(request.prompt) if request.schema_name else {}
     except ValueError:

@@ -1,4 +1,6 @@
-"""OpenAI's Chat Completions as the sandbox speaks it: https://developers.openai.com/api/reference/resources/chat."""
+"""OpenAI's Chat Completions, as far as the sandbox implements them:
+https://developers.openai.com/api/reference/resources/chat.
+"""
 
 import json
 import time
@@ -13,12 +15,14 @@ from threadline_devstack.models.wire import Json, RequestRefused, Wire
 
 
 def read(body: Json) -> ModelRequest:
-    """Read the body of `POST /v1/chat/completions`; raises what `Wire.read` does."""
+    """Read the body of `POST /v1/chat/completions`. Raises the errors of `Wire.read`."""
     given = list(body["messages"])
     first = given[0] if given and given[0]["role"] in ("system", "developer") else None
     _check_calls(given)
     if "tool_choice" in body and not body.get("tools"):
-        raise RequestRefused("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
+        raise RequestRefused(
+            "'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice"
+        )
     return openai_common.conversation(
         body,
         api="chat",
@@ -32,12 +36,16 @@ def read(body: Json) -> ModelRequest:
 
 def _messages(message: Mapping[str, Any]) -> Iterator[Json]:
     if message["role"] == "tool":
-        yield openai_common.returned(message["tool_call_id"], openai_common.text(message["content"]))
+        yield openai_common.returned(
+            message["tool_call_id"], openai_common.text(message["content"])
+        )
         return
     if text := openai_common.text(message.get("content")):
         yield openai_common.said(message["role"], text)
     for call in message.get("tool_calls") or ():
-        yield openai_common.used(call["id"], call["function"]["name"], call["function"]["arguments"])
+        yield openai_common.used(
+            call["id"], call["function"]["name"], call["function"]["arguments"]
+        )
 
 
 def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -45,7 +53,9 @@ def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
     for message in messages:
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
-                raise RequestRefused("A message with role 'tool' must follow a message with its 'tool_calls'.")
+                raise RequestRefused(
+                    "A message with role 'tool' must follow a message with its 'tool_calls'."
+                )
             open_calls.discard(message["tool_call_id"])
             continue
         if open_calls:
@@ -53,7 +63,9 @@ def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
         open_calls = {call["id"] for call in message.get("tool_calls") or ()}
     if open_calls:
         missing = ", ".join(sorted(open_calls))
-        raise RequestRefused(f"Tool messages must follow 'tool_calls', one for each; these got none: {missing}.")
+        raise RequestRefused(
+            f"Tool messages must follow 'tool_calls', one for each; these got none: {missing}."
+        )
 
 
 def _completion(reply: ScriptReply, request: ModelRequest) -> Json:
@@ -81,7 +93,11 @@ def _completion(reply: ScriptReply, request: ModelRequest) -> Json:
         "completion_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": request.tokens + outgoing,
     }
-    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time())}
+    head = {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+    }
     return {**head, "model": request.model, "choices": [choice], "usage": usage}
 
 

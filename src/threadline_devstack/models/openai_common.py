@@ -1,4 +1,5 @@
-"""What OpenAI's two APIs have in common on the wire: the key, errors, tools, and messages in Anthropic's form.
+"""The common part of OpenAI's two APIs on the wire: the key, errors, tools, and messages in
+Anthropic's form.
 
 Shapes: https://developers.openai.com/api/reference and …/docs/guides/error-codes.
 """
@@ -27,9 +28,18 @@ def key(request: Request) -> str:
 
 
 def error(failure: ScriptFailure) -> Json:
-    kind = _KINDS.get(failure.status, "server_error" if failure.status >= 500 else "invalid_request_error")
+    kind = _KINDS.get(
+        failure.status, "server_error" if failure.status >= 500 else "invalid_request_error"
+    )
     code = failure.code or _CODES.get(failure.status)
-    return {"error": {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}}
+    return {
+        "error": {
+            "message": failure.message,
+            "type": kind,
+            "param": failure.param or None,
+            "code": code,
+        }
+    }
 
 
 def conversation(
@@ -42,16 +52,16 @@ def conversation(
     functions: Sequence[Mapping[str, Any]],
     form: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
-    """The conversation of a request.
+    """Return the conversation of a request.
 
     Args:
         body: the request.
-        api: which wire it came over.
+        api: the wire that it came over.
         system: the constant instructions.
         wire: the messages as they came.
-        messages: the same in Anthropic's form, which scripts are played by.
+        messages: the same in Anthropic's form, which scripts read.
         functions: the tools on offer: name, description, parameters, strict.
-        form: what the answer is to look like: name, schema, strict.
+        form: the format of the answer: name, schema, strict.
 
     Raises:
         RequestRefused: the tools break the rules of strict mode or of names.
@@ -62,14 +72,20 @@ def conversation(
         raise RequestRefused("The sandbox does not stream over this API.", param="stream")
     for function in functions:
         if not _NAME.fullmatch(function["name"]):
-            raise RequestRefused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
+            raise RequestRefused(
+                f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools"
+            )
         if function.get("strict"):
             _check_strict(function["name"], function.get("parameters") or {})
     if form and not _NAME.fullmatch(str(form.get("name"))):
-        raise RequestRefused(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
+        raise RequestRefused(
+            f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name"
+        )
     if form and form.get("strict"):
         _check_strict(form["name"], form.get("schema") or {})
-    tools = [{"name": each["name"], "input_schema": each.get("parameters") or {}} for each in functions]
+    tools = [
+        {"name": each["name"], "input_schema": each.get("parameters") or {}} for each in functions
+    ]
     asked = read({"model": body["model"], "system": system, "tools": tools, "messages": messages})
     return replace(
         asked,
@@ -83,35 +99,47 @@ def conversation(
 
 
 def said(role: str, text: str) -> dict[str, Any]:
-    """A message in Anthropic's form. Notes of the system are reminders there, which no script takes for a prompt."""
+    """Return a message in Anthropic's form. The system's notes become reminders, which no script
+    takes for a prompt.
+    """
     if role in _NOTES:
         return {"role": "user", "content": f"<system-reminder>{text}</system-reminder>"}
     return {"role": role, "content": text}
 
 
 def used(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call in Anthropic's form.
+    """Return a call in Anthropic's form.
 
     Raises:
-        RequestRefused: no tool may have such a name, and no call in what was said before.
+        RequestRefused: the name is valid neither for a tool nor for a call in the dialogue.
     """
     if not _NAME.fullmatch(name):
-        raise RequestRefused(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
+        raise RequestRefused(
+            f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input"
+        )
     try:
         given = json.loads(arguments)
     except ValueError:
         given = {"unreadable": arguments}
-    return {"role": "assistant", "content": [{"type": "tool_use", "id": call_id, "name": name, "input": given}]}
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": call_id, "name": name, "input": given}],
+    }
 
 
 def returned(call_id: str, output: str) -> dict[str, Any]:
-    """A call's result in Anthropic's form; what says of itself that it failed is an error."""
-    block = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": _is_error(output)}
+    """Return a call's result in Anthropic's form; a result that reports a failure is an error."""
+    block = {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": output,
+        "is_error": _is_error(output),
+    }
     return {"role": "user", "content": [block]}
 
 
 def text(content: Any) -> str:
-    """The text of a message's content: a string, parts, or nothing."""
+    """Return the text of a message's content: a string, parts, or None."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(str(part["text"]) for part in content if "text" in part)
@@ -126,7 +154,8 @@ def _is_error(output: str) -> bool:
 
 
 def _check_strict(name: str, schema: Any) -> None:
-    """Strict mode's rules for objects, of tools and of structured outputs.
+    """Check strict mode's rules for objects, of tools and of structured outputs. Raises
+    `RequestRefused`.
 
     https://developers.openai.com/api/docs/guides/function-calling and …/guides/structured-outputs.
     """
@@ -140,8 +169,8 @@ def _check_strict(name: str, schema: Any) -> None:
         open_to_more = schema.get("additionalProperties") is not False
         if open_to_more or set(schema.get("required", ())) != set(properties):
             raise RequestRefused(
-                f"Invalid schema for function {name!r}: strict mode wants additionalProperties false, and every "
-                "property required.",
+                f"Invalid schema for function {name!r}: strict mode wants additionalProperties "
+                "false, and every property required.",
                 code="invalid_function_parameters",
                 param="tools",
             )

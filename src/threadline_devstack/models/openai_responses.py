@@ -1,7 +1,8 @@
-"""OpenAI's Responses API as the sandbox speaks it: https://developers.openai.com/api/reference/resources/responses.
+"""OpenAI's Responses API, as far as the sandbox implements it:
+https://developers.openai.com/api/reference/resources/responses.
 
-Its models reason when their names are those of OpenAI's reasoning models: what they thought is encrypted for the model
-that thought it, and has to come back in front of what it led to.
+Models with the names of OpenAI's reasoning models reason here as well: their thoughts are
+encrypted for the same model, and must come back in front of the item that followed them.
 """
 
 import base64
@@ -22,11 +23,13 @@ _ENCRYPTED = "reasoning.encrypted_content"
 
 
 def read(body: Json) -> ModelRequest:
-    """Read the body of `POST /v1/responses`; raises what `Wire.read` does."""
+    """Read the body of `POST /v1/responses`. Raises the errors of `Wire.read`."""
     given = body["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
     if body.get("store") is not False:
-        raise RequestRefused("The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store")
+        raise RequestRefused(
+            "The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store"
+        )
     _check_reasoning(body, items)
     _check_calls(items)
     form = (body.get("text") or {}).get("format") or {}
@@ -57,17 +60,29 @@ def _message(item: Mapping[str, Any]) -> Json | None:
 
 def _check_reasoning(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> None:
     if _ENCRYPTED in (body.get("include") or ()) and not _REASONS.match(str(body.get("model"))):
-        raise RequestRefused("Encrypted content is not supported with this model.", param="include")
+        raise RequestRefused(
+            "Encrypted content is not supported with this model.", param="include"
+        )
     followers = [*items[1:], {"role": "user"}]
     for item, follower in zip(items, followers, strict=True):
         if item.get("type") != "reasoning":
             continue
         if item.get("encrypted_content") is None:
-            raise RequestRefused(f"Item with id {item['id']!r} not found: nothing is stored.", param="input")
+            raise RequestRefused(
+                f"Item with id {item['id']!r} not found: nothing is stored.", param="input"
+            )
         if item["encrypted_content"].partition(".")[0] != _seal(str(body.get("model"))):
-            raise RequestRefused("The encrypted content could not be verified.", code="invalid_encrypted_content")
-        if follower.get("type") not in ("reasoning", "function_call") and follower.get("role") != "assistant":
-            raise RequestRefused(f"Item {item['id']!r} of type 'reasoning' came without its required following item.")
+            raise RequestRefused(
+                "The encrypted content could not be verified.", code="invalid_encrypted_content"
+            )
+        if (
+            follower.get("type") not in ("reasoning", "function_call")
+            and follower.get("role") != "assistant"
+        ):
+            raise RequestRefused(
+                f"Item {item['id']!r} of type 'reasoning' came without its required "
+                "following item."
+            )
 
 
 def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
@@ -78,10 +93,14 @@ def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
             called.add(item["call_id"])
         if item.get("type") == "function_call_output":
             if item["call_id"] not in called:
-                raise RequestRefused(f"No tool call found for function call output with call_id {item['call_id']}.")
+                raise RequestRefused(
+                    f"No tool call found for function call output with call_id {item['call_id']}."
+                )
             answered.add(item["call_id"])
     if missing := sorted(called - answered):
-        raise RequestRefused(f"No tool output found for function call {missing[0]}.", param="input")
+        raise RequestRefused(
+            f"No tool output found for function call {missing[0]}.", param="input"
+        )
 
 
 def _seal(model: str) -> str:
@@ -119,16 +138,33 @@ def _output(reply: ScriptReply, request: ModelRequest) -> Iterator[Json]:
     reasons = bool(_REASONS.match(request.model))
     if reasons:
         thought = f"{_seal(request.model)}.{request.fingerprint}"
-        yield {"type": "reasoning", "id": f"rs_{uuid.uuid4().hex}", "summary": [], "encrypted_content": thought}
+        yield {
+            "type": "reasoning",
+            "id": f"rs_{uuid.uuid4().hex}",
+            "summary": [],
+            "encrypted_content": thought,
+        }
     if reply.text or not reply.calls:
-        phase = {"phase": "commentary" if reply.calls else "final_answer"} if reasons else {}
+        name = "commentary" if reply.calls else "final_answer"
+        phase = {"phase": name} if reasons else {}
         part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
-        head = {"type": "message", "id": f"msg_{uuid.uuid4().hex}", "role": "assistant", "status": "completed"}
+        head = {
+            "type": "message",
+            "id": f"msg_{uuid.uuid4().hex}",
+            "role": "assistant",
+            "status": "completed",
+        }
         yield {**head, **phase, "content": [part]}
     for name, arguments in reply.calls:
         ids = {"id": f"fc_{uuid.uuid4().hex}", "call_id": f"call_{uuid.uuid4().hex}"}
         given = json.dumps(arguments)
-        yield {"type": "function_call", **ids, "name": name, "arguments": given, "status": "completed"}
+        yield {
+            "type": "function_call",
+            **ids,
+            "name": name,
+            "arguments": given,
+            "status": "completed",
+        }
 
 
 WIRE = Wire(openai_common.key, read, _response, openai_common.error)

@@ -1,4 +1,4 @@
-"""What a request says: the last prompt of a person, and the steps that were answered to it so far."""
+"""A request in parsed form: the last prompt of a person, and the steps that answered it so far."""
 
 import hashlib
 import json
@@ -15,13 +15,13 @@ _INJECTED = (
     "Output token limit hit",
     "Continue from where you left off",
 )
-"""How user messages begin that the CLI writes by itself in the middle of a turn."""
+"""Beginnings of user messages that the CLI itself writes in the middle of a turn."""
 _BUG = re.compile(r"\bBUG-\d+\b")
 
 
 @dataclass(frozen=True)
 class RecordedResult:
-    """What a tool gave back, as text."""
+    """The output of a tool, as text."""
 
     tool: str
     text: str
@@ -30,7 +30,9 @@ class RecordedResult:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One reply of the model that is already in the conversation, with the results of the tools it called."""
+    """One reply of the model that is already in the conversation, with the results of its tool
+    calls.
+    """
 
     text: str
     results: tuple[RecordedResult, ...] = ()
@@ -38,15 +40,18 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One request, read.
+    """One request, parsed.
 
-    `prompts` are all prompts of people, oldest first; `steps` what was answered to the last of them; `tools` the
-    input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
-    requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
-    folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
-    or `chat`. Over OpenAI's two wires alone: `notes` what the caller put amid the dialogue in its own name,
-    `schema_name` that of the form which the answer is to have, `head` the constant beginning that a provider would
-    cache, `cached` the tokens that an earlier request would have paid for.
+    `prompts` are all prompts of people, oldest first; `steps` the replies to the last of them;
+    `tools` the input schema of each tool on offer; `messages` the wire's own messages, for tests;
+    `fingerprint` is equal for two requests for the same step, also from different processes;
+    `workspace` is the caller's own folder, as its reminders name it (empty when they do not).
+    `api` is the wire it came over: `messages`, `responses` or `chat`.
+
+    Only over OpenAI's two wires: `notes` are the caller's own insertions in the dialogue,
+    `schema_name` is the name of the requested form of the answer, `head` the constant beginning
+    that a provider would cache, `cached` the number of tokens that an earlier request would have
+    paid for.
     """
 
     model: str
@@ -67,12 +72,17 @@ class ModelRequest:
     cached: int = 0
 
     def continues(self, earlier: "ModelRequest") -> bool:
-        """Whether `earlier` is a beginning of this request, byte for byte: its head, and then all of its messages."""
+        """Return whether `earlier` is a beginning of this request, byte for byte: its head, and
+        then all of its messages.
+        """
         if not self.head or (self.api, self.head) != (earlier.api, earlier.head):
             return False
         shared = self.messages[: len(earlier.messages)]
-        # Equal dicts may still be written in another order, so those that are equal are looked at as they are sent.
-        return list(shared) == list(earlier.messages) and json.dumps(shared) == json.dumps(earlier.messages)
+        # Equal dicts may still be written in another order, so compare equal ones in the form in
+        # which they are sent.
+        return list(shared) == list(earlier.messages) and json.dumps(shared) == json.dumps(
+            earlier.messages
+        )
 
     @property
     def prompt(self) -> str:
@@ -80,8 +90,11 @@ class ModelRequest:
 
     @property
     def bug_id(self) -> str:
-        """The first `BUG-<n>` of the last prompt that names one; empty when none does."""
-        return next((found.group() for prompt in reversed(self.prompts) if (found := _BUG.search(prompt))), "")
+        """The first `BUG-<n>` of the last prompt that names one; empty if none does."""
+        return next(
+            (found.group() for prompt in reversed(self.prompts) if (found := _BUG.search(prompt))),
+            "",
+        )
 
     @property
     def tokens(self) -> int:
@@ -114,18 +127,29 @@ def read(body: Mapping[str, Any]) -> ModelRequest:
 
 
 def _workspace(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The newest one: a resumed conversation may have begun in another folder."""
-    texts = (block["text"] for message in messages for block in _blocks(message["content"]) if block["type"] == "text")
+    """Return the newest workspace: a resumed conversation may have begun in another folder."""
+    texts = (
+        block["text"]
+        for message in messages
+        for block in _blocks(message["content"])
+        if block["type"] == "text"
+    )
     reminders = (reminder for text in texts for reminder in _REMINDER.findall(text))
     named = [found for reminder in reminders for found in _WORKSPACE.findall(reminder)]
     return str(named[-1]) if named else ""
 
 
 def _prompt(message: Mapping[str, Any]) -> str:
-    """What a person wrote in this message: no tool results, no reminders, nothing the CLI wrote by itself."""
+    """Return a person's text in this message: without tool results, reminders, and texts that the
+    CLI wrote.
+    """
     if message["role"] != "user":
         return ""
-    texts = (_without_reminders(block["text"]) for block in _blocks(message["content"]) if block["type"] == "text")
+    texts = (
+        _without_reminders(block["text"])
+        for block in _blocks(message["content"])
+        if block["type"] == "text"
+    )
     return "\n".join(text for text in texts if text and not text.startswith(_INJECTED))
 
 
@@ -138,24 +162,38 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[RecordedStep, ...]:
         blocks = _blocks(message["content"])
         if message["role"] == "assistant":
             # The CLI may cut one reply into several messages.
-            replies = [*replies[:-1], [*replies[-1], *blocks]] if before == "assistant" else [*replies, blocks]
-            names |= {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+            replies = (
+                [*replies[:-1], [*replies[-1], *blocks]]
+                if before == "assistant"
+                else [*replies, blocks]
+            )
+            names |= {
+                block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"
+            }
         for block in blocks:
             if block["type"] == "tool_result":
                 name = names.get(block["tool_use_id"], "")
                 results[block["tool_use_id"]] = RecordedResult(
-                    name, _without_reminders(_text(block.get("content"))), bool(block.get("is_error"))
+                    name,
+                    _without_reminders(_text(block.get("content"))),
+                    bool(block.get("is_error")),
                 )
         before = message["role"]
     return tuple(_step(reply, results) for reply in replies)
 
 
-def _step(reply: Sequence[Mapping[str, Any]], results: Mapping[str, RecordedResult]) -> RecordedStep:
-    # Results come in the order in which tools finished; a script wants them in the order of its calls.
+def _step(
+    reply: Sequence[Mapping[str, Any]], results: Mapping[str, RecordedResult]
+) -> RecordedStep:
+    # Results come in the order in which tools finished; a script needs them in the order of its
+    # calls.
     return RecordedStep(
         text="\n".join(block["text"] for block in reply if block["type"] == "text"),
         results=tuple(
-            results.get(block["id"], RecordedResult(block["name"], "The tool was interrupted.", is_error=True))
+            results.get(
+                block["id"],
+                RecordedResult(block["name"], "The tool was interrupted.", is_error=True),
+            )
             for block in reply
             if block["type"] == "tool_use"
         ),
@@ -163,7 +201,9 @@ def _step(reply: Sequence[Mapping[str, Any]], results: Mapping[str, RecordedResu
 
 
 def _parts(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The message as pairs of role and text, without what differs between two requests for the same step."""
+    """Return the message as pairs of role and text, without parts that differ between two requests
+    for the same step.
+    """
     parts = []
     for block in _blocks(message["content"]):
         match block["type"]:

@@ -1,4 +1,6 @@
-"""The model sandbox: answers Anthropic's and OpenAI's APIs from scripts, at a port of its own in this process."""
+"""The model sandbox: answers Anthropic's and OpenAI's APIs from scripts, at its own port in this
+process.
+"""
 
 import asyncio
 import contextlib
@@ -33,11 +35,15 @@ from threadline_devstack.server import Endpoint, bound, guarded, serving, until_
 logger = logging.getLogger(__name__)
 
 LOG_SIZE = 500
-"""Requests that the log keeps; older ones are forgotten, since each holds a whole conversation."""
+"""Requests in the log; older ones are dropped, since each holds a whole conversation."""
+LISTED = ("model-sandbox", "gpt-5.4-mini")
+"""Models in the lists, among them the product's default; the sandbox answers for any name."""
 COUNTED_STEPS = 10_000
-"""Steps whose requests are counted; the one asked for least recently is forgotten, and counted from 1 again."""
+"""Steps whose requests are counted. The least recently requested one is dropped, and counted from
+1 again.
+"""
 SHUTDOWN_SECONDS = 1
-"""How long a reply that is still held may delay the end."""
+"""Seconds by which a held reply may delay the shutdown."""
 
 Predicate = Callable[[ModelRequest], bool]
 
@@ -46,7 +52,7 @@ _WRONG_KEY = ScriptFailure(401, "This is not the sandbox's API key.", code="inva
 
 @dataclass
 class LoggedRequest:
-    """One request for a step and its answer, which is None as long as it is held or being written."""
+    """One request for a step and its answer, which is None while it is held or being written."""
 
     conversation: ModelRequest
     asked: int
@@ -55,7 +61,7 @@ class LoggedRequest:
 
 @dataclass
 class FaultOrder:
-    """What is answered to the next `left` requests that fit, whatever their script says."""
+    """A fixed answer to the next `left` requests that fit, in place of their script's."""
 
     answer: ScriptFailure | ScriptInterruption
     left: int
@@ -70,22 +76,27 @@ class FaultOrder:
 
 @dataclass(repr=False)
 class ModelSandbox:
-    """Answers requests at `url`, which is what ANTHROPIC_BASE_URL wants; OPENAI_BASE_URL ends in `/v1`.
+    """Answers requests at `url`, the value for ANTHROPIC_BASE_URL; OPENAI_BASE_URL ends in `/v1`.
 
-    Where no registered script wants to, the exchanges of scripts/*.yaml play; `pace` is a pause in seconds before every
-    reply, so that people can watch; `api_key`, when given, is the only one that is let in. Every reply to a case stops
-    at the hold `investigating:<bug id>` as long as that is armed, and every reply over OpenAI's APIs at `conversing`,
-    so that a demo can write while a turn runs for certain. `refused` are the answers to requests that broke a rule of
-    OpenAI's APIs; they are not in the log. Requests that want an answer in a form have a log, scripts and faults of
-    their own, which name it.
+    Without a registered script that fits, the exchanges of scripts/*.yaml play. `pace` is a pause
+    in seconds before every reply, so that people can watch; `api_key`, when given, is the only
+    valid one. Every reply to a case stops at the hold `investigating:<bug id>` while that is
+    armed, and every reply over OpenAI's APIs at `conversing`, so that a demo can write during a
+    turn reliably. `refused` are the answers to requests that broke a rule of OpenAI's APIs; they
+    are not in the log. Requests for an answer in a form have a separate log, and scripts and
+    faults that name the form.
     """
 
     pace: float = 0.0
     api_key: str = ""
     url: str = ""
     log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
-    structured_requests: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
-    refused: deque[ScriptFailure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    structured_requests: deque[LoggedRequest] = field(
+        default_factory=lambda: deque(maxlen=LOG_SIZE), init=False
+    )
+    refused: deque[ScriptFailure] = field(
+        default_factory=lambda: deque(maxlen=LOG_SIZE), init=False
+    )
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
     _asked: dict[str, int] = field(default_factory=dict, init=False)
@@ -93,13 +104,15 @@ class ModelSandbox:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, *, port: int = 0, pace: float = 0.0, api_key: str = "") -> AsyncIterator[Self]:
+    async def running(
+        cls, *, port: int = 0, pace: float = 0.0, api_key: str = ""
+    ) -> AsyncIterator[Self]:
         """Serve on 127.0.0.1 until the block ends.
 
         Args:
             port: 0 takes a free one.
             pace: seconds of pause before every reply.
-            api_key: the only key that is let in; any when empty.
+            api_key: the only valid key; any is when empty.
 
         Raises:
             OSError: the port is taken.
@@ -111,17 +124,21 @@ class ModelSandbox:
                     Route("/v1/messages", sandbox._create(anthropic.WIRE), methods=["POST"]),
                     Route("/v1/models", sandbox._list_models, methods=["GET"]),
                     Route("/v1/messages/count_tokens", sandbox._count_tokens, methods=["POST"]),
-                    Route("/v1/responses", sandbox._create(openai_responses.WIRE), methods=["POST"]),
-                    Route("/v1/chat/completions", sandbox._create(openai_chat.WIRE), methods=["POST"]),
+                    Route(
+                        "/v1/responses", sandbox._create(openai_responses.WIRE), methods=["POST"]
+                    ),
+                    Route(
+                        "/v1/chat/completions", sandbox._create(openai_chat.WIRE), methods=["POST"]
+                    ),
                 ]
             )
-            # Replies that break off on purpose are errors to uvicorn.
+            # uvicorn logs replies that break off on purpose as errors.
             async with serving(app, listener, grace=SHUTDOWN_SECONDS, log_level="critical"):
                 yield sandbox
 
     @property
     def settings(self) -> dict[str, str]:
-        """By which the product finds both models, Anthropic's and OpenAI's."""
+        """The settings by which the product finds both models, Anthropic's and OpenAI's."""
         key = self.api_key or "model-sandbox"
         anthropic = {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": key}
         return anthropic | {"OPENAI_BASE_URL": f"{self.url}/v1", "OPENAI_API_KEY": key}
@@ -137,13 +154,14 @@ class ModelSandbox:
         schema_name: str = "",
         when: Predicate = lambda request: True,
     ) -> None:
-        """Let `script` play where all that is given holds; the last script that was registered wins.
+        """Play `script` for requests that meet all given conditions; the last registered script
+        wins.
 
         Args:
             bug_id: the case, such as `BUG-12`.
             report: text that is in one of the conversation's prompts.
-            schema_name: of the form in which the answer is wanted.
-            when: anything else about the request.
+            schema_name: the form of the requested answer.
+            when: any other condition on the request.
         """
 
         def wanted(request: ModelRequest) -> bool:
@@ -167,16 +185,17 @@ class ModelSandbox:
         code: str = "",
         schema_name: str = "",
     ) -> None:
-        """Answer the next `count` requests with an HTTP error, whatever their script says.
+        """Answer the next `count` requests with an HTTP error, in place of their script.
 
         Args:
-            count: how many.
+            count: the number of answers.
             status: of the answers.
-            retry_after: seconds, as the header says them.
+            retry_after: seconds, for the header.
             bug_id: only requests of this case.
             api: only requests over this wire: `messages`, `responses` or `chat`.
             code: OpenAI's name for the error, such as `context_length_exceeded`.
-            schema_name: only requests that want their answer in a form of this name, which others spare.
+            schema_name: only requests for an answer in the form of this name; empty for the other
+                requests.
         """
         failure = ScriptFailure(status, retry_after=retry_after, code=code)
         self._faults.append(FaultOrder(failure, count, bug_id, api, schema_name))
@@ -186,7 +205,9 @@ class ModelSandbox:
         self._faults.append(FaultOrder(ScriptInterruption(), count, bug_id, api))
 
     def requests(self, bug_id: str = "") -> list[ModelRequest]:
-        """What was asked for a case, or for anything but an answer in a form."""
+        """Return the requests of a case, or all of them; without requests for an answer in a
+        form.
+        """
         return [each.conversation for each in self.log if bug_id in {"", each.conversation.bug_id}]
 
     # Requests
@@ -199,7 +220,7 @@ class ModelSandbox:
             answering = asyncio.create_task(self.answer(asked))
             leaving = asyncio.create_task(until_left(request))
             try:
-                # A caller that was killed must not go on waiting at a hold: others look there to see who waits.
+                # A killed caller must not keep waiting at a hold: tests read there who waits.
                 await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
                 if not answering.done():
                     return Response(status_code=499)
@@ -211,13 +232,18 @@ class ModelSandbox:
         return create
 
     async def _list_models(self, request: Request) -> Response:
-        """Both APIs have their list at this path; Anthropic's requests name a version."""
+        """List the models. Both APIs have their list at this path; Anthropic's requests name a
+        version.
+        """
         is_anthropic = "anthropic-version" in request.headers
         wire = anthropic.WIRE if is_anthropic else openai_chat.WIRE
         if self.api_key and wire.key(request) != self.api_key:
             return wire.refuse(_WRONG_KEY)
-        model = {"id": "model-sandbox", "type" if is_anthropic else "object": "model"}
-        return JSONResponse({"data": [model]} | ({"has_more": False} if is_anthropic else {"object": "list"}))
+        kind = "type" if is_anthropic else "object"
+        models = [{"id": name, kind: "model"} for name in LISTED]
+        return JSONResponse(
+            {"data": models} | ({"has_more": False} if is_anthropic else {"object": "list"})
+        )
 
     async def _count_tokens(self, request: Request) -> Response:
         asked = await self._read(anthropic.WIRE, request)
@@ -238,14 +264,19 @@ class ModelSandbox:
         return replace(asked, cached=self.cached(asked))
 
     def cached(self, asked: ModelRequest) -> int:
-        """The tokens at the beginning of this request that an earlier one had, as a provider's cache would count."""
-        earlier = (each.conversation.tokens for each in self.log if asked.continues(each.conversation))
+        """Return the number of tokens at the beginning of this request that an earlier one had, as
+        a provider's cache would count.
+        """
+        earlier = (
+            each.conversation.tokens for each in self.log if asked.continues(each.conversation)
+        )
         return max(earlier, default=0)
 
     async def answer(self, asked: ModelRequest) -> ScriptAnswer:
-        """The next step of this conversation."""
+        """Return the next step of this conversation."""
         if asked.api == "messages" and not asked.tools:
-            # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
+            # The CLI's own small requests (a title, a topic) have no tools and belong to no
+            # script.
             return ScriptReply("Bug investigation")
         logged = LoggedRequest(asked, self._count(asked.fingerprint))
         (self.structured_requests if asked.schema_name else self.log).append(logged)
@@ -258,7 +289,7 @@ class ModelSandbox:
         return logged.answer
 
     def _count(self, fingerprint: str) -> int:
-        """How often this step was asked for, this time included."""
+        """Count a request for this step. Return how many there were, this one included."""
         times = self._asked.pop(fingerprint, 0) + 1
         self._asked[fingerprint] = times
         if len(self._asked) > COUNTED_STEPS:
@@ -266,7 +297,7 @@ class ModelSandbox:
         return times
 
     async def _play(self, asked: ModelRequest, times: int) -> ScriptAnswer:
-        """The script's answer; a script that fails becomes a 400 with its words."""
+        """Return the script's answer; a script's failure becomes a 400 with its message."""
         hold = f"investigating:{asked.bug_id}" if asked.api == "messages" else "conversing"
         if asked.schema_name:
             hold = f"filling-in:{asked.schema_name}"

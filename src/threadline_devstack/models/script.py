@@ -1,7 +1,9 @@
-"""A turn as its script sees it: each step gives what was recorded, and the first that was not is the answer.
+"""A turn from its script's view: each step returns its recorded result, and the first step without
+one is the answer.
 
-A script is run from its start for every request. Nothing is kept between two requests, so a caller may crash, fork or
-ask again as it likes. A script must therefore decide by what it is given, never by a clock or a memory of its own.
+A script runs from its start for every request. It keeps no state between two requests, so a caller
+may crash, fork or repeat a request. A script must therefore decide by its input, never by a clock
+or a memory of its own.
 """
 
 import asyncio
@@ -13,12 +15,12 @@ from typing import Any
 from threadline_devstack.models.request import ModelRequest, RecordedResult, RecordedStep
 
 STRUCTURED_OUTPUT = "StructuredOutput"
-"""The tool that the CLI adds when a result with a schema is wanted; a valid call of it ends the turn."""
+"""The tool that the CLI adds for a result with a schema; a valid call of it ends the turn."""
 
 
 @dataclass(frozen=True)
 class ScriptReply:
-    """Text, then tool calls as pairs of name and input; no calls at all end the turn."""
+    """Text, then tool calls as pairs of name and input; a reply without calls ends the turn."""
 
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -26,7 +28,9 @@ class ScriptReply:
 
 @dataclass(frozen=True)
 class ScriptFailure:
-    """An HTTP error; `retry_after` in seconds becomes the header, `code` and `param` are OpenAI's names for it."""
+    """An HTTP error. `retry_after` in seconds becomes the header; `code` and `param` are OpenAI's
+    names for the error.
+    """
 
     status: int
     message: str = "The model sandbox was told to fail."
@@ -37,7 +41,9 @@ class ScriptFailure:
 
 @dataclass(frozen=True)
 class ScriptInterruption:
-    """A reply that begins well; then the connection is closed, or (`event`) the stream carries an error event."""
+    """A reply that begins well; then the connection is closed, or (`event`) the stream carries an
+    error event.
+    """
 
     event: bool = False
 
@@ -50,7 +56,9 @@ class ScriptDiverged(Exception):
 
 
 class StepReached(BaseException):
-    """Ends a script at its first new step. No Exception, so that a script's own `except` cannot swallow it."""
+    """Ends a script at its first new step. Not an Exception, so that a script's own `except`
+    cannot swallow it.
+    """
 
     def __init__(self, answer: ScriptAnswer) -> None:
         super().__init__(answer)
@@ -58,7 +66,9 @@ class StepReached(BaseException):
 
 
 class Holds:
-    """What is known of each name: armed, released (for good, until armed again), and how many replies wait there."""
+    """Holds by name: armed, released (for good, until armed again), and the number of replies that
+    wait there.
+    """
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()
@@ -67,12 +77,12 @@ class Holds:
         self._waiting: Counter[str] = Counter()
 
     def arm(self, name: str) -> None:
-        """From now on replies stop at `name`, where they would have passed or it was released before."""
+        """Make replies stop at `name` from now on, also after an earlier release."""
         self._armed.add(name)
         self._released.discard(name)
 
     async def release(self, name: str) -> None:
-        """Let every reply pass `name`: those that wait there, and those still to come."""
+        """Let every reply pass `name`, both waiting ones and later ones."""
         async with self._changed:
             self._armed.discard(name)
             self._released.add(name)
@@ -98,16 +108,17 @@ class Holds:
             await self._changed.wait_for(lambda: self._waiting[name] > 0)
 
     def waiting(self, name: str) -> bool:
-        """Whether a reply waits at `name`."""
+        """Return whether a reply waits at `name`."""
         return self._waiting[name] > 0
 
 
 class ScriptTurn:
-    """What a script is given.
+    """The turn, as the argument of a script.
 
-    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `disconnect`, `sse_error`) do
-    nothing while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on,
-    whoever asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
+    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `disconnect`,
+    `sse_error`) do nothing while recorded steps still follow. `asked` counts the requests for the
+    current step by all callers, from 1: a script that fails once has `if turn.asked == 1: await
+    turn.error(529)`.
     """
 
     def __init__(self, conversation: ModelRequest, holds: Holds, asked: int = 1) -> None:
@@ -127,7 +138,7 @@ class ScriptTurn:
 
     @property
     def live(self) -> bool:
-        """Whether all recorded steps are behind: the next step is the answer."""
+        """Whether all recorded steps are played: the next step is the answer."""
         return not self._recorded
 
     async def say(self, text: str) -> None:
@@ -138,21 +149,28 @@ class ScriptTurn:
         """Call one tool."""
         return (await self.call_together((tool, arguments)))[0]
 
-    async def call_together(self, *calls: tuple[str, Mapping[str, Any]]) -> tuple[RecordedResult, ...]:
-        """Call several tools in one reply: pairs of name and input; the results in the same order.
+    async def call_together(
+        self, *calls: tuple[str, Mapping[str, Any]]
+    ) -> tuple[RecordedResult, ...]:
+        """Call several tools in one reply, given as pairs of name and input. Return the results in
+        the same order.
 
         Raises:
-            ScriptDiverged: other tools were called at this point of the conversation.
+            ScriptDiverged: the conversation has other calls at this point.
         """
         wanted = [name for name, _ in calls]
         step = self._next(ScriptReply(self._text(), calls))
         called = [result.tool for result in step.results]
         if called != wanted:
-            raise ScriptDiverged(f"The script calls {wanted} where the conversation has recorded {called}.")
+            raise ScriptDiverged(
+                f"The script calls {wanted} where the conversation has recorded {called}."
+            )
         return step.results
 
     async def finish(self, **structured: Any) -> RecordedResult:
-        """End the turn with a structured result; the CLI asks again when it does not fit the schema."""
+        """End the turn with a structured result; the CLI asks again if it does not fit the
+        schema.
+        """
         return await self.call(STRUCTURED_OUTPUT, **structured)
 
     async def text_only(self, text: str) -> None:
@@ -160,7 +178,9 @@ class ScriptTurn:
         await self.say(text)
         await self.call_together()
 
-    async def error(self, status: int, message: str = "", retry_after: float | None = None) -> None:
+    async def error(
+        self, status: int, message: str = "", retry_after: float | None = None
+    ) -> None:
         """Answer with an HTTP error, such as 429 or 529."""
         if self.live:
             raise StepReached(ScriptFailure(status, message or ScriptFailure.message, retry_after))
@@ -171,7 +191,9 @@ class ScriptTurn:
             raise StepReached(ScriptInterruption())
 
     async def sse_error(self) -> None:
-        """Begin the stream, then send an error event. A caller that does not stream gets a 500 instead."""
+        """Begin the stream, then send an error event. A caller that does not stream gets a 500
+        instead.
+        """
         if self.live:
             raise StepReached(ScriptInterruption(event=True))
 
@@ -198,7 +220,9 @@ Script = Callable[[ScriptTurn], Awaitable[None]]
 
 
 async def play(script: Script, turn: ScriptTurn) -> ScriptAnswer:
-    """Run the script up to its first step that is not recorded; one that has ended says so in words."""
+    """Run the script up to its first step that is not recorded; a script that has ended replies
+    with a sentence.
+    """
     try:
         await script(turn)
     except StepReached as reached:

@@ -1,4 +1,6 @@
-"""What the model APIs share on the wire: how an answer is sent, in one piece or streamed, refused, or broken off."""
+"""The common part of the model APIs on the wire: answers in one piece or streamed, refusals, and
+interruptions.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,12 +12,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from threadline_devstack.models.request import ModelRequest
-from threadline_devstack.models.script import ScriptAnswer, ScriptFailure, ScriptInterruption, ScriptReply
+from threadline_devstack.models.script import (
+    ScriptAnswer,
+    ScriptFailure,
+    ScriptInterruption,
+    ScriptReply,
+)
 
 Json = dict[str, Any]
 
 _BEGUN = ScriptReply("I am looking into this, and the first thing that I see is")
-"""What a reply that breaks off has said until then."""
+"""The text of a reply before it breaks off."""
 _BEGUN_EVENTS = 3
 
 
@@ -24,12 +31,14 @@ class Wire:
     """One model API.
 
     Args:
-        key: the API key that a request shows.
-        read: the request of a body. Raises `RequestRefused` where it breaks a rule of the API, and `ValueError`,
-            `KeyError`, `TypeError` or `AttributeError` where it is no such request at all.
-        body: a whole reply, as JSON.
-        error: the body of an HTTP error.
-        events: the reply of `body` as server-sent events; None where nothing is streamed over this API.
+        key: returns the API key of a request.
+        read: returns the parsed request of a body. Raises `RequestRefused` if it breaks a rule of
+            the API, and `ValueError`, `KeyError`, `TypeError` or `AttributeError` if it is no such
+            request at all.
+        body: returns a whole reply, as JSON.
+        error: returns the body of an HTTP error.
+        events: returns the reply of `body` as server-sent events; None if this API does not
+            stream.
     """
 
     key: Callable[[Request], str]
@@ -47,10 +56,16 @@ class Wire:
             case ScriptInterruption():
                 return self._interrupted(answer, request)
         body = self.body(answer, request)
-        return _stream("".join(self.events(body))) if self.events and request.stream else JSONResponse(body)
+        return (
+            _stream("".join(self.events(body)))
+            if self.events and request.stream
+            else JSONResponse(body)
+        )
 
     def refuse(self, failure: ScriptFailure) -> Response:
-        headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+        headers = (
+            {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+        )
         return JSONResponse(self.error(failure), failure.status, headers)
 
     def _interrupted(self, answer: ScriptInterruption, request: ModelRequest) -> Response:
@@ -60,12 +75,14 @@ class Wire:
             return _BrokenOff(text[: len(text) // 2], media_type="application/json")
         begun = "".join(list(self.events(body))[:_BEGUN_EVENTS])
         if answer.event:
-            return _stream(begun + event("error", self.error(ScriptFailure(500, "The stream broke."))))
+            return _stream(
+                begun + event("error", self.error(ScriptFailure(500, "The stream broke.")))
+            )
         return _BrokenOff(begun, media_type="text/event-stream")
 
 
 class RequestRefused(Exception):
-    """The request breaks a rule of the API; `code` and `param` are OpenAI's names for that."""
+    """The request breaks a rule of the API; `code` and `param` are OpenAI's names for the rule."""
 
     def __init__(self, message: str, *, code: str = "", param: str = "") -> None:
         super().__init__(message)
@@ -73,7 +90,7 @@ class RequestRefused(Exception):
 
 
 def event(name: str, data: Json) -> str:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n"
 
 

@@ -1,4 +1,4 @@
-"""The sandbox put together: its parts and their routes, and the handle by which a test or `threadline up` holds it."""
+"""The whole sandbox: its parts and their routes, and the handle for tests and `threadline up`."""
 
 import contextlib
 import time
@@ -29,27 +29,30 @@ from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 
 class SlackSandboxOptions(TypedDict, total=False):
-    """How a sandbox behaves."""
+    """Options of a sandbox."""
 
     request_url: str
-    """Where events go as signed HTTP; empty, as it is unless named, for Socket Mode."""
+    """The address for events as signed HTTP; empty, the default, for Socket Mode."""
     ack_timeout: float
     """Seconds within which the app must acknowledge; Slack's are 3."""
     retry_delays: Sequence[float]
-    """Seconds before each retry of an event that was not acknowledged; Slack's are 0, 60 and 300."""
+    """Seconds before each retry of an event that was not acknowledged; Slack's are 0, 60 and
+    300.
+    """
     subscriptions: frozenset[str]
     """The types of events that the app gets."""
 
 
 class SlackSandbox:
-    """A Slack workspace that is served by this process.
+    """A Slack workspace, served by this process.
 
-    `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`, and
-    `deliveries` tells what was sent. `clock` gives seconds since 1970, for timestamps.
+    `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace`
+    and `click`, and `deliveries` has the sent events. `clock` returns seconds since 1970, for
+    timestamps.
     """
 
     faults_type = SlackFaults
-    """Makes what says which calls and deliveries go wrong."""
+    """Class of the object that decides which calls and deliveries fail."""
 
     def __init__(
         self,
@@ -67,7 +70,9 @@ class SlackSandbox:
         self.faults = self.faults_type()
         self.sockets = SocketConnections()
         http = SignedHttp(session, identity.SIGNING_SECRET)
-        self.deliveries = EventDeliveries(self.workspace, self.sockets, http, self.faults, **options)
+        self.deliveries = EventDeliveries(
+            self.workspace, self.sockets, http, self.faults, **options
+        )
         self._interactions = Interactions(self.workspace, clock)
         self._page = Page(self.workspace, self.faults, self.click, self.submit)
         self.app = self._routes()
@@ -82,10 +87,10 @@ class SlackSandbox:
         file: Path | None = None,
         **options: Unpack[SlackSandboxOptions],
     ) -> AsyncIterator[Self]:
-        """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
+        """Run a sandbox on 127.0.0.1, at `port` or any free one, for as long as the block runs.
 
         Args:
-            file: where the workspace is kept on disk; None keeps it in this process alone.
+            file: stores the workspace on disk; None keeps it only in this process.
 
         Raises:
             OSError: the port is taken.
@@ -103,7 +108,9 @@ class SlackSandbox:
 
     @property
     def settings(self) -> dict[str, str]:
-        """By which the product finds it; the page is at the origin of SLACK_API_URL."""
+        """Settings by which the product finds the sandbox; the page is at the origin of
+        SLACK_API_URL.
+        """
         return {
             "SLACK_API_URL": self.api_url,
             "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
@@ -115,13 +122,16 @@ class SlackSandbox:
         }
 
     async def click(self, user: str, channel: str, ts: str, action_id: str) -> bool:
-        """`user` presses a button of the bot's; whether the app acknowledged it in time."""
+        """Press a button of the bot's as `user`. Return whether the app acknowledged it in
+        time.
+        """
         payload = self._interactions.click(user, channel, ts, action_id)
         return await self.deliveries.interact(payload)
 
     async def submit(self, user: str, view_id: str, values: Mapping[str, str]) -> bool:
-        """`user` sends a modal, with these words in its fields; whether the app acknowledged it in time. If not, it
-        stays open, as in Slack."""
+        """Send a modal as `user`, with these words in its fields. Return whether the app
+        acknowledged it in time. If not, it stays open, as in Slack.
+        """
         payload = self._interactions.submit(user, view_id, values)
         acknowledged = await self.deliveries.interact(payload)
         if acknowledged:
@@ -129,16 +139,23 @@ class SlackSandbox:
         return acknowledged
 
     def say(self, user: str, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
-        """`user` writes; returns the message's `ts`. `more`: as for `SlackWorkspace.post`."""
+        """Post a message as `user`. Return its `ts`. `more`: as for `SlackWorkspace.post`."""
         return self.workspace.post(channel, user, text, thread_ts=thread, **more).ts
 
     def messages(self, channel: str) -> list[Json]:
-        """What a channel and its threads hold, as Slack's JSON with metadata, oldest first."""
-        return [each.as_slack(include_metadata=True) for each in self.workspace.channel(channel).messages.values()]
+        """Return all messages of a channel and its threads, as Slack's JSON with metadata, oldest
+        first.
+        """
+        return [
+            each.as_slack(include_metadata=True)
+            for each in self.workspace.channel(channel).messages.values()
+        ]
 
     def thread(self, channel: str, root: str) -> list[Json]:
-        """The root and its replies, in order."""
-        return [each for each in self.messages(channel) if root in (each["ts"], each.get("thread_ts"))]
+        """Return the root and its replies, in order."""
+        return [
+            each for each in self.messages(channel) if root in (each["ts"], each.get("thread_ts"))
+        ]
 
     async def close(self) -> None:
         """Stop deliveries, end the streams of open pages, cut the connections."""

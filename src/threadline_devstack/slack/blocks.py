@@ -1,7 +1,8 @@
-"""The limits that Slack sets to what a bot posts: sizes of texts and blocks, by Slack's names of errors.
+"""Slack's limits for a bot's posts: sizes of texts and blocks, with Slack's names of errors.
 
-Sources: https://docs.slack.dev/reference/block-kit/blocks and https://docs.slack.dev/reference/methods/chat.postMessage.
-That a message holds one table at most (`only_one_table_allowed`) is found in the field.
+Sources: https://docs.slack.dev/reference/block-kit/blocks and
+https://docs.slack.dev/reference/methods/chat.postMessage. The limit of one table a message
+(`only_one_table_allowed`) comes from experience.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,26 +13,43 @@ from threadline_devstack.slack.model import SlackRefusal
 MAX_TEXT = 40_000
 MAX_BLOCKS = 50
 MAX_ALL_BLOCKS = 13_200
-"""Characters of all `markdown` blocks of one message together; found in the field, not documented."""
+"""Characters of all `markdown` blocks of one message together; from experience, not documented."""
 
-_UNCHECKED = {"alert", "card", "carousel", "context_actions", "data_table", "divider", "file", "image", "input", "plan"}
+_UNCHECKED = {
+    "alert",
+    "card",
+    "carousel",
+    "context_actions",
+    "data_table",
+    "divider",
+    "file",
+    "image",
+    "input",
+    "plan",
+}
 _UNCHECKED |= {"rich_text", "task_card", "video"}
 TYPES = _UNCHECKED | {"actions", "context", "header", "markdown", "section", "table"}
-MAX_ROWS, MAX_COLUMNS, MAX_CELLS = 100, 20, 10_000
-"""Of a `table`: its rows with the head, cells of a row, and characters in all cells of a message."""
+MAX_ROWS = 100
+MAX_COLUMNS = 20
+MAX_CELLS = 10_000
+"""Limits of a `table`: rows with the head, cells of a row, and characters in all cells of a
+message.
+"""
 
 _MOST_ELEMENTS = {"actions": 25, "context": 10}
 _MOST_BUTTON = {"value": 2_000, "url": 3_000, "action_id": 255}
 
 
 def check_text(text: str) -> None:
-    """Raises `Refused("msg_too_long")` above `MAX_TEXT` characters."""
+    """Check the length of a text. Raises `SlackRefusal("msg_too_long")` above `MAX_TEXT`
+    characters.
+    """
     if len(text) > MAX_TEXT:
         raise SlackRefusal("msg_too_long")
 
 
 def check_blocks(blocks: Any) -> list[dict[str, Any]]:
-    """`blocks` with an id on each, or `SlackRefusal` as Slack would say it."""
+    """Return `blocks` with an id on each. Raises `SlackRefusal` with Slack's error."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise SlackRefusal("invalid_blocks_format")
     if len(blocks) > MAX_BLOCKS:
@@ -77,14 +95,18 @@ def _section(block: Mapping[str, Any], where: str) -> None:
 
 def _tables(tables: Sequence[Mapping[str, Any]]) -> None:
     if len(tables) > 1:
-        raise SlackRefusal("invalid_attachments", response_metadata={"messages": ["[ERROR] only_one_table_allowed"]})
+        raise SlackRefusal(
+            "invalid_attachments",
+            response_metadata={"messages": ["[ERROR] only_one_table_allowed"]},
+        )
     cells = (cell for table in tables for row in table["rows"] for cell in row)
     if sum(len(text) for cell in cells for text in _texts(cell)) > MAX_CELLS:
         _invalid(f"no more than {MAX_CELLS} characters allowed", "/blocks")
 
 
 def _table(block: Mapping[str, Any], where: str) -> None:
-    rows, settings = block.get("rows"), block.get("column_settings", [])
+    rows = block.get("rows")
+    settings = block.get("column_settings", [])
     if not isinstance(rows, list) or not 1 <= len(rows) <= MAX_ROWS:
         _invalid(f"between 1 and {MAX_ROWS} items expected", f"{where}/rows")
     if not isinstance(settings, list) or len(settings) > MAX_COLUMNS:
@@ -100,7 +122,7 @@ def _table(block: Mapping[str, Any], where: str) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every `text` in a cell, however deep."""
+    """Yield every `text` in a cell, at any depth."""
     if isinstance(value, list):
         for each in value:
             yield from _texts(each)
@@ -143,4 +165,7 @@ def _text(value: Any, most: int, where: str) -> None:
 
 
 def _invalid(problem: str, where: str) -> NoReturn:
-    raise SlackRefusal("invalid_blocks", response_metadata={"messages": [f"[ERROR] {problem} [json-pointer:{where}]"]})
+    raise SlackRefusal(
+        "invalid_blocks",
+        response_metadata={"messages": [f"[ERROR] {problem} [json-pointer:{where}]"]},
+    )

@@ -1,4 +1,6 @@
-"""The events that Slack sends, as pure payloads, and the texts in them; https://docs.slack.dev/reference/events."""
+"""Slack's events as pure payloads, and the texts in them;
+https://docs.slack.dev/reference/events.
+"""
 
 import re
 from itertools import groupby
@@ -13,13 +15,20 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def posted(place: SandboxChannel, message: SandboxMessage) -> Json:
-    """The `message` event of a new message."""
-    return message.as_slack() | {"channel": place.id, "channel_type": place.kind, "event_ts": message.ts}
+    """Return the `message` event of a new message."""
+    return message.as_slack() | {
+        "channel": place.id,
+        "channel_type": place.kind,
+        "event_ts": message.ts,
+    }
 
 
-def shared(message: SandboxMessage, place: SandboxChannel, author: SandboxUser, base_url: str) -> Json:
-    """The attachment by which a message is forwarded. Slack's reference does not describe it: it is as in
-    https://github.com/slackapi/java-slack-sdk/issues/1179."""
+def shared(
+    message: SandboxMessage, place: SandboxChannel, author: SandboxUser, base_url: str
+) -> Json:
+    """Return the attachment of a forwarded message. Slack's reference does not describe it; the
+    source is https://github.com/slackapi/java-slack-sdk/issues/1179.
+    """
     return {
         "id": 1,
         "ts": message.ts,
@@ -33,7 +42,12 @@ def shared(message: SandboxMessage, place: SandboxChannel, author: SandboxUser, 
         "is_msg_unfurl": True,
         "is_share": True,
         "message_blocks": [
-            {"team": message.team, "channel": place.id, "ts": message.ts, "message": {"blocks": message.blocks}}
+            {
+                "team": message.team,
+                "channel": place.id,
+                "ts": message.ts,
+                "message": {"blocks": message.blocks},
+            }
         ],
         "fallback": f"{author.name}: {message.text}",
         "text": message.text,
@@ -42,8 +56,8 @@ def shared(message: SandboxMessage, place: SandboxChannel, author: SandboxUser, 
 
 
 def pasted_tables(text: str) -> tuple[str, list[Json]]:
-    """What Slack's client makes of cells that are pasted into a message: a table that is attached. It is in neither the
-    text nor the blocks: https://github.com/vercel/chat/issues/803.
+    """Turn cells that are pasted into a message into an attached table, as Slack's client does. It
+    is in neither the text nor the blocks: https://github.com/vercel/chat/issues/803.
 
     Returns:
         The other lines, and the attachments.
@@ -55,14 +69,23 @@ def pasted_tables(text: str) -> tuple[str, list[Json]]:
         if not is_table or len(rows) == 1:
             said += rows
             continue
-        cells = [[{"type": "raw_text", "text": unescape(cell)} for cell in row.split("\t")] for row in rows]
+        cells = [
+            [{"type": "raw_text", "text": unescape(cell)} for cell in row.split("\t")]
+            for row in rows
+        ]
         blocks = [{"type": "table", "block_id": f"table{len(attachments) + 1}", "rows": cells}]
-        attachments.append({"id": len(attachments) + 1, "blocks": blocks, "fallback": "[no preview available]"})
+        attachments.append(
+            {"id": len(attachments) + 1, "blocks": blocks, "fallback": "[no preview available]"}
+        )
     return "\n".join(said).strip("\n"), attachments
 
 
-def changed(place: SandboxChannel, message: SandboxMessage, before: SandboxMessage, moment: str) -> Json:
-    """`message_changed`: for an edit, a preview that Slack adds, and a deleted root whose replies remain."""
+def changed(
+    place: SandboxChannel, message: SandboxMessage, before: SandboxMessage, moment: str
+) -> Json:
+    """Return the `message_changed` event: for an edit, a preview that Slack adds, and a deleted
+    root whose replies remain.
+    """
     both = {"message": message.as_slack(), "previous_message": before.as_slack()}
     return _hidden(place, moment) | {"subtype": "message_changed"} | both
 
@@ -73,19 +96,27 @@ def deleted(place: SandboxChannel, before: SandboxMessage, moment: str) -> Json:
 
 
 def reaction(kind: str, message: SandboxMessage, user: str, name: str, moment: str) -> Json:
-    """`kind` is `reaction_added` or `reaction_removed`."""
+    """Return a reaction's event. `kind` is `reaction_added` or `reaction_removed`."""
     item = {"type": "message", "channel": message.channel, "ts": message.ts}
-    return {"type": kind, "user": user, "reaction": name, "item": item, "item_user": message.user, "event_ts": moment}
+    return {
+        "type": kind,
+        "user": user,
+        "reaction": name,
+        "item": item,
+        "item_user": message.user,
+        "event_ts": moment,
+    }
 
 
 def membership(kind: str, place: SandboxChannel, user: str, moment: str) -> Json:
-    """`kind` is `member_joined_channel` or `member_left_channel`."""
+    """Return a membership's event. `kind` is `member_joined_channel` or `member_left_channel`."""
     where = {"channel": place.id, "channel_type": "C", "team": TEAM}
     return {"type": kind, "user": user, "event_ts": moment} | where
 
 
 def mention_twin(event: Json) -> Json | None:
-    """The `app_mention` that comes beside a message which mentions the bot, also when an edit still or newly does.
+    """Return the `app_mention` that accompanies a message which mentions the bot, also after an
+    edit that still or newly does.
 
     It carries no `files`: https://docs.slack.dev/reference/events/app_mention.
     """
@@ -95,19 +126,36 @@ def mention_twin(event: Json) -> Json | None:
     message = event["message"] if edited else event
     if edited and "edited" not in message:
         return None
-    if message.get("subtype") not in (None, "file_share", "thread_broadcast") or message.get("user") == BOT_USER:
+    if (
+        message.get("subtype") not in (None, "file_share", "thread_broadcast")
+        or message.get("user") == BOT_USER
+    ):
         return None
     if not mentions(str(message.get("text", "")), BOT_USER):
         return None
-    kept: tuple[str, ...] = ("user", "text", "ts", "thread_ts", "parent_user_id", "client_msg_id", "team", "user_team")
+    kept: tuple[str, ...] = (
+        "user",
+        "text",
+        "ts",
+        "thread_ts",
+        "parent_user_id",
+        "client_msg_id",
+        "team",
+        "user_team",
+    )
     kept += ("source_team", "blocks", "edited", "bot_id")
     twin = {name: message[name] for name in kept if name in message}
-    return {"type": "app_mention", "channel": event["channel"], "event_ts": event["event_ts"]} | twin
+    return {
+        "type": "app_mention",
+        "channel": event["channel"],
+        "event_ts": event["event_ts"],
+    } | twin
 
 
 def inviting_mention(place: SandboxChannel, moment: str) -> Json | None:
-    """The `app_mention` of the newest message that mentions the bot, which Slack sends alone once the bot was invited
-    by that mention."""
+    """Return the `app_mention` of the newest message that mentions the bot. Slack sends only this
+    event after the mention led to the bot's invitation.
+    """
     for message in reversed(place.messages.values()):
         event = posted(place, message) | {"event_ts": moment}
         if twin := mention_twin(event):
@@ -116,7 +164,7 @@ def inviting_mention(place: SandboxChannel, moment: str) -> Json | None:
 
 
 def author(event: Json) -> str:
-    """Who did it, where the event says so."""
+    """Return the user who caused the event, if it names one."""
     if event.get("subtype") == "message_changed":
         return str(event["message"].get("user", ""))
     if event.get("subtype") == "message_deleted":
@@ -126,19 +174,30 @@ def author(event: Json) -> str:
 
 
 def channel_of(event: Json) -> str:
-    """The channel's id, or nothing for an event that belongs to no channel."""
+    """Return the channel's id; empty for an event without a channel."""
     place = event.get("channel", event.get("item", {}).get("channel", ""))
     return place if isinstance(place, str) else ""
 
 
-def callback(event: Json, event_id: str, event_time: int, place: SandboxChannel | None = None) -> Json:
-    """The wrapper in which an event travels; https://docs.slack.dev/apis/events-api#event-type-structure.
+def callback(
+    event: Json, event_id: str, event_time: int, place: SandboxChannel | None = None
+) -> Json:
+    """Return the envelope of an event;
+    https://docs.slack.dev/apis/events-api#event-type-structure.
 
-    `team_id` is the workspace in which the event happened: the host's, in a channel that companies share.
-    `authorizations` has one of the installations that may see the event. `place`: the event's channel, if it has one.
+    `team_id` is the workspace in which the event happened: the host's, in a channel that companies
+    share. `authorizations` has one of the installations that may see the event. `place`: the
+    event's channel, if it has one.
     """
-    host, context, shared = (place.host, place.context, place.is_shared) if place else (TEAM, TEAM, False)
-    authorization = {"enterprise_id": None, "team_id": context, "user_id": BOT_USER, "is_bot": True}
+    host, context, shared = (
+        (place.host, place.context, place.is_shared) if place else (TEAM, TEAM, False)
+    )
+    authorization = {
+        "enterprise_id": None,
+        "team_id": context,
+        "user_id": BOT_USER,
+        "is_bot": True,
+    }
     return {
         "token": "sandbox-verification-token",
         "team_id": host,
@@ -161,12 +220,13 @@ def _hidden(place: SandboxChannel, moment: str) -> Json:
 
 
 def mentions(text: str, user: str) -> bool:
-    """Whether `text`, in Slack's stored form, mentions `user` (`<@U1>` or `<@U1|name>`)."""
+    """Return whether `text`, in Slack's stored form, mentions `user` (`<@U1>` or `<@U1|name>`)."""
     return re.search(rf"<@{re.escape(user)}(?:\|[^>]*)?>", text) is not None
 
 
 def rich_text(text: str, block_id: str) -> list[dict[str, Any]]:
-    """The blocks that Slack's composer makes of `text`: code blocks, quotes, and sections with code in a line.
+    """Return the blocks that Slack's composer makes of `text`: code blocks, quotes, and sections
+    with code in a line.
 
     https://docs.slack.dev/reference/block-kit/blocks/rich-text-block
     """
@@ -174,7 +234,9 @@ def rich_text(text: str, block_id: str) -> list[dict[str, Any]]:
     position = 0
     for code in _CODE_BLOCK.finditer(text):
         elements += _lines(text[position : code.start()].removesuffix("\n"))
-        elements.append({"type": "rich_text_preformatted", "elements": _pieces(code[1].strip("\n"))})
+        elements.append(
+            {"type": "rich_text_preformatted", "elements": _pieces(code[1].strip("\n"))}
+        )
         position = code.end()
         if text[position : position + 1] == "\n":
             position += 1
@@ -183,9 +245,11 @@ def rich_text(text: str, block_id: str) -> list[dict[str, Any]]:
 
 
 def _lines(text: str) -> list[dict[str, Any]]:
-    """Sections and quotes, in order; `text` is outside of code blocks."""
+    """Return sections and quotes, in order; `text` is outside of code blocks."""
     elements: list[dict[str, Any]] = []
-    for is_quote, lines in groupby(text.split("\n") if text else [], lambda line: line.startswith("&gt;")):
+    for is_quote, lines in groupby(
+        text.split("\n") if text else [], lambda line: line.startswith("&gt;")
+    ):
         shown = [re.sub(r"^&gt; ?", "", line) if is_quote else line for line in lines]
         kind = "rich_text_quote" if is_quote else "rich_text_section"
         if pieces := _styled("\n".join(shown)):

@@ -1,22 +1,26 @@
-"""What may go wrong with a call of the Web API, with a download, and with the delivery of an event."""
+"""Faults of a call of the Web API, of a download, and of the delivery of an event."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"]
+CallFaultKind = Literal[
+    "rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"
+]
 
 DOWNLOAD = "files.download"
-"""The name by which faults are ordered for what has none: the address that a file's bytes are fetched from."""
+"""Name for faults of downloads, which have no method: fetches of a file's bytes."""
 
 
 @dataclass(frozen=True)
 class CallFault:
-    """What happens to one call: `seconds` is Retry-After for `rate_limited`, else the delay of the answer.
+    """A fault of one call: `seconds` is Retry-After for `rate_limited`, else the delay of the
+    answer.
 
-    With `error_before` the call answers 500 and did nothing; with `error_after` and `slow` it was carried out. `items`
-    is the most that a page shows for `short`. `login`: a download shows the page that asks to sign in, as Slack does
-    for a token without `files:read`. `refused`: the call did nothing, and answers with `error`; `needed` is the scope
-    that Slack names with `missing_scope`.
+    With `error_before` the call answers 500 and had no effect; with `error_after` and `slow` it
+    had its effect. `items` is the maximum of a page for `short`. `login`: a download shows the
+    page that asks to sign in, as Slack does for a token without `files:read`. `refused`: the call
+    had no effect, and answers with `error`; `needed` is the scope that Slack names with
+    `missing_scope`.
     """
 
     kind: CallFaultKind
@@ -28,7 +32,9 @@ class CallFault:
 
 @dataclass(frozen=True)
 class DeliveryPlan:
-    """What happens to one event: how many copies go out, after how many seconds, and whether after the next one."""
+    """The delivery of one event: the number of copies, the seconds before them, and whether they
+    go out only after the next event.
+    """
 
     copies: int = 1
     delay: float = 0.0
@@ -36,7 +42,9 @@ class DeliveryPlan:
 
 
 class SlackFaults:
-    """Asked before each call and each delivery of what a person did. Tests let things go wrong."""
+    """Decides before each call and each delivery of a person's action whether it fails. Tests
+    override it.
+    """
 
     def next_call(self, method: str) -> CallFault | None:
         return None

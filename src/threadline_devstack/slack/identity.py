@@ -1,4 +1,4 @@
-"""Who is who in the sandbox: the ids and the tokens of its one team and its one app."""
+"""The ids and the tokens of the sandbox's one team and one app, and the ids of its people."""
 
 TEAM = "T0SANDBOX"
 TEAM_NAME = "Sandbox"
@@ -12,7 +12,7 @@ BOT_USER = "U0THREADLINE"
 BOT_ID = "B0THREADLINE"
 BOT_NAME = "threadline"
 
-BOT_TOKEN = "xoxb-sandbox"  # noqa: S105  public by design: it opens nothing but this stand-in
+BOT_TOKEN = "xoxb-sandbox"  # noqa: S105  public by design: it opens only this sandbox
 APP_TOKEN = "xapp-sandbox"  # noqa: S105
 SIGNING_SECRET = "sandbox-signing-secret"  # noqa: S105
 
@@ -28,4 +28,4 @@ BYSTANDER = "U0OTHER"
 ON_CALL = "U0ONCALL"
 
 SLACKBOT = "USLACKBOT"
-"""Slack's own bot, under whose name a deleted root with replies stays as a tombstone."""
+"""Slack's own bot, which becomes the author of a deleted root with replies (a tombstone)."""

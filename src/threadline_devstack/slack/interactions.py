@@ -1,4 +1,4 @@
-"""Clicks on buttons and modals that are sent: the payload that the app gets, and its `response_url` for a click.
+"""Clicks on buttons, and submitted modals: the payload for the app, and a click's `response_url`.
 
 Source: https://docs.slack.dev/interactivity/handling-user-interaction.
 """
@@ -15,7 +15,7 @@ from threadline_devstack.slack.workspace import SlackWorkspace
 
 USES = 5
 LIFETIME = 30 * 60.0
-"""A `response_url` may be used this often, for this many seconds."""
+"""Limits of a `response_url`: uses, and seconds."""
 
 
 @dataclass
@@ -37,23 +37,39 @@ class Interactions:
         self._urls: dict[str, ResponseUrl] = {}
 
     def click(self, user: str, channel: str, ts: str, action_id: str) -> Json:
-        """The `block_actions` payload of `user` pressing the button `action_id` of a message.
+        """Return the `block_actions` payload of `user` pressing the button `action_id` of a
+        message.
 
         Raises:
-            Refused: the message or the button is not there.
+            SlackRefusal: the message or the button does not exist.
         """
-        person, place = self._workspace.user(user), self._workspace.channel(channel)
+        person = self._workspace.user(user)
+        place = self._workspace.channel(channel)
         message = self._workspace.message(channel, ts)
         block_id, element = _button(message, action_id)
         ticket = uuid4().hex
-        self._urls[ticket] = ResponseUrl(place.id, ts, user, message.thread_ts or ts, self._clock() + LIFETIME)
-        kept = {name: element[name] for name in ("text", "value", "style", "type") if name in element}
+        self._urls[ticket] = ResponseUrl(
+            place.id, ts, user, message.thread_ts or ts, self._clock() + LIFETIME
+        )
+        kept = {
+            name: element[name] for name in ("text", "value", "style", "type") if name in element
+        }
         return {
             "type": "block_actions",
-            "user": {"id": user, "username": person.name, "name": person.name, "team_id": person.team},
+            "user": {
+                "id": user,
+                "username": person.name,
+                "name": person.name,
+                "team_id": person.team,
+            },
             "api_app_id": APP_ID,
             "token": "sandbox-verification-token",
-            "container": {"type": "message", "message_ts": ts, "channel_id": place.id, "is_ephemeral": False}
+            "container": {
+                "type": "message",
+                "message_ts": ts,
+                "channel_id": place.id,
+                "is_ephemeral": False,
+            }
             | ({"thread_ts": message.thread_ts} if message.thread_ts else {}),
             "trigger_id": self._trigger(user),
             "team": {"id": place.host, "domain": TEAM_DOMAIN},
@@ -63,26 +79,40 @@ class Interactions:
             "message": message.as_slack(),
             "state": {"values": {}},
             "response_url": f"{self._workspace.base_url}/actions/{TEAM}/{ticket}",
-            "actions": [kept | {"action_id": action_id, "block_id": block_id, "action_ts": f"{self._clock():.6f}"}],
+            "actions": [
+                kept
+                | {
+                    "action_id": action_id,
+                    "block_id": block_id,
+                    "action_ts": f"{self._clock():.6f}",
+                }
+            ],
         }
 
     def submit(self, user: str, view_id: str, values: Mapping[str, str]) -> Json:
-        """The `view_submission` payload of `user` sending a modal. It closes once the app has acknowledged it.
+        """Return the `view_submission` payload of `user` sending a modal. The modal closes after
+        the app's acknowledgement.
 
         Args:
-            values: what is in the fields, by their `action_id`.
+            values: the contents of the fields, by their `action_id`.
 
         Raises:
             SlackRefusal: the modal is not theirs, or Slack's client would not let them send it.
         """
-        person, view = self._workspace.user(user), self._workspace.views.get(view_id)
+        person = self._workspace.user(user)
+        view = self._workspace.views.get(view_id)
         if view is None or view.user != user:
             raise SlackRefusal("not_found")
         check_values(view, values)
         return {
             "type": "view_submission",
             "team": {"id": TEAM, "domain": TEAM_DOMAIN},
-            "user": {"id": user, "username": person.name, "name": person.name, "team_id": person.team},
+            "user": {
+                "id": user,
+                "username": person.name,
+                "name": person.name,
+                "team_id": person.team,
+            },
             "api_app_id": APP_ID,
             "token": "sandbox-verification-token",
             "trigger_id": self._trigger(user),
@@ -96,10 +126,11 @@ class Interactions:
         return self._workspace.add_trigger(f"{uuid4().int % 10**13}.{uuid4().hex}", user)
 
     def respond(self, ticket: str, answer: Json) -> None:
-        """Carry out what the app sent to a `response_url`: replace, delete, or say something more.
+        """Carry out the app's answer to a `response_url`: replace, delete, or post another
+        message.
 
         Raises:
-            Refused: `expired_url` or `used_url`, or what a post is refused for.
+            SlackRefusal: `expired_url` or `used_url`, or an error of the post.
         """
         url = self._urls.get(ticket)
         if url is None or self._clock() > url.expires:
@@ -107,14 +138,20 @@ class Interactions:
         if url.uses >= USES:
             raise SlackRefusal("used_url")
         url.uses += 1
-        text, blocks = str(answer.get("text") or ""), check_blocks(answer.get("blocks") or [])
+        text = str(answer.get("text") or "")
+        blocks = check_blocks(answer.get("blocks") or [])
         if answer.get("delete_original"):
             self._workspace.delete(url.channel, url.ts)
         elif answer.get("replace_original"):
             self._workspace.edit(url.channel, url.ts, text, blocks=blocks)
         elif answer.get("response_type") == "in_channel":
             self._workspace.post(
-                url.channel, BOT_USER, text, thread_ts=str(answer.get("thread_ts") or ""), blocks=blocks, bot_id=BOT_ID
+                url.channel,
+                BOT_USER,
+                text,
+                thread_ts=str(answer.get("thread_ts") or ""),
+                blocks=blocks,
+                bot_id=BOT_ID,
             )
         else:
             self._workspace.post_ephemeral(url.channel, url.user, text, blocks, url.thread_ts)

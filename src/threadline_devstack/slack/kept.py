@@ -1,10 +1,12 @@
-"""KeptWorkspace: the workspace on disk, so that a sandbox that starts again finds what people and the bot wrote.
+"""KeptWorkspace: the workspace on disk, so that a restarted sandbox has all earlier messages.
 
-One SQLite file in THREADLINE_HOME. Each deed is one transaction that ends before anybody is told of it, so that an
-event which the product has acknowledged is in the history after a crash of this process. As with Temporal's dev server,
-a loss of power may take the last deeds of all, but never a part of one.
+One SQLite file in THREADLINE_HOME. Each action is one transaction that ends before its event is
+published, so that an event which the product has acknowledged is in the history after a crash of
+this process. As with Temporal's dev server, a loss of power may lose the last actions, but never a
+part of one.
 
-Statuses, ephemeral messages and uploads that were not completed are not kept: Slack shows them for a moment only.
+Statuses, ephemeral messages and uncompleted uploads are not stored: Slack shows them only for a
+moment.
 """
 
 import json
@@ -15,10 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from threadline.errors import Permanent
-from threadline_devstack.slack.model import SandboxChannel, SandboxFile, SandboxMessage, SandboxUser
+from threadline_devstack.slack.model import (
+    SandboxChannel,
+    SandboxFile,
+    SandboxMessage,
+    SandboxUser,
+)
 
 FORMAT = 1
-"""Raised when the tables change: an older file is refused with what to do."""
+"""Version of the tables, to be raised on changes: an older file is refused, with the remedy."""
 
 _TABLES = """
 CREATE TABLE users (id TEXT PRIMARY KEY, fields TEXT NOT NULL);
@@ -29,15 +36,22 @@ CREATE TABLE messages (
 CREATE TABLE files (id TEXT PRIMARY KEY, fields TEXT NOT NULL, content BLOB NOT NULL);
 """
 _PUT = {
-    "users": "INSERT INTO users VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET fields = excluded.fields",
-    "channels": "INSERT INTO channels VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET fields = excluded.fields",
+    "users": (
+        "INSERT INTO users VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET fields = excluded.fields"
+    ),
+    "channels": (
+        "INSERT INTO channels VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET fields = "
+        "excluded.fields"
+    ),
     "messages": "INSERT OR REPLACE INTO messages VALUES (?, ?, ?)",
     "files": (
-        "INSERT INTO files VALUES (?, ?, ?) "
-        "ON CONFLICT (id) DO UPDATE SET fields = excluded.fields, content = excluded.content"
+        "INSERT INTO files VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET fields = "
+        "excluded.fields, content = excluded.content"
     ),
 }
-"""People see users, channels and files in the order in which they came, so each keeps its place."""
+"""The lists show users, channels and files in the order of their creation, so an update keeps the
+row's place.
+"""
 
 
 class KeptWorkspace:
@@ -55,12 +69,16 @@ class KeptWorkspace:
             self._file.execute("PRAGMA synchronous = NORMAL")
             version = int(self._file.execute("PRAGMA user_version").fetchone()[0])
             if version == 0:
-                self._file.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
+                self._file.executescript(
+                    f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;"
+                )
                 version = FORMAT
         except sqlite3.Error as exc:
             raise self._unreadable(str(exc)) from exc
         if version != FORMAT:
-            raise self._unreadable(f"it has the format {version}, and this version of Threadline reads {FORMAT}")
+            raise self._unreadable(
+                f"it has the format {version}, and this version of Threadline reads {FORMAT}"
+            )
 
     def close(self) -> None:
         self._file.close()
@@ -74,11 +92,13 @@ class KeptWorkspace:
         files: Iterable[SandboxFile] = (),
         deleted: Iterable[SandboxMessage] = (),
     ) -> None:
-        """Write the present state of these, in one transaction."""
+        """Write the present state of these objects, in one transaction."""
         rows: dict[str, list[tuple[object, ...]]] = {
             "users": [(each.id, _json(asdict(each))) for each in users],
             "channels": [(each.id, _json(_channel_fields(each))) for each in channels],
-            "messages": [(each.channel, each.ts, _json(_message_fields(each))) for each in messages],
+            "messages": [
+                (each.channel, each.ts, _json(_message_fields(each))) for each in messages
+            ],
             "files": [(each.id, _json(_file_fields(each)), each.content) for each in files],
         }
         self._file.execute("BEGIN IMMEDIATE")
@@ -99,7 +119,7 @@ class KeptWorkspace:
         }
 
     def files(self, base_url: str) -> dict[str, SandboxFile]:
-        """All files; they are fetched from the address that the sandbox has now."""
+        """Return all files, with the sandbox's current address."""
         found = self._file.execute("SELECT id, fields, content FROM files ORDER BY rowid")
         return {
             identity: SandboxFile(**json.loads(given), content=content, base_url=base_url)
@@ -107,12 +127,14 @@ class KeptWorkspace:
         }
 
     def channels(self, files: Mapping[str, SandboxFile]) -> dict[str, SandboxChannel]:
-        """All channels with their messages, in order."""
+        """Return all channels with their messages, in order."""
         channels = {
             identity: SandboxChannel(**given)
             for identity, given in self._rows("SELECT id, fields FROM channels ORDER BY rowid")
         }
-        for channel, given in self._rows("SELECT channel, fields FROM messages ORDER BY channel, ts"):
+        for channel, given in self._rows(
+            "SELECT channel, fields FROM messages ORDER BY channel, ts"
+        ):
             attached = [files[each] for each in given.pop("files")]
             message = SandboxMessage(**given, files=attached)
             place = channels[channel]
@@ -127,8 +149,9 @@ class KeptWorkspace:
 
     def _unreadable(self, reason: str) -> Permanent:
         return Permanent(
-            f"The sandbox's Slack in {self._path} cannot be read: {reason}. Begin anew with `threadline up --fresh`, "
-            "which removes Slack, Temporal and Postgres of this folder."
+            f"The sandbox's Slack in {self._path} cannot be read: {reason}. Start over with "
+            "`threadline up --fresh`, which removes Slack, Temporal and Postgres of this "
+            "folder."
         )
 
 
@@ -137,14 +160,24 @@ def _json(given: Mapping[str, Any]) -> str:
 
 
 def _channel_fields(channel: SandboxChannel) -> dict[str, Any]:
-    return {each.name: getattr(channel, each.name) for each in fields(channel) if each.name != "messages"}
+    return {
+        each.name: getattr(channel, each.name)
+        for each in fields(channel)
+        if each.name != "messages"
+    }
 
 
 def _message_fields(message: SandboxMessage) -> dict[str, Any]:
     left = ("root", "replies", "files")
-    given = {each.name: getattr(message, each.name) for each in fields(message) if each.name not in left}
+    given = {
+        each.name: getattr(message, each.name) for each in fields(message) if each.name not in left
+    }
     return given | {"files": [file.id for file in message.files]}
 
 
 def _file_fields(file: SandboxFile) -> dict[str, Any]:
-    return {each.name: getattr(file, each.name) for each in fields(file) if each.name not in ("content", "base_url")}
+    return {
+        each.name: getattr(file, each.name)
+        for each in fields(file)
+        if each.name not in ("content", "base_url")
+    }

@@ -1,7 +1,7 @@
 """The methods of the Web API, one function each: https://docs.slack.dev/reference/methods.
 
-A function gets the workspace and the call's arguments, and returns the fields of the answer beside `ok`, or raises
-`SlackRefusal`. The bot acts under its own name.
+A function gets the workspace and the call's arguments, and returns the fields of the answer beside
+`ok`, or raises `SlackRefusal`. The caller is always the bot.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,9 @@ def user_info(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def user_group_members(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """https://docs.slack.dev/reference/methods/usergroups.users.list"""
+    """List a user group's members:
+    https://docs.slack.dev/reference/methods/usergroups.users.list
+    """
     group = given.text("usergroup")
     if group not in slack.user_groups:
         raise SlackRefusal("no_such_subteam")
@@ -57,7 +59,11 @@ def post_message(slack: SlackWorkspace, given: CallArguments) -> Json:
         subtype="bot_message" if given.text("username") else "",
         **_content(given),
     )
-    return {"channel": place.id, "ts": message.ts, "message": message.as_slack(include_metadata=True)}
+    return {
+        "channel": place.id,
+        "ts": message.ts,
+        "message": message.as_slack(include_metadata=True),
+    }
 
 
 def update_message(slack: SlackWorkspace, given: CallArguments) -> Json:
@@ -72,8 +78,12 @@ def update_message(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 def post_ephemeral(slack: SlackWorkspace, given: CallArguments) -> Json:
     blocks = _content(given)["blocks"]
-    channel, user, text = given.text("channel"), given.text("user"), given.text("text")
-    return {"message_ts": slack.post_ephemeral(channel, user, text, blocks, given.text("thread_ts"))}
+    channel = given.text("channel")
+    user = given.text("user")
+    text = given.text("text")
+    return {
+        "message_ts": slack.post_ephemeral(channel, user, text, blocks, given.text("thread_ts"))
+    }
 
 
 def add_reaction(slack: SlackWorkspace, given: CallArguments) -> Json:
@@ -89,8 +99,13 @@ def remove_reaction(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def set_status(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """`loading_messages` are checked and not shown: the page has room for one line."""
-    many = len(given.structure("loading_messages", "invalid_arguments") or ()) > _MOST_LOADING_MESSAGES
+    """Show a status. `loading_messages` are checked but not shown: the page has room for one
+    line.
+    """
+    many = (
+        len(given.structure("loading_messages", "invalid_arguments") or ())
+        > _MOST_LOADING_MESSAGES
+    )
     if many or "status" not in given:
         raise SlackRefusal("invalid_arguments")
     place = slack.channel(given.text("channel_id"))
@@ -112,7 +127,7 @@ def open_view(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def history(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """Newest first: roots, and replies that were also sent to the channel."""
+    """Return messages, newest first: roots, and replies that were also sent to the channel."""
     place = _require_member(slack.channel(given.text("channel")))
     roots = [message for message in reversed(place.messages.values()) if message.in_history]
     messages = [message for message in roots if slack.in_history(message)]
@@ -120,7 +135,9 @@ def history(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def replies(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """Oldest first, the root before all, also when it is older than `oldest`; a reply's own `ts` gives it alone."""
+    """Return a thread, oldest first. The root is always first, also when it is older than
+    `oldest`; a reply's own `ts` returns only that reply.
+    """
     place = _require_member(slack.channel(given.text("channel")))
     root = place.messages.get(given.text("ts"))
     if root is None:
@@ -142,7 +159,7 @@ def members(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def own_channels(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """Those that the bot is in."""
+    """Return the channels of the bot."""
     kinds = given.listed("types") or ["public_channel"]
     asked = [
         place
@@ -152,10 +169,13 @@ def own_channels(slack: SlackWorkspace, given: CallArguments) -> Json:
         and not (given.flag("exclude_archived") and place.is_archived)
     ]
     shown, cursor = page(given, asked, [place.id for place in asked], limit=100)
-    return {"channels": [place.as_slack() for place in shown], "response_metadata": {"next_cursor": cursor}}
+    return {
+        "channels": [place.as_slack() for place in shown],
+        "response_metadata": {"next_cursor": cursor},
+    }
 
 
-# Files: one that comes in is announced, sent to an address of its own, and completed
+# Files: an upload is announced, sent to its own address, and completed
 
 
 def file_info(slack: SlackWorkspace, given: CallArguments) -> Json:
@@ -163,10 +183,12 @@ def file_info(slack: SlackWorkspace, given: CallArguments) -> Json:
 
 
 def get_upload_url(slack: SlackWorkspace, given: CallArguments) -> Json:
-    name, length = given.text("filename"), given.number("length", 0)
+    name = given.text("filename")
+    length = given.number("length", 0)
     if not name or length < 1:
         raise SlackRefusal("invalid_arguments")
-    ticket, file = uuid4().hex, slack.add_file(name, BOT_USER, b"")
+    ticket = uuid4().hex
+    file = slack.add_file(name, BOT_USER, b"")
     slack.uploads[ticket] = file
     return {"upload_url": f"{given.base_url}/upload/v1/{ticket}", "file_id": file.id}
 
@@ -182,15 +204,25 @@ def complete_upload(slack: SlackWorkspace, given: CallArguments) -> Json:
         slack.complete_file(file, str(item.get("title") or file.name))
     slack.uploads = {ticket: file for ticket, file in slack.uploads.items() if file not in files}
     if channel := given.text("channel_id") or given.text("channels"):
-        place, comment = _require_member(slack.open_channel(channel)), given.text("initial_comment")
+        place = _require_member(slack.open_channel(channel))
+        comment = given.text("initial_comment")
         check_text(comment)
         ids = [file.id for file in files]
-        slack.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
+        slack.post(
+            place.id,
+            BOT_USER,
+            comment,
+            thread_ts=given.text("thread_ts"),
+            files=ids,
+            bot_id=BOT_ID,
+        )
     return {"files": [file.as_slack() for file in files]}
 
 
 def delete_file(slack: SlackWorkspace, given: CallArguments) -> Json:
-    """https://docs.slack.dev/reference/methods/files.delete: a bot deletes its own files alone."""
+    """Delete a file. A bot deletes only its own files:
+    https://docs.slack.dev/reference/methods/files.delete
+    """
     file = slack.file(given.text("file"))
     if file.user != BOT_USER:
         raise SlackRefusal("cant_delete_file")
@@ -230,7 +262,8 @@ def _require_member(place: SandboxChannel) -> SandboxChannel:
 
 
 def _reacted(slack: SlackWorkspace, given: CallArguments) -> tuple[SandboxMessage, str]:
-    place, name = _require_member(slack.channel(given.text("channel"))), given.text("name").strip(":")
+    place = _require_member(slack.channel(given.text("channel")))
+    name = given.text("name").strip(":")
     message = slack.message(place.id, given.text("timestamp"))
     if not name:
         raise SlackRefusal("invalid_name")
@@ -238,7 +271,7 @@ def _reacted(slack: SlackWorkspace, given: CallArguments) -> tuple[SandboxMessag
 
 
 def _content(given: CallArguments) -> dict[str, Any]:
-    """Blocks, attachments and metadata of a post, checked."""
+    """Return blocks, attachments and metadata of a post, checked."""
     text = given.text("text")
     blocks = given.structure("blocks", "invalid_blocks_format") or []
     if given.text("markdown_text"):
@@ -249,11 +282,17 @@ def _content(given: CallArguments) -> dict[str, Any]:
     if not (text or blocks or attachments):
         raise SlackRefusal("no_text")
     check_text(text)
-    return {"blocks": check_blocks(blocks), "attachments": attachments, "metadata": _metadata(given)}
+    return {
+        "blocks": check_blocks(blocks),
+        "attachments": attachments,
+        "metadata": _metadata(given),
+    }
 
 
 def _metadata(given: CallArguments) -> Json | None:
-    """https://docs.slack.dev/messaging/message-metadata: a type and a flat payload."""
+    """Return a post's metadata, a type and a flat payload, checked:
+    https://docs.slack.dev/messaging/message-metadata
+    """
     metadata = given.structure("metadata", "invalid_metadata_format")
     if metadata is None:
         return None
@@ -265,9 +304,14 @@ def _metadata(given: CallArguments) -> Json | None:
 
 
 def _within(messages: Sequence[SandboxMessage], given: CallArguments) -> list[SandboxMessage]:
-    """Those between `oldest` and `latest`; the bounds themselves only with `inclusive`."""
+    """Return the messages between `oldest` and `latest`; the bounds themselves only with
+    `inclusive`.
+    """
     try:
-        oldest, latest = (_ticks(given.text(bound)) if given.text(bound) else None for bound in ("oldest", "latest"))
+        oldest, latest = (
+            _ticks(given.text(bound)) if given.text(bound) else None
+            for bound in ("oldest", "latest")
+        )
     except ValueError:
         raise SlackRefusal("invalid_ts_oldest") from None
     widen = 1 if given.flag("inclusive") else 0
@@ -290,6 +334,6 @@ def _messages(messages: Sequence[SandboxMessage], given: CallArguments, *, limit
 
 
 def _ticks(ts: str) -> int:
-    """Microseconds: a float would lose the last digit of a timestamp."""
+    """Return microseconds: a float would lose the last digit of a timestamp."""
     seconds, _, fraction = ts.partition(".")
     return int(seconds) * 1_000_000 + int(f"{fraction:0<6}"[:6] or 0)

@@ -1,26 +1,43 @@
-"""What the workspace keeps, in the JSON in which Slack shows it: users, channels, messages, files, and refusals."""
+"""The objects of the workspace, with their JSON in Slack: users, channels, messages, files, and
+refusals.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from html import escape
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from threadline.errors import Permanent
-from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, ENTERPRISE, SLACKBOT, TEAM
+from threadline_devstack.slack.identity import (
+    APP_ID,
+    BOT_ID,
+    BOT_NAME,
+    BOT_USER,
+    ENTERPRISE,
+    SLACKBOT,
+    TEAM,
+)
 
 Json = dict[str, Any]
+CANVAS = "application/vnd.slack-docs"
+_LARGEST_SNIPPET = 1_000_000
+_PREVIEW_LINES = 5
+_PREVIEW_LENGTH = 500
 
 
 class SlackRefusal(Permanent):
-    """`error` is Slack's name, such as `channel_not_found`; `details` are more fields of the answer.
+    """An error of Slack. `error` is Slack's name, such as `channel_not_found`; `details` are more
+    fields of the answer.
 
     The names are those of each method's page under https://docs.slack.dev/reference/methods.
     """
 
     def __init__(self, error: str, **details: Any) -> None:
         super().__init__(
-            f"Slack would refuse this with {error!r}; see docs.slack.dev/reference/methods for what it wants"
+            f"Slack would refuse this with {error!r}; see docs.slack.dev/reference/methods "
+            "for what it wants"
         )
         self.error = error
         self.details = details
@@ -68,7 +85,9 @@ class SandboxUser:
         }
 
     def _enterprise_user(self) -> Json:
-        """See https://docs.slack.dev/reference/objects/user-object."""
+        """Return the user's place in an Enterprise Grid; see
+        https://docs.slack.dev/reference/objects/user-object.
+        """
         names = {"id": self.id, "enterprise_id": ENTERPRISE, "enterprise_name": "Sandbox Grid"}
         return names | {"is_admin": False, "is_owner": False, "teams": list(self.enterprise_teams)}
 
@@ -86,45 +105,110 @@ class SandboxFile:
     shares: dict[str, list[str]] = field(default_factory=dict)
     """The `ts` of the messages that show it, by their channel."""
     announced: int | None = None
-    """The size that is told of it; None for its own."""
+    """The size in the file's JSON; None for the real one."""
     external_url: str = ""
-    """Where a file is kept that a person has only linked to, such as a document of another provider."""
+    """The address of a file that a person has only linked to, such as a document of another
+    provider.
+    """
     deleted: bool = False
-    """Messages go on showing that there was a file."""
+    """Messages continue to show that there was a file."""
+    is_checked: bool = False
+    """Messages contain only its id, as in channels that companies share."""
+
+    @property
+    def is_canvas(self) -> bool:
+        return self.mimetype == CANVAS
+
+    def in_message(self) -> Json:
+        """Return the file as messages show it."""
+        if self.is_checked and not self.deleted:
+            told: Json = {
+                "id": self.id,
+                "created": 0,
+                "timestamp": 0,
+                "user": self.user,
+                "mode": "file_access",
+            }
+            return told | {"file_access": "check_file_info"}
+        return self.as_slack()
 
     def as_slack(self) -> Json:
-        """See https://docs.slack.dev/reference/objects/file-object."""
+        """Return the file as `files.info` shows it; see
+        https://docs.slack.dev/reference/objects/file-object.
+        """
         if self.deleted:
             return {"id": self.id, "mode": "tombstone"}
         direct, open_to_all = _parted(self.shares)
-        path, name = f"{self.base_url}/files-pri/{TEAM}-{self.id}", quote(self.name)
+        path = f"{self.base_url}/files-pri/{TEAM}-{self.id}"
+        name = quote(self.name)
         return {
             "id": self.id,
             "name": self.name,
             "title": self.title or self.name,
             "mimetype": self.mimetype,
-            "filetype": self.name.rpartition(".")[2] if "." in self.name else "text",
+            "filetype": self._filetype(),
             "user": self.user,
             "user_team": TEAM,
             "created": self.created,
             "timestamp": self.created,
             "size": len(self.content) if self.announced is None else self.announced,
-            "mode": "external" if self.external_url else "hosted",
+            "mode": self._mode(),
             "is_external": bool(self.external_url),
             "is_public": bool(open_to_all),
             "channels": sorted(open_to_all),
             "groups": [],
             "ims": sorted(direct),
-            "shares": {kind: shown for kind, shown in (("public", open_to_all), ("private", direct)) if shown},
+            "shares": {
+                kind: shown
+                for kind, shown in (("public", open_to_all), ("private", direct))
+                if shown
+            },
             "url_private": self.external_url or f"{path}/{name}",
             "url_private_download": self.external_url or f"{path}/download/{name}",
             "permalink": f"{self.base_url}/files/{self.user}/{self.id}/{name}",
             "file_access": "visible",
+        } | self._preview()
+
+    def _filetype(self) -> str:
+        if self.is_canvas:
+            return "quip"
+        return self.name.rpartition(".")[2] if "." in self.name else "text"
+
+    def _is_snippet(self) -> bool:
+        """Return whether Slack shows the file as text:
+        https://docs.slack.dev/reference/objects/file-object.
+        """
+        is_text = self.mimetype.startswith("text/") and self.mimetype != "text/html"
+        return is_text and not self.external_url and len(self.content) < _LARGEST_SNIPPET
+
+    def _mode(self) -> str:
+        if self.external_url:
+            return "external"
+        if self.is_canvas:
+            return "quip"
+        return "snippet" if self._is_snippet() else "hosted"
+
+    def _preview(self) -> Json:
+        """Return the first lines of a snippet, with the numbers of shown and of further lines."""
+        if not self._is_snippet():
+            return {}
+        text = self.content.decode("utf-8", "replace")
+        lines = text.split("\n")
+        shown = "\n".join(lines[:_PREVIEW_LINES])[:_PREVIEW_LENGTH]
+        return {
+            "editable": True,
+            "preview": shown,
+            "preview_highlight": f'<div class="CodeMirror"><pre>{escape(shown)}</pre></div>',
+            "preview_is_truncated": shown != text,
+            "lines": len(lines),
+            "lines_more": max(0, len(lines) - _PREVIEW_LINES),
         }
 
 
 def _parted(shares: dict[str, list[str]]) -> tuple[Json, Json]:
-    """Where a file is shown: in direct messages, and in channels, as `files.info` tells it."""
+    """Return the messages that show a file, in direct messages and in channels, in the form of
+    `files.info`.
+    """
     told = {channel: [{"ts": ts} for ts in moments] for channel, moments in shares.items()}
     direct = {channel: each for channel, each in told.items() if channel.startswith("D")}
     return direct, {channel: each for channel, each in told.items() if channel not in direct}
@@ -141,7 +225,7 @@ class SandboxMessage:
     subtype: str = ""
     bot_id: str = ""
     app_id: str = ""
-    """The app through which it was posted, when it is another than ours."""
+    """The app that posted it, if it is another than ours."""
     username: str = ""
     blocks: list[Json] = field(default_factory=list)
     attachments: list[Json] = field(default_factory=list)
@@ -153,17 +237,23 @@ class SandboxMessage:
     team: str = TEAM
     """The author's workspace."""
     names_author_team: bool = False
-    """Whether Slack adds `user_team` and `source_team`: only in channels that companies share, and not always there."""
+    """Whether Slack adds `user_team` and `source_team`: only in channels that companies share, and
+    not always there.
+    """
     root: "SandboxMessage | None" = field(default=None, repr=False)
     replies: list["SandboxMessage"] = field(default_factory=list, repr=False)
 
     @property
     def in_history(self) -> bool:
-        """Whether the channel itself shows it: roots, and replies that were also sent to the channel."""
+        """Whether the channel itself shows it: roots, and replies that were also sent to the
+        channel.
+        """
         return not self.thread_ts or self.subtype == "thread_broadcast"
 
     def as_slack(self, *, include_metadata: bool = False) -> Json:
-        """The message as `conversations.*` show it; https://docs.slack.dev/reference/events/message."""
+        """Return the message as `conversations.*` show it;
+        https://docs.slack.dev/reference/events/message.
+        """
         shown: Json = {"type": "message", "text": self.text, "ts": self.ts, "team": self.team}
         shown |= {"user": self.user} if self.user else {}
         optional: Json = {
@@ -171,10 +261,11 @@ class SandboxMessage:
             "client_msg_id": self.client_msg_id,
             "blocks": self.blocks,
             "attachments": self.attachments,
-            "files": [file.as_slack() for file in self.files],
+            "files": [file.in_message() for file in self.files],
             "edited": {"user": self.user, "ts": self.edited_ts} if self.edited_ts else None,
             "reactions": [
-                {"name": name, "users": list(users), "count": len(users)} for name, users in self.reactions.items()
+                {"name": name, "users": list(users), "count": len(users)}
+                for name, users in self.reactions.items()
             ],
             "metadata": self.metadata if include_metadata else None,
             "username": self.username,
@@ -190,7 +281,13 @@ class SandboxMessage:
             named = {"bot_id": self.bot_id, "app_id": self.app_id}
             shown: Json = {name: value for name, value in named.items() if value}
             return shown | ({"bot_profile": other} if self.app_id else {})
-        profile = {"id": self.bot_id, "app_id": APP_ID, "name": BOT_NAME, "deleted": False, "team_id": TEAM}
+        profile = {
+            "id": self.bot_id,
+            "app_id": APP_ID,
+            "name": BOT_NAME,
+            "deleted": False,
+            "team_id": TEAM,
+        }
         return {"bot_id": self.bot_id, "app_id": APP_ID, "bot_profile": profile}
 
     def _thread(self) -> Json:
@@ -207,7 +304,9 @@ class SandboxMessage:
             "latest_reply": self.replies[-1].ts if self.replies else "0000000000.000000",
             "is_locked": False,
             "subscribed": False,
-            **({"parent_user_id": SLACKBOT, "hidden": True} if self.subtype == "tombstone" else {}),
+            **(
+                {"parent_user_id": SLACKBOT, "hidden": True} if self.subtype == "tombstone" else {}
+            ),
         }
 
 
@@ -222,34 +321,46 @@ class SandboxChannel:
     is_private: bool = False
     topic: str = ""
     host: str = TEAM
-    """The workspace whose channel it is."""
+    """The workspace that owns the channel."""
     partner: str = ""
     """The workspace of another company with which the channel is shared by Slack Connect."""
     names_author_team: bool = True
-    """Whether Slack adds `user_team` to what is said in a shared channel."""
+    """Whether Slack adds `user_team` to messages in a shared channel."""
     context: str = TEAM
-    """The workspace through which the app gets the events of a shared channel: of several that have installed it, Slack
-    chooses one."""
+    """The workspace through which the app gets the events of a shared channel: Slack chooses one
+    of those that have installed the app.
+    """
     messages: dict[str, SandboxMessage] = field(default_factory=dict)
-    """By `ts`, in rising order."""
+    """Messages by `ts`, in rising order."""
     last_tick: int = 0
-    """The newest timestamp given out, in microseconds: `ts` is an id, so none may come twice."""
+    """The newest timestamp in use, in microseconds: `ts` is an id, so each must be unique."""
 
     @property
     def is_shared(self) -> bool:
         return bool(self.partner)
 
     def _shared(self) -> Json:
-        """See https://docs.slack.dev/reference/objects/conversation-object."""
+        """Return the fields of a shared channel; see
+        https://docs.slack.dev/reference/objects/conversation-object.
+        """
         teams = [TEAM, self.partner]
-        return {"conversation_host_id": self.host, "shared_team_ids": teams, "connected_team_ids": [self.partner]}
+        return {
+            "conversation_host_id": self.host,
+            "shared_team_ids": teams,
+            "connected_team_ids": [self.partner],
+        }
 
     @property
     def kind(self) -> str:
         return "im" if self.is_im else "channel"
 
     def as_slack(self) -> Json:
-        common: Json = {"id": self.id, "created": self.created, "is_archived": self.is_archived, "is_im": self.is_im}
+        common: Json = {
+            "id": self.id,
+            "created": self.created,
+            "is_archived": self.is_archived,
+            "is_im": self.is_im,
+        }
         if self.is_im:
             return common | {"user": next((user for user in self.members if user != BOT_USER), "")}
         return common | {

@@ -1,7 +1,8 @@
-"""What a browser sees: the chat page with its live stream, the JSON by which people act there, and files.
+"""The browser's side: the chat page with its live stream, the JSON endpoints for people's actions,
+and files.
 
-`/control/state` gives the workspace, `/control/…` takes an action: `{"ok": true, …}`, or 400 with `{"ok": false,
-"error": …}` for what cannot be done.
+`/control/state` returns the workspace, `/control/…` takes an action: `{"ok": true, …}`, or 400
+with `{"ok": false, "error": …}` for an impossible one.
 """
 
 import asyncio
@@ -25,9 +26,13 @@ from threadline_devstack.slack.web_api import bearer
 from threadline_devstack.slack.workspace import SlackWorkspace
 
 Click = Callable[[str, str, str, str], Awaitable[bool]]
-"""A person presses a button of a message: user, channel, `ts`, action id; whether the app acknowledged it in time."""
+"""Presses a button of a message for a person: user, channel, `ts`, action id. Returns whether the
+app acknowledged it in time.
+"""
 Submit = Callable[[str, str, Mapping[str, str]], Awaitable[bool]]
-"""A person sends a modal: user, view, words by field; whether the app acknowledged it in time."""
+"""Sends a modal for a person: user, view, words by field. Returns whether the app acknowledged it
+in time.
+"""
 
 _KINDS = {
     "index.html": "text/html",
@@ -35,15 +40,28 @@ _KINDS = {
     "page.js": "text/javascript",
     "markup.js": "text/javascript",
 }
-_POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-_LOGIN = "<!DOCTYPE html><html><head><title>Sign in to Sandbox | Slack</title></head><body>Sign in</body></html>"
+_POLICY = (
+    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
+_LOGIN = (
+    "<!DOCTYPE html><html><head><title>Sign in to Sandbox | Slack</title></head><body>Sign "
+    "in</body></html>"
+)
 _BEAT = 15.0
-"""Seconds between signs of life on a silent stream: the browser finds out that the sandbox is gone."""
+"""Seconds between signs of life on a silent stream, by which the browser notices the end of the
+sandbox.
+"""
 
 
 class Page:
-    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults, click: Click, submit: Submit) -> None:
-        self._workspace, self._faults, self._click, self._submit = workspace, faults, click, submit
+    def __init__(
+        self, workspace: SlackWorkspace, faults: SlackFaults, click: Click, submit: Submit
+    ) -> None:
+        self._workspace = workspace
+        self._faults = faults
+        self._click = click
+        self._submit = submit
         self._streams: set[asyncio.Queue[Json | None]] = set()
         workspace.listeners.append(self._tell)
 
@@ -61,7 +79,10 @@ class Page:
             "channels/direct": self._open_direct,
         }
         return [
-            *(Route(f"/control/{path}", _endpoint(action), methods=["POST"]) for path, action in actions.items()),
+            *(
+                Route(f"/control/{path}", _endpoint(action), methods=["POST"])
+                for path, action in actions.items()
+            ),
             Route("/control/state", self._state),
             Route("/", self.asset),
             Route("/pages/{name}", self.asset),
@@ -85,12 +106,16 @@ class Page:
         return Response(content, media_type=_KINDS[name], headers=headers)
 
     async def stream(self, request: Request) -> Response:
-        """Server-sent events: each event of the workspace, of every channel, as Slack's JSON."""
+        """Stream server-sent events: each event of the workspace, of every channel, as Slack's
+        JSON.
+        """
         headers = {"Cache-Control": "no-store"}
         return StreamingResponse(self._events(), media_type="text/event-stream", headers=headers)
 
     async def download(self, request: Request) -> Response:
-        """`url_private`: the bytes for the bot's token, and for anyone else a page that asks to sign in, with 200."""
+        """Serve `url_private`: the bytes for the bot's token; for other callers a page that asks
+        to sign in, with status 200.
+        """
         file = self._workspace.files.get(request.path_params["key"].partition("-")[2])
         fault = self._faults.next_call(DOWNLOAD)
         if fault and fault.kind == "rate_limited":
@@ -103,27 +128,43 @@ class Page:
             return HTMLResponse(_LOGIN)
         if file is None or file.deleted:
             return Response(status_code=404)
-        return Response(file.content, media_type=file.mimetype)
+        if file.is_canvas:
+            return HTMLResponse(file.content)
+        disposition = (
+            {"Content-Disposition": "attachment"} if "/download/" in request.url.path else {}
+        )
+        return Response(file.content, media_type=file.mimetype, headers=disposition)
 
     async def show_file(self, request: Request) -> Response:
-        """A file for the page, which has no token; whatever it holds, no script of it runs."""
+        """Serve a file for the page, which has no token. Scripts in the file do not run."""
         file = self._workspace.files.get(request.path_params["file"])
         if file is None or file.deleted:
             return Response(status_code=404)
-        headers = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
+        headers = {
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+            "X-Content-Type-Options": "nosniff",
+        }
         return Response(file.content, media_type=file.mimetype, headers=headers)
 
     async def _state(self, request: Request) -> Response:
-        """Users, channels with their messages and reactions, ephemeral messages, open modals, the bot's statuses."""
+        """Return users, channels with their messages and reactions, ephemeral messages, open
+        modals, and the bot's statuses.
+        """
         channels = [
             place.as_slack()
             | {"members": place.members}
-            | {"messages": [message.as_slack(include_metadata=True) for message in place.messages.values()]}
+            | {
+                "messages": [
+                    message.as_slack(include_metadata=True) for message in place.messages.values()
+                ]
+            }
             for place in self._workspace.channels.values()
         ]
         people = [user.as_slack() for user in self._workspace.users.values()]
         extra = {"ephemerals": self._workspace.ephemerals, "statuses": self._workspace.statuses()}
-        extra["views"] = [view.as_slack() | {"user": view.user} for view in self._workspace.views.values()]
+        extra["views"] = [
+            view.as_slack() | {"user": view.user} for view in self._workspace.views.values()
+        ]
         return JSONResponse({"bot_user": BOT_USER, "users": people, "channels": channels} | extra)
 
     def _post(
@@ -135,9 +176,16 @@ class Page:
         broadcast: bool = False,
         files: Sequence[str] = (),
     ) -> Json:
-        """`files`: their ids. Cells that were pasted from a spreadsheet become an attached table."""
+        """Post a message. `files`: their ids. Cells that were pasted from a spreadsheet become an
+        attached table.
+        """
         said, tables = events.pasted_tables(text)
-        more: Json = {"thread_ts": thread_ts, "broadcast": broadcast, "files": files, "attachments": tables}
+        more: Json = {
+            "thread_ts": thread_ts,
+            "broadcast": broadcast,
+            "files": files,
+            "attachments": tables,
+        }
         return {"ts": self._workspace.post(channel, user, said, **more).ts}
 
     def _edit(self, channel: str, ts: str, text: str, user: str) -> None:
@@ -147,7 +195,7 @@ class Page:
         self._workspace.delete(channel, ts, by=user)
 
     def _upload(self, user: str, name: str, content_base64: str, mimetype: str = "") -> Json:
-        """A file that a message may then show by its id."""
+        """Add a file that a message may then show by its id."""
         try:
             content = base64.b64decode(content_base64, validate=True)
         except (binascii.Error, TypeError, ValueError):
@@ -190,7 +238,9 @@ class Page:
 
 
 def _endpoint(action: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
-    """An action takes the fields of the JSON by their names, and may return those of the answer."""
+    """Return an endpoint for an action, which takes the fields of the JSON by their names, and may
+    return fields of the answer.
+    """
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -200,8 +250,12 @@ def _endpoint(action: Callable[..., Any]) -> Callable[[Request], Awaitable[Respo
             answer = await done if isinstance(done, Awaitable) else done
             return JSONResponse({"ok": True} | (answer if isinstance(answer, dict) else {}))
         except SlackRefusal as refused:
-            return JSONResponse({"ok": False, "error": refused.error} | refused.details, status_code=400)
+            return JSONResponse(
+                {"ok": False, "error": refused.error} | refused.details, status_code=400
+            )
         except (TypeError, ValueError) as wrong:
-            return JSONResponse({"ok": False, "error": f"unreadable arguments: {wrong}"}, status_code=400)
+            return JSONResponse(
+                {"ok": False, "error": f"unreadable arguments: {wrong}"}, status_code=400
+            )
 
     return endpoint

@@ -15,16 +15,16 @@ from threadline_devstack.slack.identity import APP_ID, APP_TOKEN
 from threadline_devstack.slack.model import Json
 
 MAX_CONNECTIONS = 10
-"""Slack's own limit; the eleventh is told `too_many_websockets` and closed."""
+"""Slack's own limit; the eleventh connection gets `too_many_websockets` and is closed."""
 
 _TICKET = hashlib.sha256(APP_TOKEN.encode()).hexdigest()[:24]
 
 
 def link(base_url: str) -> str:
-    """The address that `apps.connections.open` gives.
+    """Return the address that `apps.connections.open` hands out.
 
-    Its ticket outlives a restart of the sandbox: the SDK goes on trying the address it was given, and with a ticket of
-    one use a gateway would never find the new sandbox.
+    Its ticket outlives a restart of the sandbox: the SDK keeps retrying its address, and with a
+    single-use ticket a gateway would never find the new sandbox.
     """
     return f"{base_url.replace('http', 'ws', 1)}/link/?ticket={_TICKET}&app_id={APP_ID}"
 
@@ -40,11 +40,11 @@ class SocketConnections:
 
     @property
     def count(self) -> int:
-        """Connections that get events; those that were told to go are not counted."""
+        """Number of connections that get events, without those that were asked to disconnect."""
         return len(self._open)
 
     async def serve(self, socket: WebSocket) -> None:
-        """One connection from its handshake to its end."""
+        """Serve one connection from its handshake to its end."""
         if socket.query_params.get("ticket") != _TICKET:
             await socket.close()
             return
@@ -55,7 +55,11 @@ class SocketConnections:
             return
         self._open.append(socket)
         debug = {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060}
-        hello = {"type": "hello", "num_connections": len(self._open), "connection_info": {"app_id": APP_ID}}
+        hello = {
+            "type": "hello",
+            "num_connections": len(self._open),
+            "connection_info": {"app_id": APP_ID},
+        }
         await socket.send_json(hello | {"debug_info": debug})
         self._arrival.set()
         try:
@@ -66,19 +70,21 @@ class SocketConnections:
         finally:
             self._forget(socket)
 
-    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> bool:
+    async def deliver(
+        self, kind: str, payload: Json, attempt: int, reason: str, timeout: float
+    ) -> bool:
         """Send one envelope and wait for its acknowledgement.
 
         Args:
             kind: `events_api` or `interactive`.
-            payload: what it carries.
+            payload: the content of the envelope.
             attempt: 0 at first, then the number of the retry.
-            reason: why it is sent again.
-            timeout: seconds for a connection to be there and for the answer to come; Slack's are 3.
+            reason: the reason of the retry.
+            timeout: seconds for a connection to appear and for the answer to come; Slack's are 3.
 
         Returns:
-            Whether it was acknowledged. The answer may come over another connection than the envelope went by: a client
-            that was told to reconnect answers over its new one.
+            Whether it was acknowledged. The answer may come over another connection than the
+            envelope's: a client that was asked to reconnect answers over its new one.
         """
         envelope_id = str(uuid4())
         envelope: Json = {
@@ -102,22 +108,29 @@ class SocketConnections:
                 await answer
                 return True
         except (TimeoutError, WebSocketDisconnect, RuntimeError):
-            # RuntimeError is Starlette's word for sending on a connection whose end it has not told us of yet.
+            # RuntimeError is Starlette's error for sending on a connection whose end it has not
+            # reported yet.
             return False
         finally:
             del self._unanswered[envelope_id]
 
     async def disconnect(self, reason: str = "refresh_requested") -> int:
-        """Tell every connection to go; it is closed when its client leaves. Returns how many were told."""
+        """Ask every connection to disconnect; each is closed when its client leaves. Return their
+        number.
+        """
         told = list(self._open)
         self._open.clear()
         self._draining.update(told)
         for socket in told:
-            await socket.send_json({"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}})
+            await socket.send_json(
+                {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
+            )
         return len(told)
 
     async def cut(self) -> int:
-        """Close every connection without a word, as a broken network does. Returns how many."""
+        """Close every connection without a message, as a broken network does. Return their
+        number.
+        """
         cut = [*self._open, *self._draining]
         for socket in cut:
             self._forget(socket)

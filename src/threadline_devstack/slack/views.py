@@ -1,6 +1,8 @@
-"""Modals: the app opens one with the trigger of a person's press, and the person sends it or closes it.
+"""Modals: the app opens one with the trigger of a person's press, and the person sends it or
+closes it.
 
-Sources: https://docs.slack.dev/reference/methods/views.open, https://docs.slack.dev/reference/views/modal-views and
+Sources: https://docs.slack.dev/reference/methods/views.open,
+https://docs.slack.dev/reference/views/modal-views and
 https://docs.slack.dev/reference/interaction-payloads/view-interactions-payload.
 """
 
@@ -41,7 +43,9 @@ class SandboxView:
     hash: str
 
     def as_slack(self, values: Mapping[str, str] | None = None) -> Json:
-        """The view as Slack shows it; `values`: what is in its fields, by their `action_id`."""
+        """Return the view as Slack shows it; `values`: the contents of its fields, by their
+        `action_id`.
+        """
         state: dict[str, dict[str, Json]] = {}
         for block in self.given["blocks"]:
             element = block.get("element", {})
@@ -49,7 +53,12 @@ class SandboxView:
                 value = (values or {}).get(element["action_id"]) or None
                 field = {"type": element["type"], "value": value}
                 state[block["block_id"]] = {element["action_id"]: field}
-        defaults: Json = {"private_metadata": "", "callback_id": "", "external_id": "", "close": None}
+        defaults: Json = {
+            "private_metadata": "",
+            "callback_id": "",
+            "external_id": "",
+            "close": None,
+        }
         return {
             **defaults,
             "clear_on_close": False,
@@ -68,8 +77,12 @@ class SandboxView:
 
 
 def check_view(view: Any) -> Json:
-    """A modal's view with an id on each block, or `SlackRefusal` as Slack would say it."""
-    if not isinstance(view, dict) or view.get("type") != "modal" or not isinstance(view.get("blocks"), list):
+    """Return a modal's view with an id on each block. Raises `SlackRefusal` with Slack's error."""
+    if (
+        not isinstance(view, dict)
+        or view.get("type") != "modal"
+        or not isinstance(view.get("blocks"), list)
+    ):
         _refuse("missing required field: type, title or blocks")
     for name in ("title", "submit", "close"):
         if name in view or name == "title":
@@ -93,7 +106,9 @@ def _check_text(name: str, text: Any) -> None:
 
 
 def check_values(view: SandboxView, values: Mapping[str, str]) -> None:
-    """Raises `SlackRefusal` for what Slack's client does not let a person send."""
+    """Check the contents of a modal's fields. Raises `SlackRefusal` for those that Slack's client
+    does not send.
+    """
     for block in view.given["blocks"]:
         if block["type"] != "input":
             continue
@@ -108,10 +123,19 @@ def check_values(view: SandboxView, values: Mapping[str, str]) -> None:
 def _check_input(block: Mapping[str, Any], *, has_submit: bool) -> None:
     if not has_submit:
         _refuse("missing required field: submit")
-    element, label = block.get("element"), block.get("label")
-    if not isinstance(label, dict) or label.get("type") != "plain_text" or len(str(label.get("text"))) > 2_000:
+    element = block.get("element")
+    label = block.get("label")
+    if (
+        not isinstance(label, dict)
+        or label.get("type") != "plain_text"
+        or len(str(label.get("text"))) > 2_000
+    ):
         _refuse("an input needs a label of at most 2000 characters")
-    if not isinstance(element, dict) or element.get("type") != "plain_text_input" or "action_id" not in element:
+    if (
+        not isinstance(element, dict)
+        or element.get("type") != "plain_text_input"
+        or "action_id" not in element
+    ):
         _refuse("an input needs an element with an action_id")
     if not 0 < element.get("max_length", MAX_METADATA) <= MAX_METADATA:
         _refuse("max_length must be between 1 and 3000")

@@ -1,4 +1,6 @@
-"""The Web API's front: authentication, arguments, pages, Slack's answers, and ordered faults."""
+"""The Web API's front: authentication, arguments, pages, Slack's answers, and configured
+faults.
+"""
 
 import asyncio
 import base64
@@ -19,15 +21,19 @@ _FALSE = ("", "0", "false")
 _FOR_THE_APP = frozenset({"apps.connections.open"})
 _CURSOR = "next:"
 _MOST = 1000
-"""Items of a page, whatever the call asks for."""
+"""Maximum of items on a page, for any `limit` of the call."""
 Item = TypeVar("Item")
 
 
 class CallArguments:
-    """Reads one call's arguments by the types that Slack's methods want; what is missing is empty."""
+    """Reads one call's arguments in the types that Slack's methods expect; missing ones are
+    empty.
+    """
 
     def __init__(self, given: dict[str, Any], base_url: str, most: int | None = None) -> None:
-        """`most`: what a page shows at most, whatever the call asks for."""
+        """Wrap a call's arguments. `most`: the maximum of items on a page, for any `limit` of the
+        call.
+        """
         self.most = most
         self._given = given
         self.base_url = base_url
@@ -43,7 +49,9 @@ class CallArguments:
         return str(self._given.get(name, "")).lower() not in _FALSE
 
     def number(self, name: str, default: int) -> int:
-        """Raises `Refused("invalid_arguments")` for what is no whole number."""
+        """Return a whole number. Raises `SlackRefusal("invalid_arguments")` for any other
+        value.
+        """
         value = self._given.get(name)
         if value in (None, ""):
             return default
@@ -53,7 +61,9 @@ class CallArguments:
             raise SlackRefusal("invalid_arguments") from None
 
     def structure(self, name: str, refusal: str) -> Any:
-        """A list or an object, which a form carries as JSON; `Refused(refusal)` when it does not parse."""
+        """Return a list or an object, which a form carries as JSON. Raises `SlackRefusal(refusal)`
+        if it does not parse.
+        """
         value = self._given.get(name)
         if not isinstance(value, str):
             return value
@@ -65,17 +75,22 @@ class CallArguments:
             raise SlackRefusal(refusal) from None
 
     def listed(self, name: str) -> list[str]:
-        """Words that are separated by commas."""
+        """Return words that are separated by commas."""
         value = self._given.get(name) or ""
         words = value if isinstance(value, list) else str(value).split(",")
         return [str(word).strip() for word in words if str(word).strip()]
 
 
 class WebApi:
-    """Answers `POST /api/{method}` as Slack does: status 200 with `ok: false` and a name for almost every error."""
+    """Answers `POST /api/{method}` as Slack does: status 200 with `ok: false` and a name for
+    almost every error.
+    """
 
     def __init__(
-        self, methods: Mapping[str, Callable[[CallArguments], Json]], faults: SlackFaults, base_url: str
+        self,
+        methods: Mapping[str, Callable[[CallArguments], Json]],
+        faults: SlackFaults,
+        base_url: str,
     ) -> None:
         self._methods = dict(methods)
         self._faults = faults
@@ -86,14 +101,18 @@ class WebApi:
         fault = self._faults.next_call(method)
         if fault and fault.kind == "rate_limited":
             headers = {"Retry-After": f"{fault.seconds:g}"}
-            return JSONResponse({"ok": False, "error": "ratelimited"}, status_code=429, headers=headers)
+            return JSONResponse(
+                {"ok": False, "error": "ratelimited"}, status_code=429, headers=headers
+            )
         if fault and fault.kind == "error_before":
             await asyncio.sleep(fault.seconds)
             return _broken()
         if fault and fault.kind == "refused":
             needed = {"needed": fault.needed} if fault.needed else {}
             return JSONResponse({"ok": False, "error": fault.error} | needed)
-        answer = await self._answer(method, request, fault.items if fault and fault.kind == "short" else None)
+        answer = await self._answer(
+            method, request, fault.items if fault and fault.kind == "short" else None
+        )
         if fault and fault.kind == "slow":
             await asyncio.sleep(fault.seconds)
         return _broken() if fault and fault.kind == "error_after" else JSONResponse(answer)
@@ -111,7 +130,7 @@ class WebApi:
 
 
 def bearer(request: Request) -> str:
-    """The token of the Authorization header, or nothing."""
+    """Return the token of the Authorization header; empty if there is none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -130,23 +149,28 @@ def _broken() -> Response:
     return JSONResponse({"ok": False, "error": "internal_error"}, status_code=500)
 
 
-def page(given: CallArguments, items: Sequence[Item], keys: Sequence[str], *, limit: int) -> tuple[list[Item], str]:
-    """The page that a call asks for by `limit` and `cursor`, and the cursor of the next one, empty at the end.
+def page(
+    given: CallArguments, items: Sequence[Item], keys: Sequence[str], *, limit: int
+) -> tuple[list[Item], str]:
+    """Return the page that a call requests by `limit` and `cursor`, and the cursor of the next
+    one; empty at the end.
 
     Args:
         items: all of them, in order.
         keys: a name of each item that stays the same while others come and go.
-        limit: how many when the call does not say.
+        limit: the default size of a page.
 
     Raises:
-        Refused: `invalid_limit`, `invalid_cursor`.
+        SlackRefusal: `invalid_limit`, `invalid_cursor`.
     """
     size = given.number("limit", limit) or limit
     if size < 1:
         raise SlackRefusal("invalid_limit")
     start = _start(given.text("cursor"), keys)
     end = start + min(size, _MOST if given.most is None else given.most)
-    following = base64.b64encode(f"{_CURSOR}{keys[end]}".encode()).decode() if end < len(keys) else ""
+    following = (
+        base64.b64encode(f"{_CURSOR}{keys[end]}".encode()).decode() if end < len(keys) else ""
+    )
     return list(items[start:end]), following
 
 
@@ -159,10 +183,10 @@ def _start(cursor: str, keys: Sequence[str]) -> int:
 
 
 async def _read(request: Request) -> dict[str, Any]:
-    """All arguments of a request; the body wins over the query.
+    """Return all arguments of a request; the body wins over the query.
 
     Raises:
-        Refused: `invalid_json`, or `json_not_object`.
+        SlackRefusal: `invalid_json`, or `json_not_object`.
     """
     given: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip()

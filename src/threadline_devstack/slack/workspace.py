@@ -1,4 +1,4 @@
-"""The workspace: what people and the bot do in it, each deed kept, then published as Slack's event."""
+"""The workspace: actions of people and the bot, each stored, then published as Slack's event."""
 
 import itertools
 import mimetypes
@@ -10,12 +10,19 @@ from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.events import rich_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
 from threadline_devstack.slack.kept import KeptWorkspace
-from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
+from threadline_devstack.slack.model import (
+    Json,
+    SandboxChannel,
+    SandboxFile,
+    SandboxMessage,
+    SandboxUser,
+    SlackRefusal,
+)
 from threadline_devstack.slack.views import TRIGGER_SECONDS, SandboxView, Trigger, check_view
 
 Listener = Callable[[Json], None]
 STATUS_SECONDS = 120.0
-"""After them Slack takes a status away that nothing has followed."""
+"""Seconds after which Slack removes a status without a following reply."""
 PEOPLE = (
     SandboxUser(identity.REPORTER, "reporter", "reporter"),
     SandboxUser(identity.DEVELOPER, "developer", "developer"),
@@ -32,13 +39,17 @@ CHANNELS = (
 
 
 class SlackWorkspace:
-    """One team. Each verb raises `SlackRefusal` with Slack's error name, or changes the state and tells the listeners.
+    """One team. Each method raises `SlackRefusal` with Slack's error name, or changes the state
+    and calls the listeners.
 
-    A listener gets Slack's inner event (https://docs.slack.dev/reference/events) at once and must not block.
-    `clock` gives seconds since 1970. `kept` is the workspace on disk: without it, all is gone with the process.
+    A listener gets Slack's inner event (https://docs.slack.dev/reference/events) at once and must
+    not block. `clock` returns seconds since 1970. `kept` is the workspace on disk: without it, all
+    data ends with the process.
     """
 
-    def __init__(self, clock: Callable[[], float], base_url: str, kept: KeptWorkspace | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], float], base_url: str, kept: KeptWorkspace | None = None
+    ) -> None:
         self.users: dict[str, SandboxUser] = kept.users() if kept else {}
         self.user_groups: dict[str, tuple[str, ...]] = {}
         """The members of each user group, by its id."""
@@ -46,21 +57,29 @@ class SlackWorkspace:
         self.channels: dict[str, SandboxChannel] = kept.channels(self.files) if kept else {}
         self._kept = kept
         self.hidden_before = ""
-        """A `ts`: history shows nothing older, as under a retention policy or on a plan with a limit; empty for all."""
+        """A `ts`: history shows no older messages, as under a retention policy or on a plan with a
+        limit; empty for no limit.
+        """
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
         self.uploads: dict[str, SandboxFile] = {}
-        """Announced and not completed, by the ticket in their address."""
+        """Announced and uncompleted uploads, by the ticket in their address."""
         self.triggers: dict[str, Trigger] = {}
         self.views: dict[str, SandboxView] = {}
-        """Modals that are open, by their ids."""
+        """Open modals, by their ids."""
         self._statuses: dict[tuple[str, str], tuple[str, float]] = {}
-        """Words and their end by channel and thread."""
+        """Status text and its end, by channel and thread."""
         self.base_url = base_url
         self._clock = clock
-        # Ids go on rising after a restart, also when the clock was set back.
-        numbers = [int(digits) for each in (*self.files, *self.channels) if (digits := each[1:]).isdecimal()]
-        self._serial = itertools.count(max([int(clock()) * 10, *(number + 1 for number in numbers)]))
+        # Ids continue to rise after a restart, also if the clock was set back.
+        numbers = [
+            int(digits)
+            for each in (*self.files, *self.channels)
+            if (digits := each[1:]).isdecimal()
+        ]
+        self._serial = itertools.count(
+            max([int(clock()) * 10, *(number + 1 for number in numbers)])
+        )
 
     # People and places
 
@@ -70,9 +89,14 @@ class SlackWorkspace:
         return self.users[user]
 
     def channel(self, channel: str) -> SandboxChannel:
-        """The channel by id, or by name with or without `#`."""
+        """Return the channel by id, or by name with or without `#`."""
         found = self.channels.get(channel) or next(
-            (each for each in self.channels.values() if each.name and each.name == channel.lstrip("#")), None
+            (
+                each
+                for each in self.channels.values()
+                if each.name and each.name == channel.lstrip("#")
+            ),
+            None,
         )
         if found is None:
             raise SlackRefusal("channel_not_found")
@@ -90,8 +114,10 @@ class SlackWorkspace:
         self._publish({"type": "team_join", "user": user.as_slack(), "event_ts": self._moment()})
         return user
 
-    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "", **more: Any) -> SandboxChannel:
-        """Make a channel.
+    def create_channel(
+        self, name: str, members: Sequence[str], channel_id: str = "", **more: Any
+    ) -> SandboxChannel:
+        """Create a channel.
 
         Args:
             name: unique in the workspace.
@@ -101,10 +127,14 @@ class SlackWorkspace:
         """
         if any(channel.name == name for channel in self.channels.values()):
             raise SlackRefusal("name_taken")
-        channel = SandboxChannel(channel_id or self._id("C"), name, int(self._clock()), list(members), **more)
+        channel = SandboxChannel(
+            channel_id or self._id("C"), name, int(self._clock()), list(members), **more
+        )
         self.channels[channel.id] = channel
         self._keep(channels=[channel])
-        self._publish({"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()})
+        self._publish(
+            {"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()}
+        )
         return channel
 
     def open_im(self, user: str) -> SandboxChannel:
@@ -112,7 +142,9 @@ class SlackWorkspace:
         for channel in self.channels.values():
             if channel.is_im and user in channel.members:
                 return channel
-        channel = SandboxChannel(self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True)
+        channel = SandboxChannel(
+            self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True
+        )
         self.channels[channel.id] = channel
         self._keep(channels=[channel])
         return channel
@@ -123,7 +155,14 @@ class SlackWorkspace:
             raise SlackRefusal("already_archived")
         place.is_archived = True
         self._keep(channels=[place])
-        self._publish({"type": "channel_archive", "channel": place.id, "user": SLACKBOT, "event_ts": self._moment()})
+        self._publish(
+            {
+                "type": "channel_archive",
+                "channel": place.id,
+                "user": SLACKBOT,
+                "event_ts": self._moment(),
+            }
+        )
 
     def join(self, channel: str, user: str) -> SandboxChannel:
         place = self.open_channel(channel)
@@ -137,7 +176,9 @@ class SlackWorkspace:
         return place
 
     def leave(self, channel: str, user: str) -> SandboxChannel:
-        """The user is removed; a bot that was removed hears nothing more and gets `not_in_channel`."""
+        """Remove a user from a channel. A removed bot gets no further events, and `not_in_channel`
+        for its calls.
+        """
         place = self.channel(channel)
         if user not in place.members:
             raise SlackRefusal("not_in_channel")
@@ -147,7 +188,7 @@ class SlackWorkspace:
         return place
 
     def open_channel(self, channel: str) -> SandboxChannel:
-        """The channel, refused when it is archived."""
+        """Return the channel; refuse an archived one."""
         place = self.channel(channel)
         if place.is_archived:
             raise SlackRefusal("is_archived")
@@ -156,19 +197,27 @@ class SlackWorkspace:
     # Messages
 
     def post(
-        self, channel: str, user: str, text: str, *, thread_ts: str = "", files: Sequence[str] = (), **more: Any
+        self,
+        channel: str,
+        user: str,
+        text: str,
+        *,
+        thread_ts: str = "",
+        files: Sequence[str] = (),
+        **more: Any,
     ) -> SandboxMessage:
-        """A message by `user`, who need not be a member (the page shows every channel to every person).
+        """Post a message by `user`, who need not be a member (the page shows every channel to
+        every person).
 
         Args:
             channel: id or name.
-            user: its author's id; empty for a webhook, which has a `bot_id` alone.
+            user: its author's id; empty for a webhook, which has only a `bot_id`.
             text: in Slack's stored form: `<@U…>` for mentions, `& < >` escaped.
             thread_ts: the root to answer.
-            files: ids of files that were uploaded before.
-            more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, app_id, username, subtype of the
-                message, and of a webhook the `team` that installed it. A person who posts through an app has their own
-                id and the app's `bot_id`.
+            files: ids of uploaded files.
+            more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, app_id, username,
+                subtype of the message, and of a webhook the `team` that installed it. A person who
+                posts through an app has their own id and the app's `bot_id`.
         """
         place = self.open_channel(channel)
         installed = str(more.pop("team", TEAM))
@@ -178,11 +227,21 @@ class SlackWorkspace:
         attached = [self.file(file) for file in files]
         ts = self._next_ts(place)
         message = SandboxMessage(
-            place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
+            place.id,
+            ts,
+            user,
+            text,
+            thread_ts=root.ts if root else "",
+            root=root,
+            files=attached,
+            **more,
         )
         message.team = home
         message.names_author_team = place.is_shared and place.names_author_team
-        message.subtype = message.subtype or ("file_share" if files else "thread_broadcast" if broadcast else "")
+        if not message.subtype and files:
+            message.subtype = "file_share"
+        elif not message.subtype and broadcast:
+            message.subtype = "thread_broadcast"
         if not message.bot_id and message.subtype in ("", "file_share", "thread_broadcast"):
             message.client_msg_id = self._id("msg-")
             message.blocks = message.blocks or rich_text(text, self._id("rt"))
@@ -198,33 +257,47 @@ class SlackWorkspace:
         return message
 
     def share(
-        self, channel: str, user: str, source: SandboxMessage, comment: str = "", *, thread_ts: str = "", **more: Any
+        self,
+        channel: str,
+        user: str,
+        source: SandboxMessage,
+        comment: str = "",
+        *,
+        thread_ts: str = "",
+        **more: Any,
     ) -> SandboxMessage:
-        """`user` forwards a message, with or without a comment. `more`: as for `post`."""
+        """Forward a message as `user`, with or without a comment. `more`: as for `post`."""
         place = self.channel(source.channel)
         attachment = events.shared(source, place, self.user(source.user), self.base_url)
-        return self.post(channel, user, comment, thread_ts=thread_ts, attachments=[attachment], **more)
+        return self.post(
+            channel, user, comment, thread_ts=thread_ts, attachments=[attachment], **more
+        )
 
     def show_status(self, channel: str, thread_ts: str, words: str) -> None:
-        """What the bot says it is doing in a thread; its next reply there takes it away.
+        """Show the bot's status in a thread; its next reply there removes it.
 
-        https://docs.slack.dev/reference/methods/assistant.threads.setStatus. Slack tells nobody; the page is told.
+        https://docs.slack.dev/reference/methods/assistant.threads.setStatus. Slack sends no event;
+        the page gets one.
         """
         self._statuses[channel, thread_ts] = (words, self._clock() + STATUS_SECONDS)
         self._publish(self._shown_status(channel, thread_ts))
 
     def statuses(self) -> list[Json]:
-        """Those that are shown now."""
+        """Return the statuses that are visible now."""
         return [self._shown_status(*place) for place in self._statuses if self.status(*place)]
 
-    def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> SandboxMessage:
-        """Change a message; `by` names who does it, who must be its author (default: the author).
+    def edit(
+        self, channel: str, ts: str, text: str, *, by: str = "", **more: Any
+    ) -> SandboxMessage:
+        """Change a message; `by` is the acting user, who must be its author (default: the author).
 
-        An edit by a person shows `edited` and new blocks; `more` replaces blocks, attachments or metadata.
+        An edit by a person shows `edited` and new blocks; `more` replaces blocks, attachments or
+        metadata.
         """
         message = self._own(channel, ts, by, "cant_update_message")
         before = replace(message)
-        message.text, message.edited_ts = text, self._next_ts(self.channel(channel))
+        message.text = text
+        message.edited_ts = self._next_ts(self.channel(channel))
         if not message.bot_id:
             message.blocks = rich_text(text, self._id("rt"))
         for name, value in more.items():
@@ -234,7 +307,9 @@ class SlackWorkspace:
         return message
 
     def unfurl(self, channel: str, ts: str, attachments: list[Json]) -> SandboxMessage:
-        """Slack itself adds previews: `message_changed` fires, while the text stays and `edited` does not appear."""
+        """Add previews, as Slack itself does: `message_changed` fires, while the text stays and
+        `edited` does not appear.
+        """
         message = self.message(channel, ts)
         before = replace(message)
         message.attachments = attachments
@@ -243,13 +318,21 @@ class SlackWorkspace:
         return message
 
     def delete(self, channel: str, ts: str, *, by: str = "") -> None:
-        """A root with replies stays as a tombstone, and `message_changed` fires instead of `message_deleted`."""
+        """Delete a message. A root with replies stays as a tombstone, and `message_changed` fires
+        instead of `message_deleted`.
+        """
         message = self._own(channel, ts, by, "cant_delete_message")
-        place, before = self.channel(channel), replace(message)
+        place = self.channel(channel)
+        before = replace(message)
         if message.replies:
-            message.text, message.user, message.subtype = "This message was deleted.", SLACKBOT, "tombstone"
+            message.text = "This message was deleted."
+            message.user = SLACKBOT
+            message.subtype = "tombstone"
             message.bot_id = message.username = message.edited_ts = ""
-            message.blocks, message.files, message.attachments, message.metadata = [], [], [], None
+            message.blocks = []
+            message.files = []
+            message.attachments = []
+            message.metadata = None
             message.reactions = {}
             self._keep(messages=[message])
             self._publish_change(message, before)
@@ -262,11 +345,12 @@ class SlackWorkspace:
         self._publish(events.deleted(place, before, moment))
 
     def forget(self, channel: str, *, before: str = "") -> None:
-        """Slack forgets a channel's messages, as by a retention policy: no event tells of it, and no tombstone stays.
+        """Drop a channel's messages, as by a retention policy: without an event, and without a
+        tombstone.
 
         Args:
             channel: id or name.
-            before: only what is older than this `ts`; all of it when empty.
+            before: only messages older than this `ts`; all of them when empty.
         """
         place = self.channel(channel)
         gone = {ts for ts in place.messages if not before or float(ts) < float(before)}
@@ -276,17 +360,28 @@ class SlackWorkspace:
         place.messages = {ts: message for ts, message in place.messages.items() if ts not in gone}
 
     def in_history(self, message: SandboxMessage) -> bool:
-        """Whether Slack's history shows the message now."""
+        """Return whether Slack's history shows the message now."""
         return not self.hidden_before or float(message.ts) >= float(self.hidden_before)
 
-    def post_ephemeral(self, channel: str, to: str, text: str, blocks: list[Json], thread_ts: str = "") -> str:
-        """Only `to` sees it, no history keeps it and no event tells of it. Returns its `ts`."""
+    def post_ephemeral(
+        self, channel: str, to: str, text: str, blocks: list[Json], thread_ts: str = ""
+    ) -> str:
+        """Post a message that only `to` sees: no history has it, and the app gets no event. Return
+        its `ts`.
+        """
         place = self.open_channel(channel)
         if to not in place.members:
             raise SlackRefusal("user_not_in_channel")
         ts = self._next_ts(place)
-        shown = SandboxMessage(place.id, ts, BOT_USER, text, bot_id=BOT_ID, blocks=blocks).as_slack()
-        event = shown | {"channel": place.id, "is_ephemeral": True, "ephemeral_to": to, "event_ts": ts}
+        shown = SandboxMessage(
+            place.id, ts, BOT_USER, text, bot_id=BOT_ID, blocks=blocks
+        ).as_slack()
+        event = shown | {
+            "channel": place.id,
+            "is_ephemeral": True,
+            "ephemeral_to": to,
+            "event_ts": ts,
+        }
         event |= {"thread_ts": thread_ts} if thread_ts else {}
         self.ephemerals.append(event)
         self._publish(event)
@@ -295,7 +390,7 @@ class SlackWorkspace:
     # Reactions and files
 
     def react(self, channel: str, ts: str, user: str, name: str) -> str:
-        """Returns when, as the event says it."""
+        """Add a reaction. Return the time in its event."""
         message = self.message(channel, ts)
         if user in message.reactions.get(name, ()):
             raise SlackRefusal("already_reacted")
@@ -324,25 +419,37 @@ class SlackWorkspace:
         return self.files[file]
 
     def add_file(self, name: str, user: str, content: bytes, mimetype: str = "") -> SandboxFile:
-        """A file that no channel shows yet; `name` loses whatever would make it a path."""
+        """Add a file that no channel shows yet; path parts of `name` are removed."""
         plain = name.replace("\\", "/").rpartition("/")[2] or "file"
         kind = mimetype or mimetypes.guess_type(plain)[0] or "application/octet-stream"
-        file = SandboxFile(self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url)
+        file = SandboxFile(
+            self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url
+        )
         self.files[file.id] = file
         self._keep(files=[file])
         return file
 
     def complete_file(self, file: SandboxFile, title: str) -> None:
-        """What was announced has arrived."""
+        """Complete an announced upload."""
         file.title = title
         self._keep(files=[file])
 
     def delete_file(self, file: SandboxFile) -> None:
-        """The bytes are gone, and each message that shows the file shows a tombstone in its place."""
-        shown = [self.channels[channel].messages.get(ts) for channel, each in file.shares.items() for ts in each]
+        """Delete a file: its bytes are gone, and each message that shows it shows a tombstone in
+        its place.
+        """
+        shown = [
+            self.channels[channel].messages.get(ts)
+            for channel, each in file.shares.items()
+            for ts in each
+        ]
         messages = [message for message in shown if message is not None]
-        before = [replace(message, files=[replace(each) for each in message.files]) for message in messages]
-        file.deleted, file.content = True, b""
+        before = [
+            replace(message, files=[replace(each) for each in message.files])
+            for message in messages
+        ]
+        file.deleted = True
+        file.content = b""
         self._keep(messages=messages, files=[file])
         for message, old in zip(messages, before, strict=True):
             self._publish_change(message, old)
@@ -350,7 +457,7 @@ class SlackWorkspace:
     # Modals
 
     def add_trigger(self, trigger_id: str, user: str) -> str:
-        """A press, with whose trigger the app may open a modal within three seconds."""
+        """Record a press, with whose trigger the app may open a modal within three seconds."""
         self.triggers[trigger_id] = Trigger(user, self._clock() + TRIGGER_SECONDS)
         return trigger_id
 
@@ -369,11 +476,11 @@ class SlackWorkspace:
         return shown
 
     def view_of(self, user: str) -> SandboxView | None:
-        """The modal that a person has before them: the one that was opened last."""
+        """Return the modal that a person sees: the one that was opened last."""
         return next((view for view in reversed(self.views.values()) if view.user == user), None)
 
     def close_view(self, view_id: str, user: str) -> SandboxView:
-        """The person sends their modal or leaves it."""
+        """Close a modal that a person sends or leaves."""
         view = self.views.get(view_id)
         if view is None or view.user != user:
             raise SlackRefusal("not_found")
@@ -384,20 +491,33 @@ class SlackWorkspace:
     # Inside
 
     def _publish_view(self, kind: str, view: SandboxView) -> None:
-        """Slack tells no app of it; the page is told."""
-        self._publish({"type": kind, "user": view.user, "view": view.as_slack(), "event_ts": self._moment()})
+        """Publish an event for the page; Slack sends none to apps."""
+        self._publish(
+            {"type": kind, "user": view.user, "view": view.as_slack(), "event_ts": self._moment()}
+        )
 
     def status(self, channel: str, thread_ts: str) -> str:
-        """The status that is shown under a thread now; empty for none."""
+        """Return the status that is visible under a thread now; empty for none."""
         words, until = self._statuses.get((channel, thread_ts), ("", 0.0))
         return words if self._clock() < until else ""
 
     def _shown_status(self, channel: str, thread_ts: str) -> Json:
-        shown = {"channel": channel, "thread_ts": thread_ts, "status": self.status(channel, thread_ts)}
-        return {"type": "status", **shown, "seconds": STATUS_SECONDS, "event_ts": f"{self._clock():.6f}"}
+        shown = {
+            "channel": channel,
+            "thread_ts": thread_ts,
+            "status": self.status(channel, thread_ts),
+        }
+        return {
+            "type": "status",
+            **shown,
+            "seconds": STATUS_SECONDS,
+            "event_ts": f"{self._clock():.6f}",
+        }
 
     def _keep(self, **changed: Any) -> None:
-        """Write to disk what a deed has changed (see `KeptWorkspace.save`), before anybody is told of it."""
+        """Write an action's changes to disk (see `KeptWorkspace.save`), before their event is
+        published.
+        """
         if self._kept:
             self._kept.save(**changed)
 
@@ -407,9 +527,13 @@ class SlackWorkspace:
 
     def _publish_change(self, message: SandboxMessage, before: SandboxMessage) -> None:
         place = self.channels[message.channel]
-        self._publish(events.changed(place, message, before, message.edited_ts or self._next_ts(place)))
+        self._publish(
+            events.changed(place, message, before, message.edited_ts or self._next_ts(place))
+        )
 
-    def _say_membership(self, place: SandboxChannel, user: str, event: str, subtype: str, verb: str) -> None:
+    def _say_membership(
+        self, place: SandboxChannel, user: str, event: str, subtype: str, verb: str
+    ) -> None:
         self._publish(events.membership(event, place, user, self._moment()))
         self.post(place.id, user, f"<@{user}> has {verb} the channel", subtype=subtype)
 
@@ -439,7 +563,7 @@ class SlackWorkspace:
 
 
 def populate(workspace: SlackWorkspace) -> None:
-    """Add the bot, the people and their channels, as far as they are not there, before anyone listens."""
+    """Add the bot, the people and their channels if missing, before there are listeners."""
     bot = SandboxUser(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True)
     slackbot = SandboxUser(SLACKBOT, "slackbot", "Slackbot", is_bot=True)
     for user in (bot, slackbot, *PEOPLE):

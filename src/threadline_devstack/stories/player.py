@@ -1,7 +1,8 @@
-"""Plays stories: chapters in stories/*.yaml whose steps are verbs of people, and of what must come of what they do.
+"""Plays stories: chapters in stories/*.yaml whose steps are verbs, for people's actions and for
+expected results.
 
-A step is one verb with its arguments; the verbs are the public methods of `Verbs`. A chapter fails with `Permanent`
-when something in it does not happen, or is not as it says.
+A step is one verb with its arguments; the verbs are the public methods of `Verbs`. A chapter fails
+with `Permanent` if an expected event does not happen, or a result differs.
 """
 
 import inspect
@@ -32,7 +33,7 @@ _DECISIONS = {"approve": APPROVE, "reject": REJECT}
 
 
 class Chapter(BaseModel):
-    """`name` is for tests, `title` for people."""
+    """A part of a story. `name` is for tests, `title` for people."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,13 +56,16 @@ class Story(BaseModel):
 
 @cache
 def stories() -> Sequence[Story]:
-    """All stories, in the order in which the demo plays them.
+    """Return all stories, in the order in which the demo plays them.
 
     Raises:
-        ValueError: a file is no story, or calls a verb that there is not, or with other arguments than it takes.
+        ValueError: a file is no story, or has an unknown verb, or a verb with wrong arguments.
     """
     folder = files("threadline_devstack.stories")
-    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    paths = sorted(
+        (path for path in folder.iterdir() if path.name.endswith(".yaml")),
+        key=lambda path: path.name,
+    )
     return [Story.model_validate(yaml.safe_load(path.read_text("utf-8"))) for path in paths]
 
 
@@ -70,7 +74,9 @@ def chapter(name: str) -> Chapter:
 
 
 async def play(scene: Scene, *chapters: Chapter | str) -> None:
-    """Play chapters, or those of these names, one after the other; what one has saved the next ones know."""
+    """Play chapters, given by object or by name, one after the other. Saved values are available
+    to later chapters.
+    """
     verbs = Verbs(scene)
     for each in chapters:
         await verbs.all((chapter(each) if isinstance(each, str) else each).steps)
@@ -90,15 +96,17 @@ def _check(steps: Steps) -> None:
 
 
 def _require(holds: object, otherwise: str) -> None:
-    """Raises `Permanent` where something that must hold does not."""
+    """Raise `Permanent` with this message unless the condition holds."""
     if not holds:
         raise Permanent(otherwise)
 
 
 class Verbs:
-    """The verbs of a story. `thread` is a name under which `say` saved one, or `report` or `summary` for the case's.
+    """The verbs of a story. `thread` is a name under which `say` saved one, or `report` or
+    `summary` for the case's threads.
 
-    Texts are filled: `{bug_id}` of the case, `{rfp_id}` and `{branch}` once they are known, and what was saved.
+    Texts are filled: `{bug_id}` of the case, `{rfp_id}` and `{branch}` once they are known, and
+    saved values.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -112,28 +120,41 @@ class Verbs:
             [(verb, arguments)] = step.items()
             values = {"bug_id": self._scene.bug_id, **self._values}
             inner = {"steps": arguments["steps"]} if "steps" in arguments else {}
-            filled = fill({name: value for name, value in arguments.items() if name != "steps"}, values)
+            filled = fill(
+                {name: value for name, value in arguments.items() if name != "steps"}, values
+            )
             await getattr(self, verb)(**filled, **inner)
 
     # People
 
     async def report(self, text: str) -> None:
-        """The reporter opens the case."""
+        """Open the case, as the reporter."""
         await self._scene.write_report(text)
 
     async def say(self, by: str, text: str, thread: str, save: str = "") -> None:
-        """Somebody writes in a thread; the message is known as `save` then."""
+        """Post in a thread, as a person; `save` then names the message."""
         channel, root = self._thread(thread)
         self._sent[save] = self._scene.slack.say(_PEOPLE[by], channel, text, thread=root)
 
-    async def mention(self, by: str, text: str, save: str, files: dict[str, str] | None = None) -> None:
-        """Somebody speaks to the bot in #general, with files by name; the thread is known as `save` then."""
+    async def mention(
+        self, by: str, text: str, save: str, files: dict[str, str] | None = None
+    ) -> None:
+        """Mention the bot in #general, as a person, with files by name; `save` then names the
+        thread.
+        """
         add = self._scene.slack.workspace.add_file
-        uploaded = [add(name, _PEOPLE[by], content.encode()).id for name, content in (files or {}).items()]
-        self._threads[save] = (self._scene.channel, await self._scene.mention(_PEOPLE[by], text, files=uploaded))
+        uploaded = [
+            add(name, _PEOPLE[by], content.encode()).id for name, content in (files or {}).items()
+        ]
+        self._threads[save] = (
+            self._scene.channel,
+            await self._scene.mention(_PEOPLE[by], text, files=uploaded),
+        )
 
     async def burst(self, by: str, text: str, beyond: int, told_once: str) -> None:
-        """Mentions, `beyond` more than a person may write within a minute: one of these is told why, the others not."""
+        """Post mentions, `beyond` more than a person may write within a minute. The bot must
+        answer one of the surplus ones with the reason, and the others not at all.
+        """
         roots = [
             await self._scene.mention(_PEOPLE[by], f"{text} ({number + 1})")
             for number in range(USER_RATE.count + beyond)
@@ -144,24 +165,26 @@ class Verbs:
             told = sum(told_once in message_text(message) for message in said)
             return (len(said) - told, told) == (USER_RATE.count, 1)
 
-        await self._scene.until(f"{USER_RATE.count} are answered, and one of the others is told why not", answered)
+        await self._scene.until(
+            f"{USER_RATE.count} are answered, and one of the others is told why not", answered
+        )
 
     async def press(self, by: str, button: str, thread: str) -> None:
-        """Somebody presses a button of the card with which people are asked to take a thread over."""
+        """Press a button of the card that asks people to take a thread over."""
         card = await self._scene.until_card(self._thread(thread)[1])
         await self._scene.press(_PEOPLE[by], card, _BUTTONS[button])
 
     async def decide(self, by: str, button: str, thread: str) -> None:
-        """Somebody presses a button of the card of a proposed action in a thread."""
+        """Press a button of the card of a proposed action in a thread."""
         await self._scene.decide(_PEOPLE[by], self._thread(thread)[1], _DECISIONS[button])
 
     async def reply(self, by: str, thread: str, text: str) -> None:
-        """Somebody answers the asker by the card's button *Reply* and its modal."""
+        """Answer the asker by the card's button *Reply* and its modal."""
         card = await self._scene.until_card(self._thread(thread)[1])
         await self._scene.reply_by_button(_PEOPLE[by], card, text)
 
     async def undo(self, by: str, card: str, text: str) -> None:
-        """Somebody presses *Undo* at a reply that waits under a card."""
+        """Press *Undo* at a reply that waits under a card."""
         preview = await self._scene.until_preview(self._thread(card)[1], text)
         await self._scene.press(_PEOPLE[by], preview, UNDO)
 
@@ -176,18 +199,18 @@ class Verbs:
     async def release(self, name: str) -> None:
         await self._scene.model.holds.release(name)
 
-    # What is around
+    # The environment
 
     async def delivered(self) -> None:
-        """Whatever people did has been taken by the gateway."""
+        """Wait until the gateway has acknowledged all events."""
         await self._scene.until_delivered()
 
     async def outage(self, table: str, steps: Steps) -> None:
-        """The steps, while this table cannot be asked."""
+        """Play the steps while this table is unavailable."""
         async with self._scene.without_table(table):
             await self.all(steps)
 
-    # What is said
+    # The bot's messages
 
     async def expect_post(
         self,
@@ -197,28 +220,40 @@ class Verbs:
         after: str = "",
         save: str = "",
     ) -> None:
-        """The bot says something in a thread, after the message `after`."""
+        """Expect a message of the bot in a thread, after the message `after`."""
         channel, root = self._thread(thread)
         post = await self._scene.until_post(channel, root, contains, self._sent.get(after, ""))
         said = message_text(post)
-        _require(not [each for each in lacks if each in said], f"the bot says one of {lacks}: {said}")
+        _require(
+            not [each for each in lacks if each in said], f"the bot says one of {lacks}: {said}"
+        )
         self._sent[save] = post["ts"]
 
     async def expect_posts(self, thread: str, count: int, contains: Sequence[str] = ()) -> None:
-        """So many posts of the bot's in a thread contain the words."""
+        """Expect this number of the bot's posts in a thread that contain the words."""
         posts = self._scene.posts(*self._thread(thread))
         said = [message_text(post) for post in posts if contains_all(post, contains)]
-        _require(len(said) == count, f"the bot has said this {len(said)} times in place of {count}: {said}")
+        _require(
+            len(said) == count,
+            f"the bot has said this {len(said)} times in place of {count}: {said}",
+        )
 
     async def expect_reaction(self, name: str) -> None:
-        """The report has a reaction."""
+        """Expect a reaction on the report."""
         scene = self._scene
-        await scene.until(f"the report has :{name}:", lambda: scene.has_reaction(REPORTS, scene.report, name))
+        await scene.until(
+            f"the report has :{name}:", lambda: scene.has_reaction(REPORTS, scene.report, name)
+        )
 
     async def expect_card(self, thread: str, contains: Sequence[str], save: str = "") -> None:
-        """People are asked to take a thread over, by a card with these words, whose thread is known as `save`."""
+        """Expect a card with these words that asks people to take a thread over; `save` then names
+        the card's thread.
+        """
         card = await self._scene.until_card(self._thread(thread)[1])
-        _require(contains_all(card, contains), f"the card does not show {contains}: {message_text(card)}")
+        _require(
+            contains_all(card, contains),
+            f"the card does not show {contains}: {message_text(card)}",
+        )
         self._threads[save] = (ESCALATIONS, card["ts"])
 
     # The case
@@ -237,13 +272,13 @@ class Verbs:
         _require(text not in stored, f"“{text}” was stored")
 
     async def unchanged(self, steps: Steps) -> None:
-        """After the steps the case and what people said in it are as before."""
+        """Expect the case and people's messages in it to be the same after the steps."""
         before = await self._case_and_words()
         await self.all(steps)
         _require(await self._case_and_words() == before, "the case has changed")
 
     async def expect_used(self, messages: Sequence[str]) -> None:
-        """Turns that have ended were about these messages."""
+        """Expect ended turns that were about these messages."""
         await self._scene.until_used(*(self._sent[each] for each in messages))
 
     async def expect_pull_request(self) -> None:
@@ -251,7 +286,9 @@ class Verbs:
         self._values["branch"] = request.branch
 
     async def expect_fix(self, branch: str, file: str) -> None:
-        """The test of the bug that is planted in `file` fails without the branch and passes with it."""
+        """Expect the test of the bug that is planted in `file` to fail without the branch and to
+        pass with it.
+        """
         check = await check_fix(self._scene.stack.home.repository, branch, file)
         _require(check.holds, f"the branch {branch} does not fix {check.test}:\n{check.output}")
 
@@ -264,25 +301,36 @@ class Verbs:
     # Records and turns
 
     async def changed(self, rfp_id: str, versions: int, steps: Steps) -> None:
-        """The steps change an RFP's state so many times; with 0 it stays as it is."""
+        """Expect the steps to change an RFP's state this number of times; with 0 it stays as it
+        is.
+        """
         before = await self._scene.state(rfp_id)
         await self.all(steps)
         after = await self._scene.state(rfp_id)
         grown = after.version - before.version
-        _require(grown == versions and (versions or after == before), f"{rfp_id} went {grown} versions on")
+        _require(
+            grown == versions and (versions or after == before),
+            f"{rfp_id} went {grown} versions on",
+        )
 
     async def expect_rfp(self, rfp_id: str, status: str) -> None:
         found = (await self._scene.state(rfp_id)).document["status"]
         _require(found == status, f"the status of {rfp_id} is {found}")
 
     async def expect_bound(self, thread: str, rfp_id: str = "") -> None:
-        """The thread is about this RFP, or any; `{rfp_id}` is its id then."""
+        """Expect the thread to be about this RFP, or about any; `{rfp_id}` is its id from then
+        on.
+        """
         found = await self._scene.bound(self._thread(thread)[1])
         _require(found and rfp_id in ("", found), f"the thread is about {found or 'no RFP'}")
         self._values["rfp_id"] = found
 
-    async def expect_journal(self, thread: str, entries: Sequence[dict[str, str]], turn: int = 1) -> None:
-        """What a turn wrote into journals: of each entry `rfp_id`, `kind`, `by` whom, and how its `text` begins."""
+    async def expect_journal(
+        self, thread: str, entries: Sequence[dict[str, str]], turn: int = 1
+    ) -> None:
+        """Expect a turn's journal entries: of each the `rfp_id`, the `kind`, its author as `by`,
+        and the beginning of its `text`.
+        """
         written = await self._scene.written(self._thread(thread)[1], turn)
         names = {identity: name for name, identity in _PEOPLE.items()}
         told = [{**vars(entry), "by": names.get(entry.author.user_id, "")} for entry in written]
@@ -302,17 +350,31 @@ class Verbs:
         agent: str = "",
         turn: int = 1,
     ) -> None:
-        """What a turn came to: the tools that it called, its steps, and the route by which it went."""
+        """Expect the result of a turn: the called tools, the number of steps, and the route."""
         plan = await self._scene.until_turn_ended(self._thread(thread)[1], turn)
-        result, route = plan.result or {}, plan.route
-        _require(tools is None or result["tools"] == list(tools), f"these tools were called: {result['tools']}")
+        result = plan.result or {}
+        route = plan.route
+        _require(
+            tools is None or result["tools"] == list(tools),
+            f"these tools were called: {result['tools']}",
+        )
         _require(steps_taken in (None, result["steps"]), f"it took {result['steps']} steps")
-        _require(branch in ("", route.branch) and agent in ("", route.agent), f"it went by {route.summary}")
+        _require(
+            branch in ("", route.branch) and agent in ("", route.agent),
+            f"it went by {route.summary}",
+        )
 
     def _thread(self, name: str) -> tuple[str, str]:
-        known = {"report": (REPORTS, self._scene.report), "summary": (SUMMARIES, self._scene.summary)}
+        known = {
+            "report": (REPORTS, self._scene.report),
+            "summary": (SUMMARIES, self._scene.summary),
+        }
         return (self._threads | known)[name]
 
     async def _case_and_words(self) -> tuple[Any, list[str]]:
-        said = [entry.text for entry in await self._scene.conversation() if entry.sender_type != SenderType.BOT]
+        said = [
+            entry.text
+            for entry in await self._scene.conversation()
+            if entry.sender_type != SenderType.BOT
+        ]
         return await self._scene.case(), said

@@ -1,4 +1,6 @@
-"""What people do in the sandboxes of a running stack, and what must come of it: for stories and for journey tests."""
+"""People's actions in the sandboxes of a running stack, and waits for their results: for stories
+and for journey tests.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,12 +11,13 @@ from sqlalchemy import text
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from threadline.cases.model import CaseRecord, CaseStatus, Entry, Reason, bug_workflow_id
-from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.case import CaseStore, TurnRecord
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
+from threadline.forge.model import PullRequest
 from threadline.handovers.model import REPLY, UNDO
 from threadline.rfps import model as rfps
 from threadline.rfps.model import JournalEntry, OpportunityState
@@ -24,34 +27,47 @@ from threadline.threads.model import turn_id
 from threadline.threads.store import ThreadBindingStore
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.processes import poll
-from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline_devstack.slack.identity import (
+    BOT_USER,
+    ESCALATIONS,
+    GENERAL,
+    REPORTER,
+    REPORTS,
+    SUMMARIES,
+    TEAM,
+)
 from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 
 STEP_TIMEOUT = 60.0
-"""Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
+"""Seconds of a wait before it fails: far more than an expected event takes on a busy laptop."""
 CONVERSING = "conversing"
 """The hold at which replies over OpenAI's APIs wait."""
 
 Seen = TypeVar("Seen")
 OnMessage = Callable[[Json], None]
-"""Gets each message of a scene, by whomever, as Slack's JSON with its `channel`, once."""
+"""Gets each message of a scene once, by any author, as Slack's JSON with its `channel`."""
 
 
 class StepTimedOut(Permanent):
-    """Something that must happen was not seen in time."""
+    """An expected event was not seen in time."""
 
 
 class Scene:
-    """One bug case, and conversations in `channel`, each of which is told by the `ts` of its root.
+    """One bug case, and conversations in `channel`, each identified by the `ts` of its root.
 
     `report` is the `ts` of the case's report; `bug_id` and `summary` are known once they exist.
     """
 
     def __init__(self, stack: Stack, database: Database, on_message: OnMessage) -> None:
-        self.stack, self.slack, self.channel = stack, stack.slack, GENERAL
-        self.report, self.summary, self.bug_id = "", "", ""
-        self._database, self._on_message = database, on_message
+        self.stack = stack
+        self.slack = stack.slack
+        self.channel = GENERAL
+        self.report = ""
+        self.summary = ""
+        self.bug_id = ""
+        self._database = database
+        self._on_message = on_message
         self._roots: list[str] = []
         self._told: set[tuple[str, str]] = set()
 
@@ -68,16 +84,18 @@ class Scene:
 
     @property
     def model(self) -> ModelSandbox:
-        """Raises `Permanent` on a stack whose model is not the sandbox."""
+        """The model sandbox. Raises `Permanent` on a stack with a real model."""
         return self.stack.model
 
     # Waiting
 
-    async def until(self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = STEP_TIMEOUT) -> Seen:
-        """Look again and again until something is seen, and return it.
+    async def until(
+        self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = STEP_TIMEOUT
+    ) -> Seen:
+        """Call `look` repeatedly until it returns a value, and return that.
 
         Raises:
-            StepTimedOut: it did not come; `what` says what.
+            StepTimedOut: it returned none in time; `what` describes the expected event.
         """
         async for _ in poll(seconds):
             await self._listen()
@@ -87,15 +105,17 @@ class Scene:
         raise StepTimedOut(f"this was not seen within {seconds:.0f} s: {what}")
 
     async def until_delivered(self) -> None:
-        """Whatever people did has been taken by the gateway."""
+        """Wait until the gateway has acknowledged all events."""
 
         async def look() -> bool:
             return self.slack.deliveries.pending == 0
 
         await self.until("every event is acknowledged", look)
 
-    async def until_post(self, channel: str, root: str, words: Sequence[str], after: str = "") -> Json:
-        """A post of the bot's in a thread that contains all the words, whatever their case."""
+    async def until_post(
+        self, channel: str, root: str, words: Sequence[str], after: str = ""
+    ) -> Json:
+        """Return a post of the bot's in a thread that contains all the words, in any case."""
 
         async def look() -> Json | None:
             said = [message for message in self.posts(channel, root) if message["ts"] > after]
@@ -104,7 +124,7 @@ class Scene:
         return await self.until(f"the bot says {' … '.join(words) or 'something'}", look)
 
     def posts(self, channel: str, root: str) -> list[Json]:
-        """What the bot has said in a thread, oldest first; nothing before the thread exists."""
+        """Return the bot's posts in a thread, oldest first; none before the thread exists."""
         shown = self.slack.thread(channel, root) if root else []
         return [message for message in shown if message.get("user") == BOT_USER]
 
@@ -116,7 +136,11 @@ class Scene:
             summary = (await self.case()).summary
             self.summary = summary.ts if summary else ""
         places = [(self.channel, root) for root in self._roots]
-        places += [(channel, root) for channel, root in ((REPORTS, self.report), (SUMMARIES, self.summary)) if root]
+        places += [
+            (channel, root)
+            for channel, root in ((REPORTS, self.report), (SUMMARIES, self.summary))
+            if root
+        ]
         for channel, root in places:
             for message in self.slack.thread(channel, root):
                 if (channel, message["ts"]) not in self._told:
@@ -126,11 +150,15 @@ class Scene:
     # The bug case
 
     async def write_report(self, text: str, **more: Any) -> None:
-        """The reporter writes in the reports channel, and the case gets its number."""
+        """Write in the reports channel, as the reporter, and wait until the case has its
+        number.
+        """
         self.report = self.slack.say(REPORTER, REPORTS, text, **more)
         self.bug_id = await self.until("the report becomes a case", self.find_case)
 
-    async def until_status(self, status: CaseStatus, what: str = "", seconds: float = STEP_TIMEOUT) -> CaseRecord:
+    async def until_status(
+        self, status: CaseStatus, what: str = "", seconds: float = STEP_TIMEOUT
+    ) -> CaseRecord:
         async def look() -> CaseRecord | None:
             case = await self.case()
             return case if case.status is status else None
@@ -138,20 +166,25 @@ class Scene:
         return await self.until(what or f"{self.bug_id} is {status}", look, seconds)
 
     async def until_stored(self, text: str, sender: str) -> None:
-        """A message is in the conversation, as said by a `reporter` or a `developer`."""
+        """Wait until a message is in the conversation, as a `reporter`'s or a `developer`'s."""
 
         async def look() -> bool:
-            return any(entry.text == text and entry.sender_type == sender for entry in await self.conversation())
+            return any(
+                entry.text == text and entry.sender_type == sender
+                for entry in await self.conversation()
+            )
 
         await self.until(f"“{text}” is stored as the {sender}'s", look)
 
     async def until_used(self, *sent: str) -> None:
-        """Turns that have ended were about these messages, which are told by their `ts`."""
+        """Wait until ended turns were about these messages, given by their `ts`."""
 
         async def look() -> bool:
             done = (await self.case()).turn
             async with self._database.begin() as tx:
-                posts = [await CaseStore(tx).for_post(self.bug_id, turn) for turn in range(1, done + 1)]
+                posts = [
+                    await CaseStore(tx).for_post(self.bug_id, turn) for turn in range(1, done + 1)
+                ]
             return set(sent) <= {ts for post in posts for _, ts in post.used}
 
         await self.until("the agent has taken up what was written", look)
@@ -163,7 +196,9 @@ class Scene:
         await self.until(f"the case has the transition {reason}", look)
 
     async def until_workflow_ended(self) -> None:
-        client = await Client.connect(self.stack.temporal_address, namespace=self.stack.temporal_namespace)
+        client = await Client.connect(
+            self.stack.temporal_address, namespace=self.stack.temporal_namespace
+        )
 
         async def look() -> bool:
             found = await client.get_workflow_handle(self.workflow_id).describe()
@@ -178,7 +213,7 @@ class Scene:
         await self.until("the agent's files are gone", look)
 
     async def find_case(self) -> str:
-        """The number of the report's case; empty as long as there is none."""
+        """Return the number of the report's case; empty as long as there is none."""
         async with self._database.begin() as tx:
             found = await CaseStore(tx).snapshot_of(Thread(TEAM, REPORTS, self.report))
         return found.bug_id
@@ -214,14 +249,16 @@ class Scene:
 
     @property
     def workspaces(self) -> list[Path]:
-        """What the agent's files of this case still take up."""
+        """Folders that the agent still has for this case."""
         cases = self.stack.home.root / "workspaces" / "cases"
         return [path for path in cases.glob(f"{self.bug_id}*") if path.is_dir()]
 
     # Conversations
 
     async def mention(self, user: str, text: str, **more: Any) -> str:
-        """Somebody speaks to the bot in a thread of its own; returns its root. `more`: as for `SlackSandbox.say`."""
+        """Mention the bot in a new thread, as a person. Return the root's `ts`. `more`: as for
+        `SlackSandbox.say`.
+        """
         root = self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}", **more)
         self._roots.append(root)
         return root
@@ -233,11 +270,11 @@ class Scene:
         await self.until(f"the model waits at {hold}", look)
 
     def answers(self, root: str) -> list[Json]:
-        """What the bot has said in a conversation, oldest first."""
+        """Return the bot's posts in a conversation, oldest first."""
         return self.posts(self.channel, root)
 
     async def until_turn_ended(self, root: str, turn: int = 1) -> TurnPlan:
-        """A turn's route, with its result."""
+        """Wait until a turn has ended. Return its route and result."""
 
         async def look() -> TurnPlan | None:
             async with self._database.begin() as tx:
@@ -247,12 +284,18 @@ class Scene:
         return await self.until(f"turn {turn} is over", look)
 
     async def until_card(self, root: str) -> Json:
-        """The message with which people are asked to take a conversation over."""
+        """Return the card that asks people to take a conversation over."""
 
         async def look() -> Json | None:
             shown = self.slack.messages(ESCALATIONS)
-            keys = [(message, message.get("metadata", {}).get("event_payload", {}).get("key", "")) for message in shown]
-            return next((message for message, key in keys if f":{root}:" in key and key.endswith(":card")), None)
+            keys = [
+                (message, message.get("metadata", {}).get("event_payload", {}).get("key", ""))
+                for message in shown
+            ]
+            return next(
+                (message for message, key in keys if f":{root}:" in key and key.endswith(":card")),
+                None,
+            )
 
         return await self.until("people are asked to take it over", look)
 
@@ -270,7 +313,7 @@ class Scene:
         await self.slack.click(user, self.channel, card["ts"], button)
 
     async def reply_by_button(self, user: str, card: Json, text: str) -> Json:
-        """Send a reply by the card's button and its modal; returns its preview under the card."""
+        """Send a reply by the card's button and its modal. Return its preview under the card."""
         await self.slack.click(user, ESCALATIONS, card["ts"], REPLY)
         view = self.slack.workspace.view_of(user)
         if view is None:
@@ -279,7 +322,7 @@ class Scene:
         return await self.until_preview(card["ts"], text)
 
     async def until_preview(self, root: str, text: str) -> Json:
-        """The message under a card that shows a reply which waits to be sent."""
+        """Return the message under a card that shows a waiting reply."""
 
         async def look() -> Json | None:
             shown = (post for post in self.posts(ESCALATIONS, root) if contains_all(post, [text]))
@@ -292,18 +335,18 @@ class Scene:
             return await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
 
     async def written(self, root: str, turn: int) -> list[JournalEntry]:
-        """What one turn has written into journals, in its order."""
+        """Return the journal entries of one turn, in order."""
         async with self._database.begin() as tx:
             return await RfpStore(tx).journal_of_turn(TEAM, turn_id(self.slack_thread(root), turn))
 
     async def bound(self, root: str) -> str:
-        """The RFP that a conversation is about; empty for none."""
+        """Return the RFP that a conversation is about; empty for none."""
         async with self._database.begin() as tx:
             return (await ThreadBindingStore(tx).of(self.slack_thread(root))).get(rfps.BINDING, "")
 
     @asynccontextmanager
     async def without_table(self, name: str) -> AsyncIterator[None]:
-        """As long as the block runs, what the product keeps in this table cannot be asked."""
+        """Make a table unavailable to the product for as long as the block runs."""
         away = f"{name}_away"
         async with self._database.begin() as tx:
             await tx.execute(text(f"ALTER TABLE {name} RENAME TO {away}"))
@@ -318,7 +361,7 @@ class Scene:
 
 
 def message_text(message: Json) -> str:
-    """All that a message says: its text, and what its blocks add to that."""
+    """Return the whole text of a message: its text, and its blocks' further texts."""
     blocks = [block.get("text", "") for block in message.get("blocks", [])]
     texts = [text if isinstance(text, str) else str(text.get("text", "")) for text in blocks]
     return "\n".join(dict.fromkeys((message.get("text", ""), *texts)))
@@ -329,6 +372,6 @@ def has_buttons(message: Json) -> bool:
 
 
 def contains_all(message: Json, words: Sequence[str]) -> bool:
-    """Whether a message has all the words, whatever their case."""
+    """Return whether a message has all the words, in any case."""
     said = message_text(message).lower()
     return all(word.lower() in said for word in words)

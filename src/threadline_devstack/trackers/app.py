@@ -1,4 +1,4 @@
-"""Both stand-ins on one port, in this process."""
+"""The sandboxes of Jira and GitHub on one port, in this process."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -23,15 +23,19 @@ class TrackerSandbox:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(cls, port: int = 0) -> AsyncIterator[Self]:
-        """Serve on 127.0.0.1 until the block ends; 0 takes a free port. Raises `OSError` when the port is taken."""
+        """Serve on 127.0.0.1 until the block ends; 0 takes a free port. Raises `OSError` if the
+        port is taken.
+        """
         with bound(port) as listener:
             services = cls(f"http://{HOST}:{listener.getsockname()[1]}")
-            async with serving(guarded([*services.jira.routes(), *services.github.routes()]), listener):
+            async with serving(
+                guarded([*services.jira.routes(), *services.github.routes()]), listener
+            ):
                 yield services
 
     @property
     def settings(self) -> dict[str, str]:
-        """By which the product finds them."""
+        """The settings by which the product finds both."""
         return {
             "THREADLINE_JIRA_URL": f"{self.url}/jira",
             "THREADLINE_JIRA_EMAIL": jira_api.EMAIL,
@@ -42,5 +46,7 @@ class TrackerSandbox:
         }
 
     def guard(self, service: str, endpoint: Endpoint) -> Endpoint:
-        """The endpoint of a service: `jira`, `github` or `logs`. Tests put faults in front of it."""
+        """Return the endpoint of a service (`jira`, `github` or `logs`). Tests override this to
+        inject faults.
+        """
         return endpoint

@@ -1,7 +1,9 @@
-"""GitHub Actions' REST API, as far as runs, jobs and logs are read and runs are started once more; runs in memory.
+"""GitHub Actions' REST API, as far as the product uses it: it reads runs, jobs and logs, and
+reruns runs. Runs are in memory.
 
-From https://docs.github.com/en/rest/actions/workflow-runs and https://docs.github.com/en/rest/actions/workflow-jobs;
-not run beside the service. github.yaml has the runs at the start, and the fields that are the same in all answers.
+From https://docs.github.com/en/rest/actions/workflow-runs and
+https://docs.github.com/en/rest/actions/workflow-jobs; not compared with the real service.
+github.yaml has the initial runs, and the fields that are the same in all answers.
 """
 
 from collections.abc import Sequence
@@ -18,10 +20,12 @@ from starlette.routing import Route
 from threadline_devstack.filling import fill
 from threadline_devstack.server import Endpoint, Guard
 
-TOKEN = "github-sandbox-token"  # noqa: S105  the stand-in's own
-OWNER, NAME = "acme", "shop"
+TOKEN = "github-sandbox-token"  # noqa: S105  the sandbox's own
+OWNER = "acme"
+NAME = "shop"
 SLUG = f"{OWNER}/{NAME}"
-WELL, FAILED = "success", "failure"
+WELL = "success"
+FAILED = "failure"
 SEED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("github.yaml").read_text("utf-8"))
 _COMMIT = "4f9d2c7be0a14d7d9a55c1e02f7f0c6d8a1b3e5f"
 _PREFIX = "/github"
@@ -32,7 +36,9 @@ Json = dict[str, Any]
 
 @dataclass
 class CiJob:
-    """`steps` are names with conclusions. `log` is None where there is none (yet, or any more)."""
+    """A job of a run. `steps` are names with conclusions. `log` is None if there is none (not yet,
+    or it was deleted).
+    """
 
     id: int
     name: str
@@ -64,16 +70,26 @@ class CiRun:
 
 
 class CiRepository:
-    """Runs by id, and jobs by id with the run that they are of."""
+    """Runs by id, and jobs by id with their run. `refuses_reruns`: the reason for which reruns are
+    refused; empty to allow them.
+    """
 
     def __init__(self) -> None:
+        self.refuses_reruns = ""
         self.runs: dict[int, CiRun] = {}
         self._ids = 7_000_000_000
         for given in SEED["runs"]:
             self.add(**given)
 
-    def add(self, workflow: str, title: str, branch: str, hours_ago: float, jobs: Sequence[Sequence[str]]) -> CiRun:
-        """`jobs` are names, conclusions and logs."""
+    def add(
+        self,
+        workflow: str,
+        title: str,
+        branch: str,
+        hours_ago: float,
+        jobs: Sequence[Sequence[str]],
+    ) -> CiRun:
+        """Add a run. `jobs` are names, conclusions and logs."""
         bad = any(conclusion == FAILED for _, conclusion, _ in jobs)
         at = datetime.now(UTC) - timedelta(hours=hours_ago)
         run = CiRun(
@@ -86,7 +102,11 @@ class CiRepository:
             started=at,
             jobs=[
                 CiJob(
-                    self._next_id(), name, conclusion=end, steps=[("Set up job", WELL), (f"Run {name}", end)], log=log
+                    self._next_id(),
+                    name,
+                    conclusion=end,
+                    steps=[("Set up job", WELL), (f"Run {name}", end)],
+                    log=log,
                 )
                 for name, end, log in jobs
             ],
@@ -96,31 +116,40 @@ class CiRepository:
         return run
 
     def listed(self, branch: str, status: str) -> list[CiRun]:
-        """The newest first."""
-        fitting = (run for run in self.runs.values() if branch in ("", run.branch) and run.matches(status))
+        """Return matching runs, newest first."""
+        fitting = (
+            run for run in self.runs.values() if branch in ("", run.branch) and run.matches(status)
+        )
         return sorted(fitting, key=lambda run: run.started, reverse=True)
 
     def job(self, id_: int) -> CiJob | None:
         return next((job for run in self.runs.values() for job in run.jobs if job.id == id_), None)
 
     def rerun(self, run: CiRun, *, failed_only: bool) -> None:
-        """The next attempt, queued until it is finished."""
+        """Start the next attempt, queued until it is finished."""
         again = [job for job in run.jobs if not failed_only or job.conclusion != WELL]
         fresh = {
-            job.id: replace(job, id=self._next_id(), status="queued", conclusion=None, steps=[], log=None)
+            job.id: replace(
+                job, id=self._next_id(), status="queued", conclusion=None, steps=[], log=None
+            )
             for job in again
         }
         run.jobs = [fresh.get(job.id, job) for job in run.jobs]
         run.attempt += 1
-        run.status, run.conclusion, run.started = "queued", None, datetime.now(UTC)
+        run.status = "queued"
+        run.conclusion = None
+        run.started = datetime.now(UTC)
 
     def finish(self, run: CiRun, conclusion: str, log: str) -> None:
-        """End what is queued."""
+        """End the queued jobs of a run."""
         for job in run.jobs:
             if job.status != "completed":
-                job.status, job.conclusion, job.log = "completed", conclusion, log
+                job.status = "completed"
+                job.conclusion = conclusion
+                job.log = log
                 job.steps = [(f"Run {job.name}", conclusion)]
-        run.status, run.conclusion = "completed", conclusion
+        run.status = "completed"
+        run.conclusion = conclusion
 
     def _next_id(self) -> int:
         self._ids += 1
@@ -128,10 +157,13 @@ class CiRepository:
 
 
 class GitHubApi:
-    """`requests` counts those that were let in, by method and path behind the repository."""
+    """The endpoints. `requests` lists authorised requests, by method and path after the
+    repository's.
+    """
 
     def __init__(self, repository: CiRepository, guard: Guard) -> None:
-        self.repository, self._guard = repository, guard
+        self.repository = repository
+        self._guard = guard
         self.requests: list[str] = []
 
     def routes(self) -> list[Route]:
@@ -181,29 +213,39 @@ class GitHubApi:
             return _refused(404, "Not Found")
         if run.status != "completed":
             return _refused(403, "This workflow run is already running")
+        if reason := self.repository.refuses_reruns:
+            return _invalid("WorkflowRun", reason)
         self.repository.rerun(run, failed_only=request.url.path.endswith("failed-jobs"))
         return JSONResponse({}, 201)
 
     async def _logs(self, request: Request) -> Response:
-        """A redirect to another host, as GitHub answers; the address there needs no token."""
+        """Redirect to another host, as GitHub does; the address there needs no token."""
         job = self.repository.job(request.path_params["job"])
         if job is None or job.log is None:
             return _refused(404, "Not Found")
         return RedirectResponse(f"http://localhost:{request.url.port}/logs/{job.id}?sig=once", 302)
 
     async def _log(self, request: Request) -> Response:
-        """The store of logs refuses a request that brings credentials of its own, as the real one does."""
+        """Serve a log. The store of logs refuses a request with credentials, as the real one
+        does.
+        """
         job = self.repository.job(request.path_params["job"])
         if "Authorization" in request.headers or request.query_params.get("sig") != "once":
             return PlainTextResponse("InvalidAuthenticationInfo", 400)
-        return PlainTextResponse(job.log) if job and job.log is not None else PlainTextResponse("BlobNotFound", 404)
+        return (
+            PlainTextResponse(job.log)
+            if job and job.log is not None
+            else PlainTextResponse("BlobNotFound", 404)
+        )
 
     def _asked_for(self, request: Request) -> CiRun | None:
         return self.repository.runs.get(request.path_params["run"])
 
 
 def _page(request: Request, name: str, views: list[Json]) -> JSONResponse:
-    """Pages with a `Link` header: https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api."""
+    """Return a page with a `Link` header:
+    https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api.
+    """
     size = min(int(request.query_params.get("per_page", 30)), 100)
     page = max(int(request.query_params.get("page", 1)), 1)
     headers = {}
@@ -214,10 +256,17 @@ def _page(request: Request, name: str, views: list[Json]) -> JSONResponse:
 
 
 def _values(run: CiRun, request: Request) -> Json:
-    """What the shapes of github.yaml are filled with: `api` is the repository's address, `page` that of the run."""
+    """Return values for the shapes of github.yaml: among them `api`, the repository's address, and
+    `page`, that of the run.
+    """
     root = f"{str(request.base_url).rstrip('/')}{_PREFIX}"
     links = {"api": f"{root}/repos/{SLUG}", "page": f"{root}/{SLUG}/actions/runs/{run.id}"}
-    return {**vars(run), **links, "created_at": _moment(run.created), "started_at": _moment(run.started)}
+    return {
+        **vars(run),
+        **links,
+        "created_at": _moment(run.created),
+        "started_at": _moment(run.started),
+    }
 
 
 def _run_view(run: CiRun, request: Request) -> Json:
@@ -243,4 +292,14 @@ def _moment(at: datetime) -> str:
 
 
 def _refused(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"message": message, "documentation_url": "https://docs.github.com/rest"}, status)
+    return JSONResponse(
+        {"message": message, "documentation_url": "https://docs.github.com/rest"}, status
+    )
+
+
+def _invalid(resource: str, reason: str) -> JSONResponse:
+    """Return a refusal whose reason is only in `errors`:
+    https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api.
+    """
+    errors = [{"resource": resource, "code": "custom", "message": reason}]
+    return JSONResponse({"message": "Validation Failed", "errors": errors}, 422)

@@ -1,7 +1,9 @@
-"""Jira Cloud's REST API, version 2, as far as tickets are searched, read, created, commented and moved; in memory.
+"""Jira Cloud's REST API, version 2, as far as the product uses it: tickets are searched, read,
+created, commented and moved. Data is in memory.
 
-From https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/; not run beside the service. The search knows
-as much of the query language as the product asks for. jira.yaml has the tickets at the start.
+From https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/; not compared with the real
+service. The search implements the part of the query language that the product uses. jira.yaml has
+the initial tickets.
 """
 
 import base64
@@ -20,20 +22,22 @@ from starlette.routing import Route
 
 from threadline_devstack.server import Endpoint, Guard
 
-EMAIL, TOKEN = "bot@shop.example", "jira-sandbox-token"
+EMAIL = "bot@shop.example"
+TOKEN = "jira-sandbox-token"  # noqa: S105 - of the sandbox
 ACCOUNT = "Shop Bot"
 PEOPLE = (ACCOUNT, "Ada Park", "Ben Okoye")
 PROJECTS = {"SHOP": "Shop", "OPS": "Operations"}
 TYPES = ("Task", "Bug", "Story")
 PRIORITIES = ("Highest", "High", "Medium", "Low", "Lowest")
-FIRST, LAST = "To Do", "Done"
+FIRST = "To Do"
+LAST = "Done"
 MOVES = {
     "To Do": (("11", "Start", "In Progress"),),
     "In Progress": (("21", "Ask for a review", "In Review"), ("31", "Put back", "To Do")),
     "In Review": (("41", "Accept", "Done"), ("51", "Ask for changes", "In Progress")),
     "Done": (("61", "Reopen", "To Do"),),
 }
-"""The transitions from each status: id, name, and where it leads."""
+"""The transitions from each status: id, name, and target status."""
 _SEED = Path(__file__).with_name("jira.yaml")
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|!=|>=|=|~|-?[\w()]+)')
 _ROOT = "/jira/rest/api/2"
@@ -44,7 +48,7 @@ Json = dict[str, Any]
 
 
 def moment(at: datetime) -> str:
-    """As Jira writes times."""
+    """Return a time in Jira's format."""
     return at.strftime("%Y-%m-%dT%H:%M:%S.000%z")
 
 
@@ -84,12 +88,16 @@ class JiraIssue:
 
 
 class JiraSite:
-    """All issues by key. While `search_delayed`, the search learns of no change, as Jira's may not for minutes."""
+    """All issues by key. While `search_delayed`, the search does not see changes, as Jira's may
+    not for minutes. `required`: names of further fields, such as `components`, that a new issue
+    must have, with their labels.
+    """
 
     def __init__(self) -> None:
         self.issues: dict[str, JiraIssue] = {}
         self.searchable: dict[str, JiraIssue] = {}
         self.search_delayed = False
+        self.required: dict[str, str] = {}
         self._ids = 10_000
         for given in yaml.safe_load(_SEED.read_text("utf-8")):
             self.add(**given)
@@ -98,13 +106,25 @@ class JiraSite:
         self._ids += 1
         return str(self._ids)
 
-    def add(self, project: str, days_ago: float = 0, comments: Sequence[Sequence[str]] = (), **given: Any) -> JiraIssue:
+    def add(
+        self,
+        project: str,
+        days_ago: float = 0,
+        comments: Sequence[Sequence[str]] = (),
+        **given: Any,
+    ) -> JiraIssue:
         at = datetime.now(UTC) - timedelta(days=days_ago)
         numbers = [each.number for each in self.issues.values() if each.project == project]
         issue = JiraIssue(
-            id=self.next_id(), key=f"{project}-{max(numbers, default=0) + 1}", created=at, updated=at, **given
+            id=self.next_id(),
+            key=f"{project}-{max(numbers, default=0) + 1}",
+            created=at,
+            updated=at,
+            **given,
         )
-        issue.comments += [JiraComment(self.next_id(), author, body, at) for author, body in comments]
+        issue.comments += [
+            JiraComment(self.next_id(), author, body, at) for author, body in comments
+        ]
         self.issues[issue.key] = issue
         self.changed(issue, at)
         return issue
@@ -116,10 +136,11 @@ class JiraSite:
 
 
 class JiraApi:
-    """`requests` counts those that were let in, by method and path."""
+    """The endpoints. `requests` lists authorised requests, by method and path."""
 
     def __init__(self, site: JiraSite, guard: Guard) -> None:
-        self.site, self._guard = site, guard
+        self.site = site
+        self._guard = guard
         self.requests: list[str] = []
 
     def routes(self) -> list[Route]:
@@ -142,7 +163,9 @@ class JiraApi:
 
         async def entered(request: Request) -> Response:
             if request.headers.get("Authorization") != f"Basic {key}":
-                return PlainTextResponse("Client must be authenticated to access this resource.", 401)
+                return PlainTextResponse(
+                    "Client must be authenticated to access this resource.", 401
+                )
             self.requests.append(f"{request.method} {request.url.path.removeprefix(_ROOT)}")
             return await endpoint(request)
 
@@ -152,15 +175,21 @@ class JiraApi:
         return JSONResponse({"accountId": "bot", "displayName": ACCOUNT, "active": True})
 
     async def _search(self, request: Request) -> Response:
-        """Pages by `nextPageToken`, which is here the number of issues before the page."""
+        """Return a page of issues. `nextPageToken` is here the number of issues before the
+        page.
+        """
         asked = request.query_params
         try:
             issues = found(self.site.searchable.values(), asked.get("jql", ""))
         except BadQuery as refusal:
             return _refused(400, str(refusal))
-        start, size = int(asked.get("nextPageToken", 0)), min(int(asked.get("maxResults", 50)), 100)
+        start = int(asked.get("nextPageToken", 0))
+        size = min(int(asked.get("maxResults", 50)), 100)
         page = issues[start : start + size]
-        answer: Json = {"issues": [_view(each, request) for each in page], "isLast": start + size >= len(issues)}
+        answer: Json = {
+            "issues": [_view(each, request) for each in page],
+            "isLast": start + size >= len(issues),
+        }
         if not answer["isLast"]:
             answer["nextPageToken"] = str(start + size)
         return JSONResponse(answer)
@@ -172,7 +201,12 @@ class JiraApi:
     async def _create(self, request: Request) -> Response:
         given = await request.json()
         fields = given["fields"]
-        if wrong := _faults_of(fields):
+        missing = {
+            name: f"{label} is required."
+            for name, label in self.site.required.items()
+            if not fields.get(name)
+        }
+        if wrong := _faults_of(fields) | missing:
             return JSONResponse({"errorMessages": [], "errors": wrong}, 400)
         issue = self.site.add(
             fields["project"]["key"],
@@ -194,14 +228,19 @@ class JiraApi:
         size = int(request.query_params.get("maxResults", 100))
         with_properties = "properties" in request.query_params.get("expand", "")
         page = [_comment(each, with_properties) for each in shown[:size]]
-        return JSONResponse({"startAt": 0, "maxResults": size, "total": len(issue.comments), "comments": page})
+        return JSONResponse(
+            {"startAt": 0, "maxResults": size, "total": len(issue.comments), "comments": page}
+        )
 
     async def _comment(self, request: Request) -> Response:
-        issue, given = self._asked_for(request), await request.json()
+        issue = self._asked_for(request)
+        given = await request.json()
         if issue is None:
             return _refused(404, _MISSING)
         at = datetime.now(UTC)
-        comment = JiraComment(self.site.next_id(), ACCOUNT, given["body"], at, given.get("properties", []))
+        comment = JiraComment(
+            self.site.next_id(), ACCOUNT, given["body"], at, given.get("properties", [])
+        )
         issue.comments.append(comment)
         self.site.changed(issue, at)
         return JSONResponse(_comment(comment, with_properties=False), 201)
@@ -210,11 +249,14 @@ class JiraApi:
         issue = self._asked_for(request)
         if issue is None:
             return _refused(404, _MISSING)
-        moves = [{"id": id_, "name": name, "to": _status(to)} for id_, name, to in MOVES[issue.status]]
+        moves = [
+            {"id": id_, "name": name, "to": _status(to)} for id_, name, to in MOVES[issue.status]
+        ]
         return JSONResponse({"expand": "transitions", "transitions": moves})
 
     async def _move(self, request: Request) -> Response:
-        issue, given = self._asked_for(request), await request.json()
+        issue = self._asked_for(request)
+        given = await request.json()
         if issue is None:
             return _refused(404, _MISSING)
         wanted = str(given["transition"]["id"])
@@ -230,7 +272,7 @@ class JiraApi:
 
 
 def _faults_of(fields: Json) -> dict[str, str]:
-    """By field, as Jira tells what keeps an issue from being created."""
+    """Return by field Jira's reasons for which an issue cannot be created."""
     wrong = {}
     if fields.get("project", {}).get("key") not in PROJECTS:
         wrong["project"] = "valid project is required"
@@ -269,7 +311,9 @@ def _view(issue: JiraIssue, request: Request) -> Json:
         "fields": {name: value for name, value in fields.items() if name in asked},
     }
     if wanted := _names(request.query_params.getlist("properties")):
-        shown["properties"] = {name: value for name, value in issue.properties.items() if name in wanted}
+        shown["properties"] = {
+            name: value for name, value in issue.properties.items() if name in wanted
+        }
     return shown
 
 
@@ -282,7 +326,7 @@ def _self(request: Request, issue: JiraIssue) -> str:
 
 
 def _status(name: str) -> Json:
-    category = "done" if name == LAST else "new" if name == "To Do" else "indeterminate"
+    category = {LAST: "done", "To Do": "new"}.get(name, "indeterminate")
     return {"name": name, "statusCategory": {"key": category}}
 
 
@@ -306,11 +350,11 @@ def _refused(status: int, words: str) -> JSONResponse:
 
 
 class BadQuery(Exception):
-    """Jira's sentence on what it does not understand."""
+    """Jira's sentence on an invalid query."""
 
 
 def found(issues: Iterable[JiraIssue], jql: str) -> list[JiraIssue]:
-    """The issues that fit, in the order that is asked for.
+    """Return matching issues, in the order of the query.
 
     Raises:
         BadQuery: as Jira refuses it, a query without any restriction included.
@@ -318,10 +362,14 @@ def found(issues: Iterable[JiraIssue], jql: str) -> list[JiraIssue]:
     where, _, order = jql.partition("ORDER BY")
     tokens = _tokens(where)
     if not tokens:
-        raise BadQuery("Unbounded JQL queries are not allowed here. Please add a search restriction to your query.")
+        raise BadQuery(
+            "Unbounded JQL queries are not allowed here. Please add a search restriction to "
+            "your query."
+        )
     kept = list(issues)
     while tokens:
-        (field, sign, value), tokens = tokens[:3], tokens[3:]
+        (field, sign, value) = tokens[:3]
+        tokens = tokens[3:]
         kept = [each for each in kept if _fits(each, field, sign, value)]
         if tokens and tokens.pop(0) != "AND":
             raise BadQuery("Error in the JQL Query: expecting AND.")
@@ -330,7 +378,8 @@ def found(issues: Iterable[JiraIssue], jql: str) -> list[JiraIssue]:
 
 
 def _tokens(text: str) -> list[str]:
-    tokens, at = [], 0
+    tokens = []
+    at = 0
     while match := _TOKEN.match(text, at):
         tokens.append(match[1])
         at = match.end()

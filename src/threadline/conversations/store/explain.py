@@ -1,6 +1,7 @@
-"""explain_turn: everything that is stored about one turn, without what was deleted and without secrets.
+"""explain_turn: everything that is stored about one turn, without deleted content and without
+secrets.
 
-Nothing here waits for a conversation's row, nor keeps anybody from it.
+The functions neither wait for a conversation's row nor lock it.
 """
 
 import re
@@ -13,11 +14,12 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from threadline.conversations.model.conversation import Refusal, conversation_workflow_id
+from threadline.conversations.model.turn_route import TurnRoute
 from threadline.conversations.store.conversation import ConversationStore, thread_key
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
-from threadline.operator.model.routing import TurnRoute
+from threadline.models.model import add_costs
 from threadline.privacy.redaction import redact, redact_value
 from threadline.rfps.model import Event, JournalEntry
 from threadline.rfps.store import RfpStore
@@ -29,14 +31,16 @@ from threadline.threads.model import turn_id
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
 _RESULT_READ = 4_000
-"""Characters of a result: of two megabytes nobody reads more."""
-_TOO_MUCH = "its author has written too much in a short time"
+"""Characters of a result; the rest of two megabytes helps no reader."""
+_TOO_MUCH = "its author sent too many messages in a short time"
 _REFUSED: Mapping[str | None, str] = {
-    Refusal.DUPLICATE: "its author has said the same shortly before",
+    Refusal.DUPLICATE: "its author had sent the same message shortly before",
     Refusal.THROTTLED: _TOO_MUCH,
     Refusal.THROTTLED_FIRST: _TOO_MUCH,
 }
-_WAYS = "Give the permalink of an answer of the bot or of a message that it has answered, or CHANNEL/TS."
+_WAYS = (
+    "Give the permalink or CHANNEL/TS of an answer by the bot, or of a message that it answered."
+)
 _ANSWER = re.compile(r"conversation:([^:]+):([^:]+):([^:]+):turn:(\d+)(?:#\d+)?")
 _NOTICE = re.compile(r"conversation:([^:]+):([^:]+):([^:]+):([a-z_]+):.*", re.DOTALL)
 
@@ -44,56 +48,69 @@ _MESSAGE = text("""
 SELECT c.team, c.channel, c.thread_ts, m.turn, m.verdict, m.redacted_at IS NOT NULL AS deleted
 FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.message_id = ANY(ARRAY(
-    SELECT DISTINCT team || ':' || :channel || ':' || :ts FROM conversations WHERE channel = :channel))
+    SELECT DISTINCT team || ':' || :channel || ':' || :ts FROM conversations
+    WHERE channel = :channel))
 LIMIT 1
 """)
 """A permalink names no team."""
-_POST = text("SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'conversation:%' LIMIT 1")
-"""The condition on the key is the index's own."""
+_POST = text(
+    "SELECT key FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE "
+    "'conversation:%' LIMIT 1"
+)
+"""The condition on the key lets Postgres use the partial index."""
 _CASE = text("""
-SELECT split_part(key, ':', 1) AS bug_id FROM posts WHERE channel = :channel AND ts = :ts AND key LIKE 'BUG-%'
+SELECT split_part(key, ':', 1) AS bug_id FROM posts
+WHERE channel = :channel AND ts = :ts AND key LIKE 'BUG-%'
 UNION ALL
 SELECT bug_id FROM bug_conversations WHERE channel = :channel AND slack_ts = :ts
 UNION ALL
-SELECT c.bug_id FROM threads t JOIN cases c USING (workflow_id) WHERE t.channel = :channel AND t.thread_ts = :ts
+SELECT c.bug_id FROM threads t JOIN cases c USING (workflow_id)
+WHERE t.channel = :channel AND t.thread_ts = :ts
 LIMIT 1
 """)
 _PRUNED = text("""
-SELECT EXISTS (SELECT FROM conversations WHERE channel = :channel AND thread_ts = :root AND stored = 0)
+SELECT EXISTS (SELECT FROM conversations
+               WHERE channel = :channel AND thread_ts = :root AND stored = 0)
 """)
 _DELETED = text("""
 SELECT EXISTS (SELECT FROM conversation_messages
-               WHERE conversation_id = :id AND redacted_at IS NOT NULL AND coalesce(turn, 0) <= :turn)
+               WHERE conversation_id = :id AND redacted_at IS NOT NULL
+                 AND coalesce(turn, 0) <= :turn)
 """)
 _SAID = text("""
 SELECT sender_id AS user_id, channel, slack_ts AS ts,
        concat_ws(E'\\n', nullif(message_text, ''), nullif(forwarded, '')) AS text,
        redacted_at IS NOT NULL AS deleted, addressed
-FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+FROM conversation_messages
+WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
 ORDER BY said_at, seq
 """)
 _TOOL_CALLS = text("""
-SELECT step, call_id, tool_name, parameters, coalesce(status, 'unknown') AS status, execution_time_ms AS milliseconds,
-       left(coalesce(nullif(result->'error', 'null'), nullif(result->'data', 'null'), result->'display_text') #>> '{}',
+SELECT step, call_id, tool_name, parameters, coalesce(status, 'unknown') AS status,
+       execution_time_ms AS milliseconds,
+       left(coalesce(nullif(result->'error', 'null'), nullif(result->'data', 'null'),
+                     result->'display_text') #>> '{}',
             :longest) AS result, created_at AS begun_at
 FROM agent_tool_executions
 WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND turn = :turn
 ORDER BY step, created_at, call_id
 """).columns(parameters=JSONB)
-"""Of a failure the error, else what the model has read, else what people have."""
+"""The result of a failed tool call is its error; otherwise the text for the model, or else the
+text for people.
+"""
 _MODEL_CALLS = text("""
-SELECT step, purpose, model, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_usd, milliseconds,
-       created_at AS at
+SELECT step, purpose, model, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+       cost_usd, milliseconds, failure, created_at AS at
 FROM model_calls WHERE conversation_id = :id AND turn = :turn ORDER BY id
 """)
 
 
 @dataclass(frozen=True)
 class FoundMessage:
-    """What a message is: of the turn `turn` of `thread`; 0 while no turn has used it.
+    """A message of the turn `turn` of `thread`; 0 while no turn has used it.
 
-    `notice`: what kind of notice of the bot's own it is, such as `throttled`; `verdict` why a person's message is not
-    answered, `ok` where it may be; `deleted`: its author has taken it back.
+    `notice`: the kind of a notice by the bot itself, such as `throttled`. `verdict`: the reason
+    why a person's message is not answered, or `ok`. `deleted`: its author has deleted it.
     """
 
     thread: Thread
@@ -105,7 +122,7 @@ class FoundMessage:
 
 @dataclass(frozen=True)
 class CaseMessage:
-    """The message belongs to a bug's case: `command` shows it."""
+    """A message that belongs to a bug's case, which `command` shows."""
 
     case: str
     command: str
@@ -117,12 +134,15 @@ Stored = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """One turn. `route` and `result` are None in a turn from before ways were kept; `ended` while it runs.
+    """Everything that is stored about one turn.
 
-    `asker`: `user_id` and `name`, which is empty where Slack was never asked. `said`: the messages that the turn has
-    used, in order. `tool_calls` as they were begun; `model_calls`, again or not, as they ended. `journal` and `events`:
-    what the turn has written (`id`, `rfp_id`, `kind`, `what`, `at`).
-    `withheld`: words, arguments and results are left out, since a message that it may have read was deleted.
+    `route` and `result` are None in a turn from before routes were stored; `ended` is None while
+    it runs. `asker`: `user_id` and `name`, which is empty where Slack was never asked. `said`: the
+    messages that the turn has used, in order. `tool_calls`: in the order of their starts.
+    `model_calls`: in the order of their ends, with repeats; `failure` is the reason of a failed
+    one. `journal` and `events`: the turn's writes (`id`, `rfp_id`, `kind`, `what`, `at`).
+    `withheld`: texts, arguments and results are left out, since a message that the turn may have
+    read was deleted.
     """
 
     workflow_id: str
@@ -139,24 +159,27 @@ class Explanation:
     protocol: Stored | None
     journal: Sequence[Stored]
     events: Sequence[Stored]
-    spent: Mapping[str, float]
+    spent: Mapping[str, float | None]
     result: Stored | None
     ended: SettledTurn | None
     withheld: bool
     faults: Sequence[str] = ()
-    """Faults of the installation that last, where the answer is not posted."""
+    """Open faults of the installation, while the answer is not posted."""
 
 
-async def explain_turn(database: Database, address: str, *, ui: str, namespace: str) -> Explanation | CaseMessage:
-    """What is stored about the turn of a message.
+async def explain_turn(
+    database: Database, address: str, *, ui: str, namespace: str
+) -> Explanation | CaseMessage:
+    """Return everything that is stored about the turn of a message.
 
     Args:
-        address: the permalink of the bot's answer or of a message that a turn has used; or `channel/ts`.
-        ui: where Temporal's UI is opened.
-        namespace: in which the workflows are.
+        address: the permalink of the bot's answer or of a message that a turn has used; or
+            `channel/ts`.
+        ui: the address of Temporal's UI.
+        namespace: the workflows' namespace.
 
     Raises:
-        Permanent: there is no turn to tell of; the message says why, and what can be given.
+        Permanent: the message has no turn; the text gives the reason and the valid addresses.
     """
     place = parse_permalink(address)
     where = {"channel": place.channel, "ts": place.ts}
@@ -170,21 +193,39 @@ async def explain_turn(database: Database, address: str, *, ui: str, namespace: 
         raise Permanent(_no_turn(found) if found else await _nothing(tx, place))
 
 
-async def read_turn(tx: Transaction, thread: Thread, turn: int, workflows: str = "") -> Explanation:
-    """What is stored about a turn, whether it has ended or runs. `workflows`: the address of all workflows in
-    Temporal's UI."""
-    plan, ended = await TurnStore(tx).plan(thread, turn), await TurnStore(tx).settled(thread, turn)
-    correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
+async def read_turn(
+    tx: Transaction, thread: Thread, turn: int, workflows: str = ""
+) -> Explanation:
+    """Return everything that is stored about a turn, running or ended.
+
+    `workflows`: the address of the list of workflows in Temporal's UI.
+    """
+    plan = await TurnStore(tx).plan(thread, turn)
+    ended = await TurnStore(tx).settled(thread, turn)
+    correlation = turn_id(thread, turn)
+    workflow_id = conversation_workflow_id(thread)
     which = {"id": await ConversationStore(tx).find_id(thread), "turn": turn}
     hide = bool((await tx.execute(_DELETED, which)).scalar_one())
 
     def shown(value: Any) -> Any:
-        """Without secrets, and without whatever may quote what was deleted."""
+        """Redact secrets, and withhold anything that may quote a deleted message."""
         return WITHHELD if hide and value is not None and value != "" else redact_value(value)
 
-    said = [dict(each, text=redact(each["text"])) for each in (await tx.execute(_SAID, which)).mappings()]
-    made = await tx.execute(_TOOL_CALLS, thread_key(thread) | {"turn": turn, "longest": _RESULT_READ})
-    models = [dict(each) for each in (await tx.execute(_MODEL_CALLS, which)).mappings()]
+    said = [
+        dict(each, text=redact(each["text"]))
+        for each in (await tx.execute(_SAID, which)).mappings()
+    ]
+    made = await tx.execute(
+        _TOOL_CALLS, thread_key(thread) | {"turn": turn, "longest": _RESULT_READ}
+    )
+    tool_calls = [
+        each
+        | {name: shown(each[name]) for name in ("parameters", "result")}
+        | {"tool_name": redact(each["tool_name"])}
+        for each in map(dict, made.mappings())
+    ]
+    asked = (await tx.execute(_MODEL_CALLS, which)).mappings()
+    models = [dict(each, failure=shown(each["failure"])) for each in asked]
     journal = await RfpStore(tx).journal_of_turn(thread.team, correlation)
     events = await RfpStore(tx).events_of_turn(thread.team, correlation)
     result = plan.result if plan else None
@@ -198,29 +239,29 @@ async def read_turn(tx: Transaction, thread: Thread, turn: int, workflows: str =
         said=said,
         route=_shown_route(plan.route, shown) if plan else None,
         layers=[redact_value(each) for each in plan.layers] if plan else (),
-        tool_calls=[
-            each
-            | {name: shown(each[name]) for name in ("parameters", "result")}
-            | {"tool_name": redact(each["tool_name"])}
-            for each in map(dict, made.mappings())
-        ],
+        tool_calls=tool_calls,
         model_calls=models,
         protocol=result.get("protocol") if result else None,
         journal=[_written(each, each.kind, shown(each.text)) for each in journal],
         events=[_written(each, each.event_type, shown(each.payload)) for each in events],
         spent={
             "tokens": sum(each["input_tokens"] + each["output_tokens"] for each in models),
-            "cost_usd": sum(each["cost_usd"] for each in models),
+            "cost_usd": add_costs(each["cost_usd"] for each in models),
         },
         result=result,
         ended=ended and replace(ended, answer=shown(ended.answer)),
         withheld=hide,
-        faults=[each.text for each in await FaultStore(tx).open()] if ended and not ended.posted_at else (),
+        faults=await _open_faults(tx) if ended and not ended.posted_at else (),
     )
 
 
+async def _open_faults(tx: Transaction) -> list[str]:
+    """Return the faults of the installation that may keep an answer from Slack."""
+    return [each.text for each in await FaultStore(tx).open()]
+
+
 async def find_message(tx: Transaction, channel: str, ts: str) -> FoundMessage | None:
-    """What a message of a conversation is; None when it is of none, or is pruned."""
+    """Return a conversation's message; None when it belongs to no conversation, or is pruned."""
     where = {"channel": channel, "ts": ts}
     key = (await tx.execute(_POST, where)).scalar_one_or_none()
     if answer := _ANSWER.fullmatch(key or ""):
@@ -233,8 +274,12 @@ async def find_message(tx: Transaction, channel: str, ts: str) -> FoundMessage |
     return FoundMessage(Thread(*row[:3]), row.turn or 0, verdict=row.verdict, deleted=row.deleted)
 
 
-async def _asker(tx: Transaction, thread: Thread, said: Sequence[Stored], ended: SettledTurn | None) -> dict[str, str]:
-    """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
+async def _asker(
+    tx: Transaction, thread: Thread, said: Sequence[Stored], ended: SettledTurn | None
+) -> dict[str, str]:
+    """Return the user whom the turn answers; while it runs, the last one who addressed the bot in
+    it.
+    """
     spoke = sorted(said, key=lambda each: each["addressed"])
     user_id = (ended.user_id if ended else "") or (spoke[-1]["user_id"] if spoke else "")
     user = await UserStore(tx).get(thread.team, user_id) if user_id else None
@@ -246,26 +291,40 @@ def _shown_route(route: TurnRoute, shown: Callable[[str], str]) -> TurnRoute:
 
 
 def _written(entry: JournalEntry | Event, kind: str, what: Any) -> Stored:
-    return {"id": entry.id, "rfp_id": entry.rfp_id, "kind": kind, "what": what, "at": entry.created_at}
+    return {
+        "id": entry.id,
+        "rfp_id": entry.rfp_id,
+        "kind": kind,
+        "what": what,
+        "at": entry.created_at,
+    }
 
 
 def _no_turn(found: FoundMessage) -> str:
-    """Why a message of a conversation has no turn."""
-    where = f"The message is of the conversation {found.thread.key}, but"
+    """Return the reason why a message of a conversation has no turn."""
+    where = f"The message belongs to the conversation {found.thread.key}, but"
     if found.notice:
-        return f"{where} it is a notice of the bot's own ({found.notice}), which no turn has made. {_WAYS}"
+        return (
+            f"{where} it is a notice from the bot ({found.notice}), not a turn's answer. {_WAYS}"
+        )
     if found.deleted:
-        return f"{where} its author has deleted it before a turn has used it. {_WAYS}"
+        return f"{where} its author deleted it before a turn used it. {_WAYS}"
     if found.verdict in _REFUSED:
         return f"{where} the bot does not answer it: {_REFUSED[found.verdict]}. {_WAYS}"
-    return f"{where} no turn has used it: it waits for its answer, or was not meant for the bot. {_WAYS}"
+    return (
+        f"{where} no turn has used it: it is still unanswered, or was not meant for the bot. "
+        f"{_WAYS}"
+    )
 
 
 async def _nothing(tx: Transaction, place: Permalink) -> str:
     where = f"{place.channel}/{place.ts}"
     if (await tx.execute(_PRUNED, {"channel": place.channel, "root": place.root})).scalar_one():
         return (
-            f"The conversation of {where} is forgotten: nothing was said in it for longer than "
-            "THREADLINE_CONVERSATION_RETENTION_DAYS, so what led to its answers is no longer on record."
+            f"The conversation of {where} is no longer on record: it had no message for longer "
+            "than THREADLINE_CONVERSATION_RETENTION_DAYS, so it was deleted."
         )
-    return f"Nothing is on record about the message {where}: it is none of the bot's, or forgotten. {_WAYS}"
+    return (
+        f"The message {where} is not on record: the bot neither wrote nor received it, or the "
+        f"record was deleted. {_WAYS}"
+    )

@@ -1,4 +1,6 @@
-"""MessageStore: what people have said in conversations, what the guards judged of it, and which turn has used it."""
+"""MessageStore: the messages of conversations, the guards' verdicts on them, and the turns that
+used them.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,56 +17,60 @@ from threadline.conversations.model.conversation import (
     conversation_workflow_id,
 )
 from threadline.conversations.store.conversation import (
-    DISCARD_STALE_STOPS,
-    NEEDS_ANSWER,
     Conversation,
     ConversationStore,
     thread_key,
 )
+from threadline.conversations.store.files import FileStore, FileText
+from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
 from threadline.db.engine import Store, Transaction
 from threadline.db.values import storable
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.store import HandoverStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import FileRef, Thread
-from threadline.slack.text import mentions_in, with_forwarded
+from threadline.slack.text import file_piece, mentions_in, with_forwarded
 from threadline.threads.message_table import MessageTable, StoredMessage, distinct, seconds
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
 
 MESSAGES = MessageTable(conversation_messages, "conversation_id")
 _BEFORE_FIRST = Decimal(900)
-"""Seconds before the first message from which on what was said in the thread is compared with Slack."""
+"""Seconds before the first message from which the thread's messages are compared with Slack's."""
 _SAME_WITHIN = 120
-"""Seconds within which the same words of the same person are a duplicate."""
-_OK, _ANSWER = "ok", "answer"
+"""Seconds within which the same text by the same author is a duplicate."""
+_OK = "ok"
+_ANSWER = "answer"
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
 _SET_RATING = text("""
 INSERT INTO ratings AS t (conversation_id, message_ts, user_id, reaction, active, at)
 VALUES (:id, :message_ts, :user_id, :reaction, :active, :at)
-ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE SET active = excluded.active, at = excluded.at
+ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE
+  SET active = excluded.active, at = excluded.at
 WHERE t.at < excluded.at
 """)
-_BATCH = f"""
+_BATCH = text("""
 SELECT m.message_id, m.channel AS said_in, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
        m.message_type = 'message' AND NOT m.addressed
        AND (m.message_text ~ '<@[UW][A-Z0-9_]+[|>]' OR CAST(:several AS boolean)) AS not_addressed,
-       m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER} AS unjudged,
+       m.turn IS NULL AND m.verdict IS NULL AND m.needs_answer AS unjudged,
        EXISTS (SELECT FROM handovers h
-               WHERE h.conversation_id = :id AND h.closed_at IS NULL AND h.taken_by <> '') AS with_person
+               WHERE h.conversation_id = :id AND h.closed_at IS NULL AND h.taken_by <> '')
+         AS with_person
 FROM conversation_messages m
 WHERE m.conversation_id = :id
-  AND (m.message_id = ANY(:ids) OR m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
-"""  # noqa: S608 - both parts are written here
-_JUDGE = text(f"""
-UPDATE conversation_messages m SET verdict = j.verdict, wants_turn = j.verdict IN ('ok', 'answer') AND {NEEDS_ANSWER}
+  AND (m.message_id = ANY(:ids) OR m.turn IS NULL AND m.verdict IS NULL AND m.needs_answer)
+ORDER BY m.said_at, m.seq
+""")
+_JUDGE = text("""
+UPDATE conversation_messages m
+SET verdict = j.verdict, wants_turn = j.verdict IN ('ok', 'answer') AND m.needs_answer
 FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
-""")  # noqa: S608 - both parts are written here
+""")
 _DUPLICATES = text("""
 SELECT m.message_id, array_agg(o.message_id) AS said_before
 FROM conversation_messages m
@@ -75,20 +81,62 @@ JOIN conversation_messages o ON o.conversation_id = m.conversation_id
   AND (o.addressed OR NOT m.addressed)
   AND coalesce(o.verdict, '') NOT IN ('duplicate', 'throttled', 'throttled_first', 'answer')
   AND NOT EXISTS (
-      SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
-      AND (h.closed_at IS NULL OR o.created_at < h.closed_at))
+      SELECT FROM handovers h
+      WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
+        AND (h.closed_at IS NULL OR o.created_at < h.closed_at))
 WHERE m.conversation_id = :id AND m.message_id = ANY(:ids)
 GROUP BY m.message_id, m.seq
 ORDER BY m.seq
 """)
-"""What was only said to others, or to a person who had taken the thread over, is not the same as a call of the bot.
-Who was throttled was told to send it again, and an answer to a question may be the same twice. A duplicate begins no
-time of its own: the same words are answered again two minutes after those that were answered."""
+"""A repeat addressed to the bot does not count as a duplicate of a message to other users, or to a
+person who had taken the thread over. A throttled author was asked to send the message again, and
+answers to questions may repeat. A duplicate starts no interval of its own: the same text is
+answered again two minutes after the message that was answered.
+"""
 _DELETED = text("""
 SELECT message_id, turn FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
   AND (message_id = ANY(:originals) OR message_type = 'edit' AND correction_of = ANY(:originals))
 """)
+_REOPEN = text("""
+UPDATE conversation_messages m
+SET addressed = true, verdict = NULL, wants_turn = false, turn = NULL, step = NULL
+FROM conversation_messages e
+WHERE m.conversation_id = :id AND m.message_id = ANY(:originals)
+  AND m.message_type = 'message' AND m.redacted_at IS NULL AND NOT m.addressed
+  AND e.conversation_id = :id AND e.correction_of = m.message_id
+  AND e.message_type = 'edit' AND e.addressed
+  AND NOT EXISTS (SELECT FROM conversation_messages later
+                  WHERE later.conversation_id = :id AND later.correction_of = m.message_id
+                    AND later.message_type = 'edit' AND later.version > e.version)
+  AND NOT EXISTS (SELECT FROM handovers h
+                  WHERE h.conversation_id = :id AND h.closed_at IS NULL AND h.taken_by <> '')
+  AND (m.turn IS NULL
+       OR (m.message_text ~ '<@[UW][A-Z0-9_]+[|>]'
+           OR EXISTS (SELECT FROM conversations c WHERE c.id = :id AND c.has_several_people))
+       AND NOT EXISTS (SELECT FROM conversation_messages a
+                       WHERE a.conversation_id = :id AND a.turn = m.turn AND a.addressed
+                         AND a.sender_id = m.sender_id)
+       AND NOT EXISTS (SELECT FROM conversation_turns t
+                       WHERE t.conversation_id = :id AND t.turn = m.turn
+                         AND t.settled_at IS NOT NULL AND t.kind <> 'silent'
+                         AND NOT EXISTS (SELECT FROM conversation_messages a
+                                         WHERE a.conversation_id = :id AND a.turn = m.turn
+                                           AND a.addressed)))
+RETURNING m.message_id, e.message_id AS edit_id
+""")
+"""Messages that were not answered: the author was not alone with the bot, sent it nothing else in
+their turn, and the turn did not answer overheard messages. The messages of a thread that a person
+has taken over stay theirs.
+"""
+_SHOWN = text("""
+SELECT message_id,
+       CASE WHEN message_type = 'edit' THEN correction_of ELSE message_id END AS original, turn
+FROM conversation_messages
+WHERE conversation_id = :id
+  AND (message_id = ANY(:originals) OR message_type = 'edit' AND correction_of = ANY(:originals))
+""")
+"""Messages whose files were removed, with their edits."""
 _REWORDED = text("""
 SELECT DISTINCT turn FROM conversation_messages
 WHERE conversation_id = :id AND message_id = ANY(:originals) AND turn IS NOT NULL
@@ -99,83 +147,81 @@ _NEED_NO_TURN = text("""
 UPDATE conversation_messages SET wants_turn = false
 WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND redacted_at IS NOT NULL
 """)
-"""Of what was deleted before a turn took it up there is nothing to answer."""
-_TAKE_UP = """
-taken AS (
+"""A message that was deleted before a turn took it up needs no answer."""
+_TAKE_UP = text("""
+WITH taken AS (
     UPDATE conversation_messages SET turn = :turn, step = :step
     WHERE conversation_id = :id AND wants_turn AND turn IS NULL
       AND (CAST(:until AS bigint) IS NULL OR (said_at, seq) < (
-          SELECT u.said_at, u.seq FROM conversation_messages u WHERE u.conversation_id = :id AND u.seq = :until))
+          SELECT u.said_at, u.seq FROM conversation_messages u
+          WHERE u.conversation_id = :id AND u.seq = :until))
     RETURNING message_id
-), edits AS (
-    UPDATE conversation_messages e SET turn = :turn, step = :step
-    FROM conversation_messages o
-    WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
-      AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
-      AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
 )
+UPDATE conversation_messages e SET turn = :turn, step = :step
+FROM conversation_messages o
+WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
+  AND o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
+  AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
+""")
+"""Messages are taken up with their edits, together with edits of messages that were taken up
+earlier.
 """
-"""What is open stays open until the turn is settled, so a snapshot of the same statement tells it."""
-_AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.forwarded, m.files, m.said_at, m.redacted_at, m.addressed"
-_TAKEN_UP = f"""
-SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.step
-FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.turn = :turn AND m.message_type = 'message'
-UNION ALL
-SELECT e.message_id, o.sender_id, o.message_text, o.forwarded, o.files, o.said_at, o.redacted_at, o.addressed,
-       o.message_id, e.seq, e.step
-FROM conversation_messages e JOIN conversation_messages o
-     ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
-WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
-  AND (o.turn, o.step) < (e.turn, e.step) AND o.redacted_at IS NULL
-  AND NOT EXISTS (SELECT FROM conversation_messages later
-                  WHERE later.conversation_id = e.conversation_id AND later.message_type = 'edit'
-                    AND later.correction_of = e.correction_of AND later.version > e.version)
-"""  # noqa: S608 - both parts are written here
-"""An edit is shown when its original was shown before; else the original has its wording."""
-_IS_UNREAD = """
-NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
-"""
-_TAKEN = f"""
-SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UNREAD} ORDER BY said_at, seq
-"""  # noqa: S608 - as above
+_TAKEN = text("""
+SELECT * FROM turn_messages
+WHERE conversation_id = :id AND turn = :turn
+  AND (step = :step OR step < :step AND NOT in_transcript)
+ORDER BY said_at, seq
+""")
 """An earlier step may have been lost before it read anything."""
-_UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
-_NEW = f"""
-SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.wants_turn AND m.turn IS NULL AS waits FROM conversation_messages m
-WHERE m.conversation_id = :id AND (
-    m.turn IS NULL AND (m.wants_turn OR m.message_type = 'edit')
-    OR m.turn = :turn AND m.message_type IN ('message', 'edit') AND NOT EXISTS (
-        SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || m.message_id))
-"""  # noqa: S608 - as above
-"""What a later step of a turn may have to read; it is empty where nothing has come."""
-_BESIDE = "LEFT JOIN ({}) beside ON true ORDER BY beside.said_at, beside.seq"
-_OPEN_MESSAGES = text(f"""
-SELECT DISTINCT m.sender_id, m.addressed FROM conversation_messages m
+_UNREAD = text("""
+SELECT * FROM turn_messages
+WHERE conversation_id = :id AND turn = :turn AND NOT in_transcript
+ORDER BY said_at, seq
+""")
+_TAKEN_FILES = text("""
+SELECT * FROM turn_messages
+WHERE conversation_id = :id AND turn = :turn
+  AND files <> '[]' AND edit_of = '' AND redacted_at IS NULL
+ORDER BY said_at, seq
+""")
+_WAITING = text("""
+SELECT m.message_id, m.sender_id, m.message_text, m.forwarded, m.files, m.said_at, m.redacted_at,
+       m.addressed, '' AS edit_of, m.seq,
+       EXISTS (SELECT FROM conversation_files f
+               WHERE f.conversation_id = :id AND f.message_id = m.message_id
+                 AND f.fetched_at IS NULL)
+         AS files_due
+FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.wants_turn AND m.turn IS NULL ORDER BY m.said_at, m.seq
+""")
+"""The messages that the next step may take up."""
+_OPEN_MESSAGES = text("""
+SELECT m.sender_id, m.addressed, m.said_at FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.message_type = 'message' AND m.redacted_at IS NULL
-  AND (m.turn > :turn OR m.turn IS NULL AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))
-""")  # noqa: S608 - both parts are written here
-"""What the turn under way, or the next one, answers."""
+  AND (m.turn > :turn OR m.turn IS NULL AND (m.wants_turn OR m.verdict IS NULL AND m.needs_answer))
+""")
+"""The messages that the turn under way, or the next one, answers."""
 _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
     FROM conversation_messages m
     WHERE m.conversation_id = (SELECT c.id FROM conversations c
-                               WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts)
+                               WHERE c.team = :team AND c.channel = :channel
+                                 AND c.thread_ts = :thread_ts)
       AND m.turn = :turn AND m.step <= :step AND m.message_type = 'message'
     ORDER BY m.sender_id, m.addressed DESC, m.said_at DESC, m.seq DESC
 ) newest ORDER BY addressed, said_at, seq
 """)
-"""Who speaks to the bot comes after who only speaks."""
+"""Users who addressed the bot sort last."""
 
 
 @dataclass(frozen=True)
 class BatchMessage:
     """A message of a batch, or one that waits for the guards. `said_at`: seconds since 1970.
 
-    `verdict` is None until it is judged, and where it never is; `unjudged`: the guards are to judge it.
-    `not_addressed`: people have said it to each other: nobody spoke to the bot, and several people write, or somebody
-    else was called.
+    `verdict`: None before it is judged, and in messages that never are. `unjudged`: the guards
+    have yet to judge it. `not_addressed`: people talk to each other; the bot was not addressed,
+    and several people write, or the message mentions another user.
     """
 
     message_id: str
@@ -190,14 +236,16 @@ class BatchMessage:
 
 @dataclass(frozen=True)
 class ConversationBatch:
-    """What became of a batch. `exists`: the thread has a conversation; else all of it is dropped.
+    """The result of storing a batch. `exists`: the thread has a conversation; without one the
+    whole batch is dropped.
 
-    `messages`: those of the batch, and all that want an answer and were not judged yet, also of earlier batches, in the
-    order in which they were said: until it is judged, a message starts no turn. `quarantined`: ids of what is in
-    quarantine since. `question_open`: the bot has asked and nobody has answered. `with_person`: somebody has taken the
-    thread over. `stops_as_messages`: ids of words to stop that stop nothing: they are messages
-    to that person, or remarks among people. `turns_to_show_again`: turns of what was
-    edited or deleted, in a thread that a person has or had. `snapshot`: before anything of it is judged.
+    `messages`: the messages of the batch, and all unjudged ones that need an answer, also of
+    earlier batches, in the order in which they were sent; a message starts no turn before it is
+    judged. `quarantined`: ids of newly quarantined messages. `question_open`: the bot's question
+    has no answer yet. `with_person`: a person has taken the thread over. `stops_as_messages`: ids
+    of requests to stop that stop nothing: they are messages to that person, or remarks among
+    people. `turns_to_show_again`: turns of edited or deleted messages, in a thread that a person
+    has or had.
     """
 
     exists: bool
@@ -207,7 +255,6 @@ class ConversationBatch:
     with_person: bool = False
     stops_as_messages: tuple[str, ...] = ()
     turns_to_show_again: tuple[int, ...] = ()
-    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
     @property
     def unjudged(self) -> tuple[BatchMessage, ...]:
@@ -216,10 +263,11 @@ class ConversationBatch:
 
 @dataclass(frozen=True)
 class TurnMessage:
-    """A message for the model, as it reads now. Rules read `text`, what its author wrote; `shown` has what they forward
-    as well. `said_at`: seconds since 1970.
+    """A message for the model, as it reads now. `said_at`: seconds since 1970.
 
-    `edit_of` is empty, or the id of a message that the model has read before and whose new wording this is.
+    Rules read `text`, the author's own words; `shown` includes the forwarded messages. `edit_of`:
+    empty, or the id of a message that the model has read already and whose new wording this is.
+    `file_texts`: fetched texts, by the ids of the files.
     """
 
     message_id: str
@@ -230,6 +278,7 @@ class TurnMessage:
     edit_of: str = ""
     addressed: bool = False
     forwarded: str = ""
+    file_texts: Mapping[str, FileText] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
@@ -238,66 +287,78 @@ class TurnMessage:
 
 @dataclass(frozen=True)
 class Asker:
-    """Somebody who wrote in a turn, and the last message of theirs in it: to the bot, if any was."""
+    """A user who wrote in a turn, and their last message in it; the last one addressed to the bot,
+    if there is one.
+    """
 
     user_id: str
     message_id: str
 
 
 class MessageStore(Store):
-    """What changes messages holds their conversation's row until the transaction ends; all of it is safe to repeat.
+    """Access to the messages of conversations; every method is safe to repeat.
 
-    Where nothing is stored in a thread, `store`, `find`, `askers`, `first_said_at` and `deletion_count` say so, and
-    everything else raises `ConversationNotFound`.
+    A method that changes messages locks their conversation's row until the transaction ends. In a
+    thread without a conversation, `store`, `find`, `askers`, `first_said_at` and `deletion_count`
+    return an empty result; all others raise `ConversationNotFound`.
     """
 
     def __init__(self, tx: Transaction) -> None:
         super().__init__(tx)
         self._conversations = ConversationStore(tx)
+        self._files = FileStore(tx)
 
-    # -- a batch arrives ---------------------------------------------------------------------------------------------
+    # -- a batch arrives
 
     async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
-        """Store what arrived; the first message that is addressed to the bot opens the conversation. `batch`: in any
-        order, without secrets; an id may occur twice, or be stored already. Empty when a run begins: it asks what was
-        stored and not judged."""
+        """Store a batch; the first message that is addressed to the bot opens the conversation.
+        Call `judge` afterwards, also without verdicts.
+
+        `batch`: in any order, without secrets; an id may occur twice, or be stored already. A new
+        run passes an empty batch to get the stored messages that are not judged yet.
+        """
         messages = distinct([each for each in batch if each.kind not in REACTIONS])
         row = await self._open(thread, messages)
         if row is None:
             unreadable = [(each, "") for each in messages if each.kind == MessageKind.QUARANTINED]
-            return ConversationBatch(False, quarantined=tuple(await Quarantine(self._tx).keep(thread, unreadable)))
-        batched: dict[str, object] = {"ids": [], "several": row.has_several_people}
+            return ConversationBatch(
+                False, quarantined=tuple(await Quarantine(self._tx).keep(thread, unreadable))
+            )
         if not batch:
-            given = {"id": row.id, **batched}
-            beside = _BESIDE.format(_BATCH)
-            return _batch(row, *await self._conversations.snapshot_and_read(thread, given, beside=beside))
+            return await self._read_batch(row, [], several=row.has_several_people)
         await self._set_ratings(row.id, [each for each in batch if each.kind in REACTIONS])
         to_person = await self._stops_to_forward(thread, row, messages)
         stops_as_messages = (*to_person, *await self._stops_said_to_others(row, messages))
         messages = [
-            replace(each, kind=MessageKind.MESSAGE) if each.id in stops_as_messages else each for each in messages
+            replace(each, kind=MessageKind.MESSAGE) if each.id in stops_as_messages else each
+            for each in messages
         ]
         with_answers = await self._with_answers_addressed(thread, messages)
         stored = await MESSAGES.store(self._tx, thread, row.id, row.stored, with_answers, _columns)
+        for each in stored.new:
+            await self._files.expect(row.id, each.correction_of or each.id, each.files)
         if stored.corrected:
             await self._delete_content(thread, row.id, stored.corrected)
+            await self._delete_removed_files(thread, row.id, stored.corrected)
+            await self._reopen(thread, row.id, stored.corrected)
         deletions = sum(each.kind == MessageKind.DELETION for each in stored.new)
-        if deletions:  # of what was never stored, too
+        if deletions:
+            # The deleted message may never have been stored; tools and contexts quote those too.
             await self.delete_thread_reads(thread)
-            await TurnStore(self._tx).delete_content(row.id)  # the context tells of messages that were never stored
+            await TurnStore(self._tx).delete_content(row.id)
         if not row.stored and stored.new:
             await self._register(thread, stored.new)
         stoppers = [each.sender_id for each in stored.new if each.kind == MessageKind.STOP]
         await self._conversations.clear_question(row.id, stoppers)
         people = _people(row, stored.new)
-        stored_now, deleted_now = row.stored + len(stored.new), row.deletions + deletions
-        changed = {"stored": stored_now, "deletions": deleted_now, **people}
-        batched["ids"] = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
-        batched["several"] = people["has_several_people"]
-        now = await self._conversations.update_and_read(
-            thread, changed, {"turn": row.turn, **batched}, also=DISCARD_STALE_STOPS, beside=_BESIDE.format(_BATCH)
+        stored_now = row.stored + len(stored.new)
+        deleted_now = row.deletions + deletions
+        await self._conversations.change(
+            thread, stored=stored_now, deletions=deleted_now, **people
         )
-        found = _batch(row, *now)
+        # Messages with other ids are in quarantine.
+        kept = [each.id for each in messages if storable(each.id) == each.id]
+        found = await self._read_batch(row, kept, several=bool(people["has_several_people"]))
         turns_to_show_again = await self._reworded(row.id, messages)
         return replace(
             found,
@@ -306,13 +367,28 @@ class MessageStore(Store):
             turns_to_show_again=turns_to_show_again,
         )
 
+    async def _read_batch(
+        self, before: Conversation, ids: Sequence[str], *, several: bool
+    ) -> ConversationBatch:
+        """Return the messages of a batch, with those that wait for the guards.
+
+        `before`: the row before the batch. `several`: several people write in the thread.
+        """
+        given = {"id": before.id, "ids": list(ids), "several": several}
+        rows = (await self._tx.execute(_BATCH, given)).all()
+        return _batch(before, rows)
+
     async def find_duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
-        """Which of these messages say again what their author had said in the thread less than two minutes before, in
-        a message that was neither deleted since nor a duplicate itself."""
+        """Return the messages that repeat an earlier message of their author in the thread, less
+        than two minutes after it.
+
+        The earlier message is neither deleted nor a duplicate itself.
+        """
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "ids": list(ids), "seconds": _SAME_WITHIN}
         duplicates = set[str]()
-        for each in await self._tx.execute(_DUPLICATES, which):  # in order: of these messages none has a verdict yet
+        # The messages have no verdicts yet, so the order decides which one is the duplicate.
+        for each in await self._tx.execute(_DUPLICATES, which):
             if not duplicates.issuperset(each.said_before):
                 duplicates.add(each.message_id)
         return frozenset(duplicates)
@@ -320,68 +396,131 @@ class MessageStore(Store):
     async def judge(
         self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False
     ) -> ConversationSnapshot:
-        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands. `answers`:
-        a question was open, so those that pass answer it. Returns what is known of the thread then."""
-        row = await self._conversations.lock(thread)
-        words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
-        await self._tx.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
-        return await self._conversations.touch(thread, {"id": row.id, "turn": row.turn}, also=DISCARD_STALE_STOPS)
+        """Store the guards' verdicts on the messages of a batch, then discard requests to stop
+        that have nothing to stop. Returns the thread's new state.
 
-    # -- a turn reads what was said ----------------------------------------------------------------------------------
+        Args:
+            thread: the conversation's thread.
+            verdicts: by the message's id; None lets a message pass. First write wins.
+            answers: a question was open, so the messages that pass answer it.
+        """
+        row = await self._conversations.lock(thread)
+        if verdicts:
+            passed = _ANSWER if answers else _OK
+            words = [why.value if why else passed for why in verdicts.values()]
+            given = {"id": row.id, "ids": list(verdicts), "verdicts": words}
+            await self._tx.execute(_JUDGE, given)
+            await self._conversations.touch(thread)
+        await self._conversations.discard_stale_stops(row.id, row.turn)
+        return await self._conversations.snapshot(thread)
+
+    # -- a turn reads messages
 
     async def take_up(
-        self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
+        self,
+        thread: Thread,
+        turn: int,
+        step: int,
+        stays: Callable[[TurnMessage], bool] | None = None,
     ) -> tuple[list[TurnMessage], ConversationSnapshot]:
-        """What a call of the model is to read first, in the order in which it was said, and what is known of the thread
-        then. It includes what a lost step of the turn was to read. Only the first try of a step takes up what is unused
-        by then: a reply that an earlier try comes to in the end would else answer for messages that it has not seen.
-        `stays`: whether a message waits for the next turn; what was said after it waits with it."""
+        """Assign the waiting messages to a model call, which reads them first; return them in
+        order, with the thread's new state.
+
+        The result includes messages that a lost step of the turn was to read. Only the first
+        attempt of a step takes up unused messages: otherwise a reply to an earlier attempt would
+        count as the answer to messages that its model call never saw.
+
+        Args:
+            thread: the conversation's thread.
+            turn: the turn.
+            step: the turn's model call, counted from 1.
+            stays: whether a message waits for the next turn. Later messages wait with it, as they
+                do after a message whose files are not fetched yet.
+        """
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "turn": turn, "step": step, "until": None}
         if turn <= row.turn or (turn, step) <= (row.reading_turn, row.reading_step):
-            snapshot, found = await self._conversations.snapshot_and_read(thread, which, beside=_BESIDE.format(_TAKEN))
-            return [_taken(each) for each in found if each.message_id], snapshot
-        reading = {"reading_turn": turn, "reading_step": step}
+            return await self._taken_by(which), await self._conversations.snapshot(thread)
         if step > 1:
-            snapshot, found = await self._conversations.update_and_read(
-                thread, reading, which, beside=_BESIDE.format(_NEW)
-            )
-            new = [each for each in found if each.message_id]
-            if not new:
-                return [], snapshot
-            if stays:
-                which["until"] = next((each.seq for each in new if each.waits and stays(_taken(each))), None)
-            await self._tx.execute(text(f"WITH {_TAKE_UP} SELECT 1"), which)
-        else:
-            snapshot, _ = await self._conversations.update_and_read(thread, reading, which, also=_TAKE_UP)
-        return [_taken(each) for each in await self._tx.execute(text(_TAKEN), which)], snapshot
+            waiting = (await self._tx.execute(_WAITING, which)).all()
+            which["until"] = next((each.seq for each in waiting if _stays(each, stays)), None)
+        await self._tx.execute(_TAKE_UP, which)
+        await self._conversations.change(thread, reading_turn=turn, reading_step=step)
+        return await self._taken_by(which), await self._conversations.snapshot(thread)
+
+    async def _taken_by(self, which: Mapping[str, Any]) -> list[TurnMessage]:
+        return await self._with_files(which["id"], (await self._tx.execute(_TAKEN, which)).all())
 
     async def unread(self, thread: Thread, turn: int) -> list[TurnMessage]:
-        """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
+        """Return messages that a turn has taken up and its transcript lacks: the turn was stopped
+        or lost before it wrote them.
+        """
         row = await self._conversations.lock(thread)
-        return [_taken(each) for each in await self._tx.execute(_UNREAD, {"id": row.id, "turn": turn})]
+        return await self._with_files(
+            row.id, (await self._tx.execute(_UNREAD, {"id": row.id, "turn": turn})).all()
+        )
+
+    async def _with_files(
+        self, conversation_id: int, rows: Sequence[Row[Any]]
+    ) -> list[TurnMessage]:
+        """Return messages with the texts of their files."""
+        taken = [_taken(each) for each in rows]
+        showing = [each.edit_of or each.message_id for each in taken if each.files]
+        if not showing:
+            return taken
+        texts = await self._files.texts(conversation_id, showing)
+        return [
+            replace(each, file_texts=texts.get(each.edit_of or each.message_id, {}))
+            for each in taken
+        ]
+
+    async def file_pieces(self, thread: Thread, turn: int, longest: int) -> list[str]:
+        """Return the beginnings of the text files that a turn has taken up, marked as quotations.
+
+        `longest`: characters of each.
+        """
+        row = await self._conversations.lock(thread)
+        said = await self._with_files(
+            row.id, (await self._tx.execute(_TAKEN_FILES, {"id": row.id, "turn": turn})).all()
+        )
+        return [
+            file_piece(file, found.content[:longest], found.trouble)
+            for each in said
+            for file in each.files
+            if (found := each.file_texts.get(file.id))
+        ]
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
-        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end.
+        """Return the authors of the messages that a turn has taken up until a step, each once; the
+        one who addressed the bot last is at the end.
 
-        It locks nothing: a tool may run in the same transaction, for which the thread's messages are not to wait.
+        It locks nothing: a tool may run in the same transaction, and the thread's messages must
+        not wait for that tool.
         """
         found = await self._tx.execute(_ASKERS, thread_key(thread) | {"turn": turn, "step": step})
         return [Asker(each.sender_id, each.message_id) for each in found]
 
-    # -- deletions ---------------------------------------------------------------------------------------------------
+    # -- deletions
 
     async def restore(self, conversation_id: int, original: str) -> None:
-        """Bring back a message whose deletion was inferred, in the transcript as well. The operator's memories of its
-        turn, and the decisions' texts, are gone."""
+        """Bring back a message whose deletion was inferred, in the transcript as well.
+
+        The operator's memories of its turn and the decisions' texts stay deleted.
+        """
         row = await self._conversations.lock(await self._conversations.thread_of(conversation_id))
         await TranscriptStore(self._tx).restore(row.id, original)
         await MESSAGES.restore(self._tx, row.id, original)
+        said = conversation_messages.c
+        query = select(said.files).where(
+            said.conversation_id == row.id, said.message_id == original
+        )
+        for files in (await self._tx.execute(query)).scalars():
+            await self._files.expect(row.id, original, [FileRef(**file) for file in files])
 
     async def deletion_count(self, thread: Thread) -> int:
-        """How often something was deleted in a thread, as far as is known; -1 once the conversation is pruned.
+        """Return the number of known deletions in a thread; -1 once the conversation is pruned.
 
-        The conversation's row is held, so that it stays so until the transaction ends.
+        The conversation's row is locked, so the number holds until the transaction ends.
         """
         row = await self._conversations.lock_if_exists(thread)
         if row is None:
@@ -389,19 +528,25 @@ class MessageStore(Store):
         return int(row.deletions) if row.stored else -1
 
     async def delete_thread_reads(self, thread: Thread) -> None:
-        """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""
+        """Delete the results of tools that read the thread, and the memories of their turns, after
+        a deletion in the thread.
+        """
         turns = await TranscriptStore(self._tx).remove_thread_reads(thread)
-        await MemoryStore(self._tx).forget_user_content(thread.team, [turn_id(thread, turn) for turn in turns])
+        await MemoryStore(self._tx).forget_user_content(
+            thread.team, [turn_id(thread, turn) for turn in turns]
+        )
 
-    # -- what others ask ---------------------------------------------------------------------------------------------
+    # -- reads by other components
 
     async def find(self, thread: Thread, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages are stored of a conversation, by id, with whatever corrects them."""
+        """Return those of the messages that a conversation holds, by id, with their
+        corrections.
+        """
         conversation_id = await self._conversations.find_id(thread)
         return await MESSAGES.find(self._tx, conversation_id, ids) if conversation_id else {}
 
     async def first_said_at(self, thread: Thread) -> Decimal | None:
-        """When the first message was said that is stored of a conversation; None without one."""
+        """Return the time of the first stored message of a conversation; None without one."""
         said = conversation_messages.c
         conversation_id = await self._conversations.find_id(thread)
         first = select(func.min(said.said_at)).where(
@@ -410,10 +555,14 @@ class MessageStore(Store):
         at: Decimal | None = (await self._tx.execute(first)).scalar_one()
         return at
 
-    # ----------------------------------------------------------------------------------------------------------------
+    # ------------------------------------------------------------
 
-    async def _open(self, thread: Thread, messages: Sequence[IncomingMessage]) -> Conversation | None:
-        """The locked row; None when nobody has spoken to the bot, or all is pruned, and nothing here speaks to it."""
+    async def _open(
+        self, thread: Thread, messages: Sequence[IncomingMessage]
+    ) -> Conversation | None:
+        """Lock the row and return it; None when the thread has no conversation, and no message
+        opens one.
+        """
         row = await self._conversations.lock_if_exists(thread)
         if row is not None and row.stored:
             return row
@@ -421,10 +570,14 @@ class MessageStore(Store):
             return row or await self._conversations.lock_or_create(thread)
         return None
 
-    async def _set_ratings(self, conversation_id: int, reactions: Sequence[IncomingMessage]) -> None:
-        """The last word on each counts, in whatever order they arrive and however often.
+    async def _set_ratings(
+        self, conversation_id: int, reactions: Sequence[IncomingMessage]
+    ) -> None:
+        """Store ratings; the latest reaction wins, in any order of arrival, and repeats change
+        nothing.
 
-        Each tone of skin is a reaction of its own to Slack, which one may take away and leave the other.
+        Slack treats each skin tone as a separate reaction: a user may remove one and leave the
+        other.
         """
         rows = [
             {
@@ -443,10 +596,15 @@ class MessageStore(Store):
     async def _stops_to_forward(
         self, thread: Thread, row: Conversation, messages: Sequence[IncomingMessage]
     ) -> tuple[str, ...]:
-        """Which words to stop are for the person who has taken the thread over: the bot does nothing that it could
-        stop. One that meets a turn of the bot's from before that stops it; a reaction has no words to pass on.
+        """Return the ids of requests to stop that are meant for the person who has taken the
+        thread over, since the bot does nothing that they could stop.
+
+        A request that meets an earlier turn of the bot stops that turn. A reaction has no text to
+        forward.
         """
-        words = tuple(each.id for each in messages if each.kind == MessageKind.STOP and each.text.strip())
+        words = tuple(
+            each.id for each in messages if each.kind == MessageKind.STOP and each.text.strip()
+        )
         if not words:
             return ()
         handover = await HandoverStore(self._tx).open_for(thread)
@@ -455,57 +613,112 @@ class MessageStore(Store):
         plan = await TurnStore(self._tx).plan(thread, row.turn + 1)
         return words if plan is None or plan.route.ends else ()
 
-    async def _stops_said_to_others(self, row: Conversation, messages: Sequence[IncomingMessage]) -> tuple[str, ...]:
-        """Which words to stop are remarks among people: where several write, a third person has to mention the bot.
-        A reaction stops whoever puts it: its sign means nothing else."""
+    async def _stops_said_to_others(
+        self, row: Conversation, messages: Sequence[IncomingMessage]
+    ) -> tuple[str, ...]:
+        """Return the ids of requests to stop that are remarks among people: where several write, a
+        third person has to mention the bot.
+
+        A reaction by anybody who counts stops the turn: its emoji has no other meaning.
+        """
         several = bool(_people(row, messages)["has_several_people"])
         words = [each for each in messages if each.kind == MessageKind.STOP and each.text.strip()]
         unsure = [each for each in words if several and not each.addressed]
         if not unsure:
             return ()
         found = await self._tx.execute(_OPEN_MESSAGES, {"id": row.id, "turn": row.turn})
-        open_messages = [(each.sender_id, each.addressed) for each in found]
-        open_messages += [(each.sender_id, each.addressed) for each in messages if each.kind == MessageKind.MESSAGE]
-        askers = askers_of(open_messages)  # without any there is nothing to stop, and nothing to talk about
-        return tuple(each.id for each in unsure if askers and each.sender_id not in askers)
+        open_messages = [(each.sender_id, each.addressed, each.said_at) for each in found]
+        open_messages += [
+            (each.sender_id, each.addressed, seconds(each.ts))
+            for each in messages
+            if each.kind == MessageKind.MESSAGE
+        ]
+        remarks = []
+        for stop in unsure:
+            # A later message is no request that the stop could be about: the catch-up may deliver
+            # both at once.
+            before = [
+                (sender, addressed)
+                for sender, addressed, said_at in open_messages
+                if said_at <= seconds(stop.ts)
+            ]
+            # Without askers there is nothing to stop, and nothing for people to remark on.
+            askers = askers_of(before)
+            if askers and stop.sender_id not in askers:
+                remarks.append(stop.id)
+        return tuple(remarks)
 
     async def _with_answers_addressed(
         self, thread: Thread, messages: Sequence[IncomingMessage]
     ) -> list[IncomingMessage]:
-        """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
-        unsure = [each for each in messages if each.kind == MessageKind.MESSAGE and not each.addressed]
-        if not unsure or not (asked := await TurnStore(self._tx).open_questions(thread, _QUESTIONS)):
+        """Mark answers to the bot's open questions as addressed, also without a mention, unless
+        they mention another user.
+        """
+        unsure = [
+            each for each in messages if each.kind == MessageKind.MESSAGE and not each.addressed
+        ]
+        if not unsure or not (
+            asked := await TurnStore(self._tx).open_questions(thread, _QUESTIONS)
+        ):
             return list(messages)
 
         def answers(each: IncomingMessage) -> bool:
             question = asked.get(each.sender_id)
-            return question is not None and not mentions_in(each.text) and seconds(each.ts) > question.said_at
+            return (
+                question is not None
+                and not mentions_in(each.text)
+                and seconds(each.ts) > question.said_at
+            )
 
-        return [replace(each, addressed=True) if each in unsure and answers(each) else each for each in messages]
+        return [
+            replace(each, addressed=True) if each in unsure and answers(each) else each
+            for each in messages
+        ]
 
     async def _register(self, thread: Thread, stored: Sequence[IncomingMessage]) -> None:
-        """The thread is the conversation's from now on, and whoever wrote its root is on record."""
+        """Register the conversation as the owner of the thread, and record the root's author."""
         first = min(seconds(each.ts) for each in stored)
         author = next((each.sender_id for each in stored if each.ts == thread.ts), "")
         await ThreadStore(self._tx).register(
             ThreadOwner(conversation_workflow_id(thread), CONVERSATION),
             thread.channel,
             thread.ts,
-            author_id=author or next((each.root_author_id for each in stored if each.root_author_id), ""),
+            author_id=author
+            or next((each.root_author_id for each in stored if each.root_author_id), ""),
             compare_from=first - _BEFORE_FIRST,
             first_message_at=first,
         )
 
-    async def _reworded(self, conversation_id: int, messages: Sequence[IncomingMessage]) -> tuple[int, ...]:
-        """By all of the batch: what it holds may be stored already, and the answer that said so lost."""
-        originals = [each.correction_of for each in messages if each.kind in (MessageKind.EDIT, MessageKind.DELETION)]
+    async def _reworded(
+        self, conversation_id: int, messages: Sequence[IncomingMessage]
+    ) -> tuple[int, ...]:
+        """Return the turns of edited or deleted messages.
+
+        All messages of the batch count, not only new ones: an earlier attempt may have stored them
+        and lost its reply.
+        """
+        originals = [
+            each.correction_of
+            for each in messages
+            if each.kind in (MessageKind.EDIT, MessageKind.DELETION)
+        ]
         if not originals:
             return ()
-        return tuple((await self._tx.execute(_REWORDED, {"id": conversation_id, "originals": originals})).scalars())
+        return tuple(
+            (
+                await self._tx.execute(_REWORDED, {"id": conversation_id, "originals": originals})
+            ).scalars()
+        )
 
-    async def _delete_content(self, thread: Thread, conversation_id: int, corrected: Sequence[str]) -> None:
-        """What was deleted is deleted wherever it was taken to: transcript, memories, contexts and decisions."""
-        deleted = (await self._tx.execute(_DELETED, {"id": conversation_id, "originals": corrected})).all()
+    async def _delete_content(
+        self, thread: Thread, conversation_id: int, corrected: Sequence[str]
+    ) -> None:
+        """Remove deleted messages from every copy: transcript, memories, contexts and
+        decisions.
+        """
+        deleted = (
+            await self._tx.execute(_DELETED, {"id": conversation_id, "originals": corrected})
+        ).all()
         if deleted:
             await self._tx.execute(_NEED_NO_TURN, {"id": conversation_id})
             ids = [each.message_id for each in deleted]
@@ -517,10 +730,45 @@ class MessageStore(Store):
             )
             await TurnStore(self._tx).delete_content(conversation_id)
             await DecisionStore(self._tx).delete_content(conversation_id)
+            await ConversationStore(self._tx).delete_failures(conversation_id)
+
+    async def _reopen(
+        self, thread: Thread, conversation_id: int, corrected: Sequence[str]
+    ) -> None:
+        """Reopen overheard messages that mention the bot since their edit: the guards judge them,
+        and the next turn answers them.
+        """
+        found = await self._tx.execute(
+            _REOPEN, {"id": conversation_id, "originals": list(corrected)}
+        )
+        for each in found.all():
+            await TranscriptStore(self._tx).rename(thread, each.message_id, each.edit_id)
+
+    async def _delete_removed_files(
+        self, thread: Thread, conversation_id: int, corrected: Sequence[str]
+    ) -> None:
+        """Delete the texts of files whose message was deleted, or which an edit removed, from the
+        same copies as in `_delete_content`.
+        """
+        gone = await self._files.forget_unshown(conversation_id, corrected)
+        if not gone:
+            return
+        found = (
+            await self._tx.execute(_SHOWN, {"id": conversation_id, "originals": list(gone)})
+        ).all()
+        shown = {each.message_id: gone[each.original] for each in found}
+        await TranscriptStore(self._tx).remove_files(thread, shown)
+        turns = {each.turn for each in found if each.turn is not None}
+        await MemoryStore(self._tx).forget_user_content(
+            thread.team, [turn_id(thread, turn) for turn in sorted(turns)]
+        )
+        await TurnStore(self._tx).delete_content(conversation_id)
+        await DecisionStore(self._tx).delete_content(conversation_id)
 
 
 def askers_of(open_messages: Sequence[tuple[str, bool]]) -> frozenset[str]:
-    """Who has asked for what is open: whoever spoke to the bot; where nobody did, whoever wrote.
+    """Return the users who wait for an answer: those who addressed the bot, or all authors if none
+    did.
 
     Args:
         open_messages: the sender of each, and whether it is addressed to the bot.
@@ -529,19 +777,18 @@ def askers_of(open_messages: Sequence[tuple[str, bool]]) -> frozenset[str]:
     return frozenset(to_bot or {sender for sender, _ in open_messages})
 
 
-def _batch(conversation: Conversation, snapshot: ConversationSnapshot, rows: Sequence[Row[Any]]) -> ConversationBatch:
-    """Of rows beside which `_BATCH` stands."""
-    found = [each for each in rows if each.message_id]
+def _batch(conversation: Conversation, rows: Sequence[Row[Any]]) -> ConversationBatch:
+    """Build the batch from the rows of `_BATCH`."""
     messages = tuple(
         BatchMessage(
             *(each.message_id, each.said_in, each.slack_ts, each.sender_id, float(each.said_at)),
             *(each.verdict, each.not_addressed, each.unjudged),
         )
-        for each in found
+        for each in rows
     )
-    with_person = any(each.with_person for each in found)
+    with_person = any(each.with_person for each in rows)
     asked = bool(conversation.question)
-    return ConversationBatch(True, messages, question_open=asked, with_person=with_person, snapshot=snapshot)
+    return ConversationBatch(True, messages, question_open=asked, with_person=with_person)
 
 
 def _columns(message: IncomingMessage) -> dict[str, object]:
@@ -549,10 +796,23 @@ def _columns(message: IncomingMessage) -> dict[str, object]:
 
 
 def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
-    """Whose thread it is: whoever wrote the root is one of them, though it was said before anybody spoke to the bot."""
+    """Return the columns on the thread's people; the root's author counts, even if the root came
+    before the first message to the bot.
+    """
     said = [each for each in stored if each.kind in (MessageKind.MESSAGE, MessageKind.STOP)]
-    found = {row.first_author, *(each.sender_id for each in said), *(each.root_author_id for each in said)} - {""}
-    return {"first_author": min(found, default=""), "has_several_people": row.has_several_people or len(found) > 1}
+    found = {
+        row.first_author,
+        *(each.sender_id for each in said),
+        *(each.root_author_id for each in said),
+    } - {""}
+    return {
+        "first_author": min(found, default=""),
+        "has_several_people": row.has_several_people or len(found) > 1,
+    }
+
+
+def _stays(row: Row[Any], stays: Callable[[TurnMessage], bool] | None) -> bool:
+    return row.files_due or (stays is not None and stays(_taken(row)))
 
 
 def _taken(row: Row[Any]) -> TurnMessage:

@@ -1,7 +1,9 @@
-"""TurnStore: the turns of conversations. A turn's row holds its route from its start, and how it ended."""
+"""TurnStore: the turns of conversations. A turn's row holds its route from the start, and its
+result once it has ended.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,129 +13,116 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
+from threadline.conversations.model.turn_route import TurnRoute
 from threadline.conversations.store.conversation import (
-    DISCARD_STALE_STOPS,
     Conversation,
     ConversationStore,
     in_thread,
     thread_key,
 )
-from threadline.conversations.store.transcript import READ, Transcript, TranscriptEntry, entries_in, transcript_of
+from threadline.conversations.store.transcript import TranscriptEntry, entries_in
 from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Store, Transaction
 from threadline.db.values import storable
 from threadline.jobs.model import JOB_QUESTION
-from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
+from threadline.operator.model.routing import normalise_question, truncate_question
 from threadline.slack.model import Thread
 from threadline.slack.text import with_forwarded
 from threadline.threads.model import turn_id
 
 MAX_RESUMED_TURNS = 6
-"""Turns whose messages are one request, the last one included; what came before is in the transcript all the same."""
+"""Turns whose messages form one request, the last one included; the transcript holds earlier
+messages all the same.
+"""
 _MAX_QUESTION = 200
 _ROUTE = TypeAdapter(TurnRoute)
 _NO_CONTEXT: dict[str, Any] = {"context": "", "patterns": "", "analysis": ""}
 _row = conversation_turns.c
 
 _USAGE = text("""
-SELECT coalesce(sum(m.input_tokens + m.output_tokens), 0) AS tokens, coalesce(sum(m.cost_usd), 0) AS cost_usd,
-       count(*) FILTER (WHERE m.purpose = 'think') AS model_calls,
+SELECT coalesce(sum(m.input_tokens + m.output_tokens), 0) AS tokens,
+       CASE WHEN count(*) = count(m.cost_usd) THEN coalesce(sum(m.cost_usd), 0) END AS cost_usd,
+       count(*) FILTER (WHERE m.purpose = 'think' AND m.failure = '') AS model_calls,
        (SELECT extract(epoch FROM clock_timestamp() - t.created_at) FROM conversation_turns t
         WHERE t.conversation_id = :id AND t.turn = :turn) AS seconds,
        ARRAY(SELECT e.tool_name FROM agent_tool_executions e
-             WHERE e.team = :team AND e.channel = :channel AND e.thread_ts = :thread_ts AND e.turn = :turn
+             WHERE e.team = :team AND e.channel = :channel AND e.thread_ts = :thread_ts
+               AND e.turn = :turn
              ORDER BY e.step, e.created_at, e.call_id) AS tools,
        ARRAY(SELECT p.action_id FROM proposed_actions p
-             WHERE p.team = :team AND p.correlation_id = :key AND p.decision IS NULL ORDER BY p.id) AS approvals
+             WHERE p.team = :team AND p.correlation_id = :key AND p.decision IS NULL
+               ORDER BY p.id) AS approvals
 FROM model_calls m WHERE m.conversation_id = :id AND m.turn = :turn
 """)
 _TAKE_THE_REST = text("""
 UPDATE conversation_messages SET turn = :turn, step = 0
-WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
+WHERE conversation_id = :id AND wants_turn AND turn IS NULL
+  AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
   AND NOT (CAST(:silent AS boolean) AND addressed)
 """)
 _LAST_STOP = text("""
-SELECT max(said_at) FROM conversation_messages WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
+SELECT max(said_at) FROM conversation_messages
+WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
 """)
 _TEXTS = text("""
 WITH mine AS (
-    SELECT * FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+    SELECT * FROM conversation_messages
+    WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
 )
 SELECT m.message_text, m.forwarded FROM mine m
-WHERE m.redacted_at IS NULL AND (m.addressed OR m.message_text !~ '<@[UW][A-Z0-9_]+[|>]' AND m.sender_id IN (
+WHERE m.redacted_at IS NULL
+  AND (m.addressed OR m.message_text !~ '<@[UW][A-Z0-9_]+[|>]' AND m.sender_id IN (
     SELECT sender_id FROM mine WHERE addressed
     UNION ALL
     SELECT sender_id FROM mine WHERE step = 1 AND NOT EXISTS (SELECT FROM mine WHERE addressed)))
 ORDER BY m.said_at, m.seq
 """)
-"""Where nobody called the bot, whoever was alone with it when the turn began has spoken to it."""
+"""In a turn without a mention of the bot, a user who was alone with it at the start has addressed
+it.
+"""
 _ASKED = text("""
-SELECT m.slack_ts FROM conversations c JOIN conversation_messages m ON m.conversation_id = c.id AND m.turn = :turn
-WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND m.message_type IN ('message', 'stop')
+SELECT m.slack_ts FROM conversations c
+JOIN conversation_messages m ON m.conversation_id = c.id AND m.turn = :turn
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
+  AND m.message_type IN ('message', 'stop')
 ORDER BY m.said_at DESC
 """)
 _OPEN_QUESTIONS = text("""
 SELECT q.user_id, q.turn, q.said_at FROM (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.turn, (
         SELECT coalesce(max(m.said_at), 0) FROM conversation_messages m
-        WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'
+        WHERE m.conversation_id = :id AND m.turn = t.turn
+          AND m.sender_id = t.user_id AND m.message_type = 'message'
     ) AS said_at FROM conversation_turns t
     WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind = ANY(:kinds)
     ORDER BY t.user_id, t.turn DESC
 ) q
 WHERE NOT EXISTS (
     SELECT FROM conversation_turns t
-    WHERE t.conversation_id = :id AND t.user_id = q.user_id AND t.turn > q.turn AND t.settled_at IS NOT NULL
+    WHERE t.conversation_id = :id AND t.user_id = q.user_id AND t.turn > q.turn
+      AND t.settled_at IS NOT NULL
       AND t.kind NOT IN ('replied_by_rule', 'silent') AND NOT (
           SELECT coalesce(bool_and(m.message_id ~ :job), false) FROM conversation_messages m
-          WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'))
+          WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id
+            AND m.message_type = 'message'))
 AND NOT EXISTS (
     SELECT FROM conversation_messages s
-    WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.sender_id = q.user_id AND s.said_at > q.said_at)
+    WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.sender_id = q.user_id
+      AND s.said_at > q.said_at)
 """)
-"""What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
-name; a word to stop ends the wait."""
-_TURN = """
-p.route, p.context, p.patterns, p.analysis, p.layers, p.result,
-p.kind, p.answer, p.user_id, p.wants_detail, p.model_calls, p.settled_at, p.posted_at
+"""Replies by rule, silent turns and a job's requests in a user's name do not answer a question; a
+request to stop ends the wait for its answer.
 """
-_ENTRIES = """
-SELECT c.id, e.position, e.key, e.turn, e.step, e.body, m.sender_id, row_number() OVER (ORDER BY e.position) AS number
+_ENTRIES = text("""
+SELECT e.position, e.key, e.turn, e.step, e.body, m.sender_id
 FROM conversations c
-LEFT JOIN transcript_entries e ON e.conversation_id = c.id AND e.turn = :of_turn
+JOIN transcript_entries e ON e.conversation_id = c.id AND e.turn = :turn
 LEFT JOIN conversation_messages m
-     ON m.conversation_id = c.id AND e.key LIKE 'u:%' AND m.message_id = substr(e.key, length('u:') + 1)
+     ON m.conversation_id = c.id AND e.key LIKE 'u:%'
+       AND m.message_id = substr(e.key, length('u:') + 1)
 WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
-"""
-_WITH_TURN = """
-SELECT r.*, {turn} FROM ({rows}) r
-LEFT JOIN conversation_turns p ON p.conversation_id = r.id AND p.turn = :of_turn AND r.number = 1 ORDER BY r.number
-"""
-_WITH_TRANSCRIPT = text(_WITH_TURN.format(turn=_TURN, rows=READ))
-_LONGEST = """
-(SELECT max(length(m.message_text) + length(m.forwarded)) FROM conversation_messages m
- WHERE m.conversation_id = r.id AND m.turn = :of_turn) AS longest
-"""
-_WITH_ENTRIES = text(_WITH_TURN.format(turn=f"{_TURN}, {_LONGEST}", rows=_ENTRIES))
-_BESIDE = f"""
-LEFT JOIN LATERAL (
-    SELECT {_TURN}, h.taken_by FROM (SELECT c.id) here
-    LEFT JOIN conversation_turns p ON p.conversation_id = here.id AND p.turn = :of_turn
-    LEFT JOIN handovers h ON h.conversation_id = here.id AND h.closed_at IS NULL) beside ON true
-"""  # noqa: S608 - both parts are written here
-_MARK_POSTED = """
-posted AS (
-    UPDATE conversation_turns SET posted_at = now()
-    WHERE conversation_id = :id AND turn = :of_turn AND posted_at IS NULL
-)
-"""
-_SET_ANALYSIS = """
-analysed AS (
-    UPDATE conversation_turns SET analysis = :analysis
-    WHERE conversation_id = :id AND turn = :of_turn AND settled_at IS NULL AND analysis = ''
-    RETURNING route, context, patterns, analysis, layers, result
-)
-"""
+ORDER BY e.position
+""")
 _LAST_ANSWERS = text("""
 SELECT answer, posted_at FROM (
     SELECT DISTINCT ON (v.thread_ts) left(t.answer, :longest) AS answer, t.posted_at
@@ -141,7 +130,8 @@ SELECT answer, posted_at FROM (
     WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
       AND t.settled_at IS NOT NULL AND t.posted_at IS NOT NULL AND t.answer <> ''
       AND NOT EXISTS (SELECT FROM conversation_messages m
-                      WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
+                      WHERE m.conversation_id = v.id AND m.turn = t.turn
+                        AND m.redacted_at IS NOT NULL)
     ORDER BY v.thread_ts, t.turn DESC
 ) last ORDER BY posted_at DESC
 """)
@@ -150,16 +140,18 @@ _UNPOSTED = text("""
 SELECT c.team, c.channel, c.thread_ts, t.turn
 FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
 WHERE t.posted_at IS NULL AND t.answer <> '' AND c.stored > 0
-  AND t.settled_at < now() - make_interval(secs => :grace) AND t.settled_at > now() - make_interval(secs => :horizon)
+  AND t.settled_at < now() - make_interval(secs => :grace)
+  AND t.settled_at > now() - make_interval(secs => :horizon)
 ORDER BY t.settled_at LIMIT :limit
 """)
 
 
 @dataclass(frozen=True)
 class TurnPlan:
-    """A turn's route. `context`, `patterns` and `analysis` are empty once it is settled; `layers` tell what was read.
+    """A turn's route and context. `context`, `patterns` and `analysis` are empty once it is
+    settled; `layers` are reports on the context's layers.
 
-    `result` is what it came to; None while it runs.
+    `result`: the turn's figures; None while it runs.
     """
 
     route: TurnRoute
@@ -172,7 +164,7 @@ class TurnPlan:
 
 @dataclass(frozen=True)
 class SettledTurn:
-    """How a turn ended. `posted_at` is None while its answer is not in Slack."""
+    """The end of a turn. `posted_at` is None while its answer is not in Slack."""
 
     kind: OutcomeKind
     answer: str
@@ -185,27 +177,28 @@ class SettledTurn:
 
 @dataclass(frozen=True)
 class StoredTurn:
-    """A turn with what it has brought to the transcript, in order, whether a summary tells it or not.
+    """A turn with its transcript entries, in order, including those that a summary covers.
 
-    `senders`: who has said what people said, by the keys of the entries; `longest`: characters of their longest message
-    as it reads now.
+    `senders`: the authors of the entries, by their keys.
     """
 
     plan: TurnPlan | None = None
     end: SettledTurn | None = None
     entries: tuple[TranscriptEntry, ...] = ()
     senders: Mapping[str, str] = field(default_factory=dict)
-    longest: int = 0
 
 
 @dataclass(frozen=True)
 class TurnUsage:
-    """What a turn took so far. `seconds` since it was routed; `tools` by their own names, in order; `approvals` are the
-    ids of what it has proposed and nobody has decided."""
+    """The usage of a turn so far; the cost is None if the cost of one model call is unknown.
+
+    `seconds`: since its start. `tools`: tool names, in order. `approvals`: ids of proposed actions
+    that are still undecided.
+    """
 
     model_calls: int
     tokens: int
-    cost_usd: float
+    cost_usd: float | None
     seconds: float
     tools: tuple[str, ...]
     approvals: tuple[str, ...]
@@ -213,80 +206,82 @@ class TurnUsage:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """`turn` has asked; `said_at` is when the person last spoke in it (seconds since 1970, Slack's clock)."""
+    """A question that `turn` has asked; `said_at` is the time of the person's last message in it
+    (seconds since 1970, Slack's clock).
+    """
 
     turn: int
     said_at: Decimal
 
 
 class TurnStore(Store):
-    """What changes a turn holds its conversation's row until the transaction ends; a settled turn stays as it is."""
+    """Access to the turns of conversations; a settled turn never changes.
+
+    A method that changes a turn locks its conversation's row until the transaction ends.
+    """
 
     def __init__(self, tx: Transaction) -> None:
         super().__init__(tx)
         self._conversations = ConversationStore(tx)
 
     async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
-        """A turn's route and what it was told; None where it was not routed yet, or ended before."""
+        """Return a turn's route and context; None where it was not routed yet, or ended before it
+        was.
+        """
         return _plan(await self._get(thread, turn))
 
-    async def plan_and_transcript(self, thread: Thread, turn: int) -> tuple[TurnPlan | None, Transcript]:
-        """As `plan` and `TranscriptStore.read`, in one statement."""
-        rows = (await self._tx.execute(_WITH_TRANSCRIPT, thread_key(thread) | {"of_turn": turn})).all()
-        return _plan(rows[0] if rows else None), transcript_of(rows)
-
-    async def plan_and_snapshot(
-        self, thread: Thread, turn: int
-    ) -> tuple[TurnPlan | None, ConversationSnapshot, str | None]:
-        """As `plan` and `ConversationStore.snapshot`, and who has the open handover; empty while nobody has taken it,
-        None without one. One statement."""
-        snapshot, rows = await self._conversations.snapshot_and_read(thread, {"of_turn": turn}, beside=_BESIDE)
-        return (_plan(rows[0]), snapshot, rows[0].taken_by) if rows else (None, snapshot, None)
-
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
-        """How a turn ended; None when it has not."""
+        """Return the end of a turn; None while it runs."""
         return _settled(await self._get(thread, turn))
 
     async def read(self, thread: Thread, turn: int) -> StoredTurn:
-        """All of a turn; nothing of one that is not there."""
-        rows = (await self._tx.execute(_WITH_ENTRIES, thread_key(thread) | {"of_turn": turn})).all()
-        if not rows:
-            return StoredTurn()
-        senders = {each.key: each.sender_id for each in rows if each.sender_id}
-        return StoredTurn(_plan(rows[0]), _settled(rows[0]), entries_in(rows), senders, rows[0].longest or 0)
+        """Return everything about a turn; an empty value when it does not exist."""
+        row = await self._get(thread, turn)
+        which = thread_key(thread) | {"turn": turn}
+        entries = (await self._tx.execute(_ENTRIES, which)).all()
+        senders = {each.key: each.sender_id for each in entries if each.sender_id}
+        return StoredTurn(_plan(row), _settled(row), entries_in(entries), senders)
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
-        """Write down a turn's route; the first one stands."""
+        """Store a turn's route; first write wins."""
         row = await self._conversations.lock(thread)
         written = _ROUTE.dump_python(route, mode="json")
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, route=written)
         await self._tx.execute(new.on_conflict_do_nothing())
 
     async def reroute(self, thread: Thread, turn: int, route: TurnRoute) -> None:
-        """The turn takes another route from now on: the operator continues where the first agent has failed."""
+        """Replace a turn's route: the operator continues after the assistant has failed."""
         await self._change(thread, turn, route=_ROUTE.dump_python(route, mode="json"))
 
     async def set_context(
-        self, thread: Thread, turn: int, context: str, patterns: str, layers: Sequence[Mapping[str, Any]]
+        self,
+        thread: Thread,
+        turn: int,
+        context: str,
+        patterns: str,
+        layers: Sequence[Mapping[str, Any]],
     ) -> None:
-        """What the operator is told in this turn: what was gathered first stands, so that no step is told more."""
+        """Store the operator's context for this turn; first write wins, so that all steps read the
+        same.
+        """
         told = {"context": context, "patterns": patterns, "layers": list(layers)}
         await self._change(thread, turn, _row.context == "", **told)
 
-    async def set_analysis(
-        self, thread: Thread, turn: int, analysis: str
-    ) -> tuple[TurnPlan | None, ConversationSnapshot]:
-        """What the model made of the request; the first analysis stands. Returns the plan with it."""
-        row = await self._conversations.lock(thread)
-        given = {"id": row.id, "of_turn": turn, "analysis": storable(analysis)}
-        beside = "LEFT JOIN analysed beside ON true"
-        snapshot, rows = await self._conversations.snapshot_and_read(thread, given, also=_SET_ANALYSIS, beside=beside)
-        return _plan(rows[0] if rows else None) or await self.plan(thread, turn), snapshot
+    async def set_analysis(self, thread: Thread, turn: int, analysis: str) -> TurnPlan | None:
+        """Store the model's analysis of the request; first write wins. Returns the plan with
+        it.
+        """
+        changed = await self._change(
+            thread, turn, _row.analysis == "", analysis=storable(analysis)
+        )
+        return await self.plan(thread, turn) if changed is None else _plan(changed)
 
     async def delete_content(self, conversation_id: int) -> None:
-        """Somebody has deleted words that the operator may have been told: all that it was told is removed."""
+        """Remove the contexts of running turns, which may quote a deleted message."""
         mine = _row.conversation_id == conversation_id
-        await self._tx.execute(update(conversation_turns).where(mine, _row.settled_at.is_(None)).values(**_NO_CONTEXT))
+        await self._tx.execute(
+            update(conversation_turns).where(mine, _row.settled_at.is_(None)).values(**_NO_CONTEXT)
+        )
 
     async def settle(
         self,
@@ -300,49 +295,66 @@ class TurnStore(Store):
         model_calls: int = 0,
         question: str = "",
         result: Mapping[str, Any] | None = None,
-    ) -> tuple[SettledTurn, ConversationSnapshot]:
-        """End a turn: what it has taken up is answered, and what it was told is removed. The first end stands.
+    ) -> ConversationSnapshot:
+        """End a turn: its messages count as answered, and its context is removed. First write
+        wins.
 
         Args:
-            user_id: whom it answers.
+            thread: the conversation's thread.
+            turn: the turn.
+            kind: how it ended.
+            answer: the text for the person; empty for a silent turn.
+            user_id: the user whom it answers.
             wants_detail: whether they asked for a long answer.
-            question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
-            result: what it came to, in figures.
+            model_calls: the number of its model calls.
+            question: the start of the bot's question in the answer; a silent turn leaves an
+                earlier question open.
+            result: figures about the turn.
         """
         row = await self._conversations.lock(thread)
-        ended: dict[str, Any] = {"kind": kind.value, "answer": answer, "user_id": user_id, "wants_detail": wants_detail}
-        ended |= {"model_calls": model_calls, "result": result and dict(result), "settled_at": func.now()}
+        ended: dict[str, Any] = {
+            "kind": kind.value,
+            "answer": answer,
+            "user_id": user_id,
+            "wants_detail": wants_detail,
+        }
+        ended |= {
+            "model_calls": model_calls,
+            "result": result and dict(result),
+            "settled_at": func.now(),
+        }
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, **ended)
         first = new.on_conflict_do_update(
-            index_elements=["conversation_id", "turn"], set_=ended | _NO_CONTEXT, where=_row.settled_at.is_(None)
+            index_elements=["conversation_id", "turn"],
+            set_=ended | _NO_CONTEXT,
+            where=_row.settled_at.is_(None),
         )
-        end = _settled((await self._tx.execute(first.returning(conversation_turns))).one_or_none())
-        if end is None:  # an earlier try has settled it
-            before = await self.settled(thread, turn)
-            if before is None:
-                raise LookupError(f"turn {turn} of {thread.key} neither ends nor has ended")
-            return before, await self._conversations.snapshot(thread)
+        if not (await self._tx.execute(first)).rowcount:  # an earlier attempt has settled it
+            return await self._conversations.snapshot(thread)
         await self._take_the_rest(row, turn, kind)
         last = max(row.turn, turn)
         asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
-        change = {"turn": last, "question": asked}
-        return end, (await self._conversations.update_and_read(thread, change, also=DISCARD_STALE_STOPS))[0]
+        await self._conversations.discard_stale_stops(row.id, last)
+        await self._conversations.change(thread, turn=last, question=asked)
+        return await self._conversations.snapshot(thread)
 
     async def mark_posted(self, thread: Thread, turn: int) -> ConversationSnapshot:
-        """A turn's answer is in Slack."""
-        snapshot, _ = await self._conversations.update_and_read(thread, {}, {"of_turn": turn}, also=_MARK_POSTED)
-        # The statement has read it as it was before.
-        return replace(snapshot, unposted_turns=tuple(each for each in snapshot.unposted_turns if each != turn))
+        """Record that a turn's answer is in Slack."""
+        row = await self._conversations.change(thread)
+        mine = and_(_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
+        await self._tx.execute(update(conversation_turns).where(mine).values(posted_at=func.now()))
+        return await self._conversations.snapshot(thread)
 
     async def unposted(self, grace: float, horizon: float, limit: int) -> list[tuple[Thread, int]]:
-        """Turns whose answer is not in Slack, oldest first, though they ended between `horizon` and `grace` seconds
-        ago."""
+        """Return turns that ended between `horizon` and `grace` seconds ago and whose answer is
+        not in Slack, oldest first.
+        """
         given = {"grace": grace, "horizon": horizon, "limit": limit}
         rows = await self._tx.execute(_UNPOSTED, given)
         return [(Thread(row.team, row.channel, row.thread_ts), row.turn) for row in rows]
 
     async def asked(self, thread: Thread, turn: int) -> tuple[str, ...]:
-        """The `ts` of the messages that a turn has taken up, the newest first."""
+        """Return the `ts` of the messages that a turn has taken up, newest first."""
         rows = await self._tx.execute(_ASKED, thread_key(thread) | {"turn": turn})
         return tuple(rows.scalars())
 
@@ -350,58 +362,97 @@ class TurnStore(Store):
         row = await self._conversations.lock(thread)
         given = {"id": row.id, "turn": turn, "key": turn_id(thread, turn)}
         used = (await self._tx.execute(_USAGE, thread_key(thread) | given)).one()
-        spent = (used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0))
+        spent = (used.model_calls, used.tokens, used.cost_usd, float(used.seconds or 0))
         return TurnUsage(*spent, tuple(used.tools), tuple(used.approvals))
 
     async def open_questions(
         self, thread: Thread, kinds: Sequence[OutcomeKind] = (OutcomeKind.ASKED,)
     ) -> dict[str, OpenQuestion]:
-        """What nobody has answered yet, by the id of whoever was asked. What was told by rule since then, such as that
-        there is no such RFP, leaves it open, and so does a silent turn. `kinds`: of the turns that have asked."""
+        """Return the unanswered questions, by the id of the user who was asked.
+
+        Later replies by rule, for example that there is no such RFP, leave a question open, and so
+        do silent turns.
+
+        `kinds`: the outcomes of turns that count as questions.
+        """
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "job": JOB_QUESTION, "kinds": [each.value for each in kinds]}
         rows = await self._tx.execute(_OPEN_QUESTIONS, which)
         return {row.user_id: OpenQuestion(row.turn, row.said_at) for row in rows}
 
     async def texts(self, thread: Thread, turn: int, *, own: bool = False) -> list[str]:
-        """What was said to the bot that a turn has used, as it reads now, without what was deleted: what is addressed
-        to it, and what its askers wrote besides and called nobody with. `own`: without what they forward, for rules."""
+        """Return the messages to the bot that a turn has used, as they read now, without deleted
+        ones.
+
+        They are the addressed ones, and other messages of the same authors that mention no other
+        user.
+
+        `own`: without forwarded messages, for rules.
+        """
         row = await self._conversations.lock(thread)
         said = await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})
-        return [each.message_text if own else with_forwarded(each.message_text, each.forwarded) for each in said]
+        return [
+            each.message_text if own else with_forwarded(each.message_text, each.forwarded)
+            for each in said
+        ]
 
     async def request_texts(
         self, thread: Thread, turn: int, *, plan: TurnPlan | None = None, whole: bool = False
     ) -> list[str]:
-        """What somebody asks of a turn: each message of it and of the turns that it resumes, the earliest turn first,
-        as far as rules on words read it, or to the end with what is forwarded (`whole`); what was deleted is left out.
-        `plan`: the turn's, where it was read already."""
+        """Return the messages of a request, without deleted ones: those of the turn and of the
+        turns that it resumes, earliest turn first.
+
+        Args:
+            thread: the conversation's thread.
+            turn: the last turn of the request.
+            plan: the turn's plan, if the caller has read it.
+            whole: full texts with forwarded messages; else each is cut at the length that rules
+                read.
+        """
         texts: list[str] = []
         for _ in range(MAX_RESUMED_TURNS):
             texts = [*await self.texts(thread, turn, own=not whole), *texts]
             plan = plan or await self.plan(thread, turn)
             if plan is None or not plan.route.resumes_turn:
                 break
-            turn, plan = plan.route.resumes_turn, None
+            turn = plan.route.resumes_turn
+            plan = None
         asked = [normalise_question(each) for each in texts]
         return asked if whole else [truncate_question(each) for each in asked]
 
     async def last_answers(
         self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
     ) -> list[tuple[str, datetime]]:
-        """What was posted last in each of these threads of a channel (`threads`: their `ts`), and when, newest first.
-        An answer to what was deleted since may quote it, and is left out. `longest`: characters of each."""
+        """Return the last posted answer of each of these threads of a channel, and its time,
+        newest first.
+
+        An answer to a message that was deleted later may quote it, and is left out.
+
+        Args:
+            team: the Slack team.
+            channel: the channel.
+            threads: the `ts` of the threads.
+            longest: characters of each answer.
+        """
         given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
-        return [(row.answer, row.posted_at) for row in await self._tx.execute(_LAST_ANSWERS, given)]
+        return [
+            (row.answer, row.posted_at) for row in await self._tx.execute(_LAST_ANSWERS, given)
+        ]
 
     async def _get(self, thread: Thread, turn: int) -> Row[Any] | None:
-        query = select(conversation_turns).join(conversations).where(in_thread(thread), _row.turn == turn)
+        query = (
+            select(conversation_turns)
+            .join(conversations)
+            .where(in_thread(thread), _row.turn == turn)
+        )
         return (await self._tx.execute(query)).one_or_none()
 
     async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
-        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.
+        """Assign the remaining messages to a turn that ended early.
 
-        One that nobody is told of does not for what was addressed to the bot, and came before the workflow heard of it.
+        A request to stop covers all earlier messages; a failure covers all if no model call was
+        made. A silent failure leaves addressed messages for the next turn: they came before the
+        workflow learned of them.
         """
         if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED, OutcomeKind.SILENT):
             return
@@ -409,17 +460,26 @@ class TurnStore(Store):
         if kind is OutcomeKind.STOPPED:
             stop = (await self._tx.execute(_LAST_STOP, {"id": row.id})).scalar_one()
         if stop is not None or row.reading_turn < turn:
-            rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
+            rest = {
+                "id": row.id,
+                "turn": turn,
+                "until": stop,
+                "silent": kind is OutcomeKind.SILENT,
+            }
             await self._tx.execute(_TAKE_THE_REST, rest)
 
     async def _change(
         self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any
     ) -> Row[Any] | None:
-        """Change a turn that runs; None where there is none of which the condition holds."""
+        """Change a running turn and return it; None when no such turn meets the condition."""
         row = await self._conversations.lock(thread)
-        running = and_(_row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None))
+        running = and_(
+            _row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None)
+        )
         which = running if where is None else and_(running, where)
-        changed = update(conversation_turns).where(which).values(**values).returning(conversation_turns)
+        changed = (
+            update(conversation_turns).where(which).values(**values).returning(conversation_turns)
+        )
         now: Row[Any] | None = (await self._tx.execute(changed)).one_or_none()
         return now
 

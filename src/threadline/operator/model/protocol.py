@@ -1,8 +1,9 @@
 """The operator's protocol: load before you change, write down before you speak, and say one thing.
 
-`check` is asked before a call runs, `record_outcome` makes the next state of what came of it, `final_text_rule` is
-asked when words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside
-another one leads to the same state, and `merge` puts together what calls have learnt side by side.
+`check` runs before a call, `record_outcome` derives the next state from the call's result, and
+`final_text_rule` runs when words end the turn. All are pure. A state only grows: a result that
+arrives twice, late, or concurrently with another one leads to the same state, and `merge` joins
+the states of concurrent calls.
 """
 
 from collections.abc import Sequence
@@ -12,15 +13,18 @@ from enum import StrEnum
 from threadline.models.model import ToolKind
 
 MAX_STEPS = 8
-"""Replies of the model in one turn that may ask for tools; then it is asked once more, and only for words."""
+"""Replies of the model in one turn that may request tools; then the model gets one last request,
+for words only.
+"""
 MAX_LOADED = 20
-"""RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
-_NAMED = 5  # RFPs that a sentence names at most
+"""RFPs that a turn without a scope can load, since the state travels with every call."""
+# RFPs that a sentence names at most
+_NAMED = 5
 
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """A call as the protocol sees it: `rfp_id` is the one it names, exactly; empty when it names none."""
+    """A call as the protocol sees it. `rfp_id`: the exact id that the call names, or empty."""
 
     kind: ToolKind
     rfp_id: str = ""
@@ -28,14 +32,18 @@ class ToolRequest:
 
 @dataclass(frozen=True)
 class ProtocolState:
-    """What a turn has done so far; it travels with every call and comes back with every result.
+    """The actions of a turn so far; the state travels with every call and returns with every
+    result.
 
-    Without a `scope` (empty) a turn is about what it has loaded. With one, what else it loads is read and not kept.
+    Without a `scope` (empty), a turn is about the RFPs that it has loaded. With one, loads of
+    other RFPs are not recorded.
 
-    `attempted`: the RFPs of which a change was tried, whatever came of it. With a scope that is the scope, also after
-    a change that was refused: who wanted to change something and has not may not report as if nobody had.
-
-    `write_succeeded`: one of these changes was made. Only a patch or a journal entry allows to speak; an event is none.
+    Args:
+        attempted: the RFPs that the turn tried to change, regardless of the result. With a scope
+            it is the scope, even after a refused change: a turn that wanted to change something
+            and failed must not report as if it had not tried.
+        write_succeeded: one of these changes succeeded. Only a patch or a journal entry gives
+            leave to speak; an event does not.
     """
 
     scope: str = ""
@@ -48,9 +56,9 @@ class ProtocolState:
     attempted: tuple[str, ...] = ()
     write_succeeded: bool = False
     only_reads: bool = True
-    """Nothing else than read tools was called, apart from speaking."""
+    """The turn has called only read tools, apart from speaking ones."""
     proposed: bool = False
-    """An action was proposed, or may have been: that ends the turn."""
+    """An action was proposed, or may have been; the turn is over."""
 
     @property
     def write_attempted(self) -> bool:
@@ -58,16 +66,20 @@ class ProtocolState:
 
     @property
     def written(self) -> bool:
-        """Something of this turn is written down, so that it may speak."""
+        """Whether the turn has written something down, so that it may speak."""
         return self.did_patch or self.did_journal
 
     @property
     def over(self) -> bool:
-        """Nothing is run any more, and nothing more is said."""
+        """Whether the turn may neither call tools nor post messages."""
         return self.did_post or self.proposed
 
     def merge(self, other: "ProtocolState") -> "ProtocolState":
-        """What both know; the order does not matter, nor how often. Raises `ValueError`: the RFPs differ."""
+        """Return the union of both states; commutative and idempotent.
+
+        Raises:
+            ValueError: the scopes differ.
+        """
         if other.scope != self.scope:
             raise ValueError("states of turns about different RFPs cannot be merged")
         return ProtocolState(
@@ -86,14 +98,18 @@ class ProtocolState:
 
 @dataclass(frozen=True)
 class ProtocolRefusal:
-    """The call does not run. `message` says why not, `suggestion` what to do: both are for the model."""
+    """The call must not run. `message` is the reason and `suggestion` the remedy, both for the
+    model.
+    """
 
     message: str
     suggestion: str
 
 
 _OVER = "Call nothing more: the turn is over."
-POSTED = ProtocolRefusal("This turn has already posted its message, and a turn posts only one.", _OVER)
+POSTED = ProtocolRefusal(
+    "This turn has already posted its message, and a turn posts only one.", _OVER
+)
 PROPOSED = ProtocolRefusal("This turn has proposed an action, and that ends it.", _OVER)
 LOAD_ANY = ProtocolRefusal(
     "No RFP was loaded in this turn, so none can be changed.",
@@ -103,14 +119,20 @@ LOAD_ANY = ProtocolRefusal(
 
 
 def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
-    """Why a call may not run now, None if it may. The words are for the model, and name no RFP that it has made up."""
+    """Return the reason why a call may not run now, or None. The words are for the model, and
+    never repeat an RFP that it made up.
+    """
     if state.over:
         return PROPOSED if state.proposed else POSTED
     if call.kind.changes_rfp or (call.kind is ToolKind.PROPOSE and call.rfp_id):
         return _scoped(state, call.rfp_id)
     if call.kind is ToolKind.SPEAK:
         return _speech(state)
-    if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MAX_LOADED:
+    if (
+        call.kind is ToolKind.LOAD
+        and not state.scope
+        and len({*state.loaded, call.rfp_id}) > MAX_LOADED
+    ):
         return ProtocolRefusal(
             f"This turn has loaded {MAX_LOADED} RFPs, and cannot load more.",
             "Look others up with rfp_get or rfp_search, or ask which one is meant.",
@@ -118,10 +140,16 @@ def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
     return None
 
 
-def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | None) -> ProtocolState:
-    """The state once a call has ended, or was refused, by this protocol or by whatever else. `succeeded` is None when
-    nobody knows. Then it counts as neither loaded nor written, but as said and as proposed: a change can be looked at
-    again, a second message cannot be taken back."""
+def record_outcome(
+    state: ProtocolState, call: ToolRequest, succeeded: bool | None
+) -> ProtocolState:
+    """Return the state after a call, including one that this protocol or another check refused.
+
+    Args:
+        succeeded: None if the outcome is unknown. The call then counts as not loaded and not
+            written, but as posted and proposed: a change can be checked again, while a second
+            message cannot be taken back.
+    """
     if call.kind in (ToolKind.READ, ToolKind.LOOKUP):
         return state
     if call.kind is ToolKind.LOAD:
@@ -135,9 +163,14 @@ def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | No
         return replace(state, proposed=state.proposed or succeeded is not False)
     if not call.kind.changes_rfp:
         return state
-    # Without a scope a change of what is not loaded counts for nothing: whoever was refused for want of an id is to be
-    # able to ask for it. A call that names none may have been for any.
-    tried = (state.scope,) if state.scope else tuple(each for each in state.loaded if call.rfp_id in (each, ""))
+    # Without a scope, a change of an RFP that is not loaded leaves no trace: a turn that was
+    # refused for lack of an id must be able to ask for it. A call without an id may have meant any
+    # loaded RFP.
+    tried = (
+        (state.scope,)
+        if state.scope
+        else tuple(each for each in state.loaded if call.rfp_id in (each, ""))
+    )
     succeeded = bool(succeeded)
     return replace(
         state,
@@ -149,66 +182,87 @@ def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | No
 
 
 class FinalText(StrEnum):
-    """What is to become of the words that end a turn."""
+    """The treatment of the words that end a turn."""
 
     AS_IT_IS = "as_it_is"
     JOURNALLED = "journalled"
-    """Written into the journal in the same step, and posted behind that."""
+    """The journal gets the words in the same step, before they are posted."""
     WITH_FAILURES = "with_failures"
-    """No change has succeeded: what failed is said before the words, and the journal gets both."""
+    """No change has succeeded: the failures precede the words, and the journal gets both."""
 
 
 @dataclass(frozen=True)
 class FinalTextRule:
-    """`journal_in`: the RFPs into whose journals the words go, before they are posted."""
+    """The rule for the words that end a turn.
+
+    Args:
+        journal_in: the RFPs whose journals get the words before they are posted.
+        checked: this turn has loaded these RFPs; otherwise the model's words are no facts about
+            them.
+    """
 
     text: FinalText
     journal_in: tuple[str, ...] = ()
+    checked: bool = True
 
 
 def final_text_rule(state: ProtocolState) -> FinalTextRule:
-    """What is to be done with a turn's last words: the model's, a speaking tool's, those about a proposal, a forced
-    summary. A speaking call that was lost may have met no rule, so its words are held to them here."""
+    """Return the rule for a turn's last words: the model's, a speaking tool's, those about a
+    proposal, or a forced summary. A lost speaking call may never have been checked, so its words
+    are checked here.
+    """
     about = (state.scope,) if state.scope else state.attempted
     if state.written or not about:
         return FinalTextRule(FinalText.AS_IT_IS)
     failed = state.write_attempted and not state.write_succeeded
-    return FinalTextRule(FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)
+    text = FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED
+    return FinalTextRule(text, about, checked=set(about) <= set(state.loaded))
 
 
 def _scoped(state: ProtocolState, rfp_id: str) -> ProtocolRefusal | None:
-    """Why a change of this RFP is refused, which the turn must be about and have loaded."""
+    """Return the reason to refuse a change of this RFP, or None: the turn must be about it and
+    have loaded it.
+    """
     scope = state.scope
     if rfp_id and rfp_id in state.loaded and rfp_id == (scope or rfp_id):
         return None
     if scope and rfp_id == scope:
         return ProtocolRefusal(
-            f"{scope} was not loaded in this turn yet, so it cannot be changed.", f"{_load(scope)} Then try again."
+            f"{scope} was not loaded in this turn yet, so it cannot be changed.",
+            f"{_load(scope)} Then try again.",
         )
     if scope:
         first = "" if state.did_load else f"{_load(scope)} "
         return ProtocolRefusal(
             f"This turn is about {scope}, so a change must name {scope}.",
-            f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
+            (
+                f"{first}Name {scope} in this call; to change another RFP, the person must name "
+                "it in a message."
+            ),
         )
     if state.loaded:
         return ProtocolRefusal(
             f"Only what was loaded in this turn can be changed: {_listed(state.loaded)}.",
-            "Name one of these, or call opportunity_load with the id you mean, then make this call again.",
+            (
+                "Name one of these, or call opportunity_load with the id you mean, then make "
+                "this call again."
+            ),
         )
     return LOAD_ANY
 
 
 def _speech(state: ProtocolState) -> ProtocolRefusal | None:
-    """Why nothing may be said yet. What a turn says that has only read is written down when it ends."""
+    """Return the reason to refuse a message, or None. A turn that has only read writes its words
+    down when it ends.
+    """
     if state.written or state.only_reads:
         return None
     if state.attempted:
         missing = [each for each in state.attempted if each not in state.loaded]
         first = f"{_load(missing[0])} " if missing else ""
         return ProtocolRefusal(
-            "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be "
-            "posted.",
+            "A change was tried in this turn, and no patch or journal entry has succeeded yet, "
+            "so nothing can be posted.",
             f"{first}Correct the change and make it again, or write down with journal_append for "
             f"{_listed(state.attempted)} what failed. Then speak.",
         )
@@ -217,8 +271,8 @@ def _speech(state: ProtocolState) -> ProtocolRefusal | None:
     first = "" if state.did_load else f"{_load(state.scope)} "
     return ProtocolRefusal(
         "Nothing of this turn is written down yet, so nothing can be posted.",
-        f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
-        f"both for {state.scope}. Then speak.",
+        f"{first}Write down what was done or decided with journal_append, or change the state "
+        f"with opportunity_patch, both for {state.scope}. Then speak.",
     )
 
 

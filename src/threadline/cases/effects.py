@@ -1,0 +1,121 @@
+"""The effect of a message on its case: whether it belongs to the case, wants a turn, and closes
+the case or keeps it open.
+
+The gateway marks a message that consists of a closing phrase (`MessageKind.CLOSE`), since only the
+event shows which words are the author's own. All other decisions are made here, once, when the
+message is stored. The answers are columns, which the statements and database functions read.
+"""
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from threadline.cases.model import CaseStatus
+from threadline.slack.model import is_app_id
+from threadline.threads import phrases
+from threadline.threads.message_table import seconds
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
+
+_WRITTEN = (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
+_DECIDES_THE_END = (SenderType.REPORTER, SenderType.ADMIN)
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """The facts of a case on which a message's effect depends.
+
+    `has_asked`: the last question to the reporter may still be answered. `closed_until`: the time
+    of the close that ended the case, which answers all earlier messages, including late arrivals;
+    -1 for an open case.
+    """
+
+    status: CaseStatus
+    reporter_id: str
+    has_asked: bool = False
+    closed_until: Decimal = Decimal(-1)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of a stored message; each field is a column.
+
+    - `spoken`: see `is_spoken`;
+    - `wants_turn`: it starts a turn, or closes the case;
+    - `closes`: True closes the case, False keeps it open; the last one of a case decides. None:
+      it decides neither;
+    - `turn`: 0 when it is answered already, else None.
+    """
+
+    spoken: bool
+    wants_turn: bool
+    closes: bool | None
+    turn: int | None
+
+
+def belongs_to_case(message: IncomingMessage, reporter_id: str) -> bool:
+    """Return whether the case stores the message.
+
+    An author whose role is unknown must be the reporter. For an app's report anybody may answer,
+    since the app cannot.
+    """
+    if message.sender_type != SenderType.UNKNOWN:
+        return True
+    return bool(reporter_id) and (message.sender_id == reporter_id or is_app_id(reporter_id))
+
+
+def is_spoken(message: IncomingMessage) -> bool:
+    """Return whether Slack shows the message in the thread as a person's message of its own."""
+    return message.kind in _WRITTEN and message.sender_type != SenderType.ADMIN
+
+
+def as_stored(message: IncomingMessage, case: CaseFacts) -> IncomingMessage | None:
+    """Return the message with its sender's role and its kind in the case.
+
+    Returns None for a third party's message, which is ignored.
+    """
+    if message.kind == MessageKind.QUARANTINED:
+        return message
+    if not belongs_to_case(message, case.reporter_id):
+        return None
+    if message.sender_type == SenderType.UNKNOWN:
+        message = replace(message, sender_type=SenderType.REPORTER)
+    if message.sender_type not in _DECIDES_THE_END and message.kind == MessageKind.CLOSE:
+        return replace(message, kind=MessageKind.MESSAGE)
+    return as_answer(message) if case.has_asked else message
+
+
+def as_answer(message: IncomingMessage) -> IncomingMessage:
+    """Turn a bare "cancel" into an answer, which the agent reads. An admin's close stays one."""
+    if message.kind != MessageKind.CLOSE or message.sender_type == SenderType.ADMIN:
+        return message
+    if not phrases.is_bare_close(message.text):
+        return message
+    return replace(message, kind=MessageKind.MESSAGE)
+
+
+def effect_of(message: IncomingMessage, case: CaseFacts) -> Effect:
+    """Return the effect of a message that `as_stored` returned."""
+    answered = seconds(message.ts) <= case.closed_until
+    wants_turn = (
+        message.kind in _WRITTEN and not answered and not _leaves_closed(message, case.status)
+    )
+    decides = wants_turn and message.sender_type in _DECIDES_THE_END
+    return Effect(
+        spoken=is_spoken(message),
+        wants_turn=wants_turn,
+        closes=message.kind == MessageKind.CLOSE if decides else None,
+        turn=0 if answered else None,
+    )
+
+
+def _leaves_closed(message: IncomingMessage, status: CaseStatus) -> bool:
+    """Return whether the case has ended, and the message does not reopen it: thanks, emoji, or a
+    late "never mind".
+    """
+    if status is not CaseStatus.RESOLVED or message.files or message.forwarded:
+        return False
+    return (
+        message.kind == MessageKind.CLOSE
+        or phrases.is_close(message.text)
+        or phrases.is_thanks(message.text)
+        or phrases.is_wordless(message.text)
+    )
